@@ -12,7 +12,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from ctx_pipeline.model.memories import Memory
@@ -79,7 +79,9 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         if memory.kind == "risk_rule":
             return body.get("refused") == f"`{command.strip()}`"
         instead = set(map(str, body.get("instead_of", ())))
-        return bool(instead & programs) or (not body.get("want") and _forbidden(command, body.get("avoid", ())))
+        if instead & programs:
+            return True
+        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every)
     if body.get("once") and not body.get("warning"):
         return False
     told = " ".join(command.split())
@@ -87,17 +89,110 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         return False
     about = _ABOUT_TO_RUN.match(memory.when_to_use or "")
     if about is not None:
-        return any(_begins(step, about[1]) for step in every)
+        fails_so = _named_in_error(memory) <= set(_NAMES.findall(command)) and _left_out(memory) <= set(command.split())
+        return fails_so and any(_begins(step, about[1]) for step in every)
     failed = str(body.get("failed") or "")
     return body.get("resolution") == "command" and bool(failed) and failed in (told, *(" ".join(s.text.split()) for s in every))
 
 
-def _forbidden(command: str, avoided: Iterable[str]) -> bool:
+def _named_in_error(memory: Memory) -> set[str]:
+    """Return the words of the command that failed which its error quotes: without them another call of the program is another case."""
+    failed = set(_NAMES.findall(str(memory.body.get("failed") or memory.text.split("` ", 1)[0])))
+    subject = set(str(memory.body.get("subject") or "").split())
+    quoted = (name for text in _TEXTS.findall(str(memory.body.get("error") or "").replace("`", "'")) for name in _NAMES.findall(text))
+    return {name for name in quoted if name in failed and name not in subject}
+
+
+def _left_out(memory: Memory) -> set[str]:
+    """Return the options without which the command that failed passed, where nothing else was changed: a call without them is fine."""
+    did = str(next(iter(memory.body.get("did") or ()), "")).split()
+    failed = str(memory.body.get("failed") or memory.text.split("` ", 1)[0]).strip("`").split()
+    gone = {w for w in failed if w.startswith("-") and w not in did}
+    return gone if did and set(did[:1]) <= set(failed) and not any(w.startswith("-") or "=" in w for w in did if w not in failed) else set()
+
+
+_NAMES = lazy_pattern(r"[\w.@-]+")
+
+
+def _forbidden(memory: Memory, command: str, every: Sequence[Step]) -> bool:
+    """Tell whether a command does what a rule forbids: most of its words, or the one that it is about as an option or a subcommand."""
+    from ctx_pipeline.mining.lessons.said_rules import core, terms
+
+    wanted = set(map(str, memory.body.get("avoid", ())))
+    held = wanted & terms(re.sub(r"[-=/]", " ", _TEXTS.sub(" ", command)))
+    what, where = core(memory.text)
+    if len(held) >= _LEAST_WORDS and len(held) >= _MOST_OF * len(wanted) and where & wanted <= held:
+        return True
+    acts = {w for s in every if s.words[0].rpartition("/")[2] in _ACTING for w in (*s.subject.split()[1:], *_options(s.words))}
+    doing = next((w for w in _FORBIDS.findall(memory.text.lower()) if w in what), "")
+    return bool(doing) and doing in acts and where & wanted <= held
+
+
+def _wanted(memory: Memory, command: str, every: Sequence[Step]) -> bool:
+    """Tell whether a command does what a rule speaks of, a commit or a pull request, and not yet as the rule wants it."""
+    from ctx_pipeline.mining.lessons.said_rules import core, terms
+
+    done = {w for s in every if s.words[0].rpartition("/")[2] in _ACTING for w in s.subject.split()[1:]}
+    looks = any(tuple(s.words[1:3]) == ("pr", w) for s in every for w in _LOOKING)
+    doing = set() if looks else done & _MADE
+    wants = set(map(str, memory.body.get("want", ()))) & core(memory.text)[0]
+    return bool(wants & doing) and not wants <= terms(re.sub(r"[-=/]", " ", command))
+
+
+_MADE = frozenset({"commit", "pr", "push", "merge", "rebase", "release", "tag", "squash", "deploy", "publish"})
+"""Acts of work that rules speak of."""
+
+_LOOKING = ("list", "view", "checks", "status", "diff", "checkout", "comment")
+
+_ACTING = frozenset({"git", "gh", "glab", "jj", "hg", "npm", "pnpm", "yarn", "docker", "kubectl", "terraform"})
+"""Programs whose subcommands and options are what rules of work forbid: ``git push``, ``gh pr merge --squash``."""
+
+_FORBIDS = lazy_pattern(r"\b(?:never|don'?t|do not|stop|avoid|no)\s+(?:ever\s+|use\s+|using\s+)?([a-z][\w-]*)")
+
+
+def _options(words: Sequence[str]) -> list[str]:
+    return [w.lstrip("-").partition("=")[0] for w in words if w.startswith("--")]
+
+
+def asks_where(prompt: str) -> bool:
+    """Tell whether a prompt asks to write, change or find something."""
+    return _MAKES.match(prompt[:LONGEST]) is not None
+
+
+def at_prompt(prompt: str, memories: Iterable[Memory]) -> list[Memory]:
+    """Return what speaks of what a prompt asks to do: where that belongs or lies which it writes or looks for, rules of a commit."""
+    asked = _MAKES.match(prompt[:LONGEST])
+    if asked is None:
+        return []
     from ctx_pipeline.mining.lessons.said_rules import terms
 
-    wanted = set(map(str, avoided))
-    held = wanted & terms(re.sub(r"[-=/]", " ", _TEXTS.sub(" ", command)))
-    return len(held) >= _LEAST_WORDS and len(held) >= _MOST_OF * len(wanted)
+    words = terms(prompt[:LONGEST])
+    making = asked["verb"].lower() in _MAKING
+    acts = words & _MADE if asked["verb"].lower() in _DOING else set()
+    found = [m for m in memories if _tells_where(m, prompt, words, making=making) or (m.kind in RULE_KINDS and acts & _terms_of(m))]
+    return sorted(found, key=lambda m: (-m.confidence, m.memory_id))
+
+
+def _tells_where(memory: Memory, prompt: str, words: Collection[str], *, making: bool) -> bool:
+    """Tell whether a memory says where that belongs or lies which a prompt names, and the prompt does not say it."""
+    body = memory.body
+    place = str(body.get("place") or "")
+    if not place or (body.get("once") and memory.status != "accepted") or place.lower() in prompt.lower():
+        return False
+    return not set(words).isdisjoint(map(str, body.get("about", ()))) and (making or body.get("form") == "where")
+
+
+def _terms_of(memory: Memory) -> set[str]:
+    return {str(w) for name in ("want", "avoid") for w in memory.body.get(name, ())}
+
+
+_DOING = frozenset({"commit", "push", "merge", "open", "make", "create", "squash", "rebase", "release", "tag", "publish", "deploy", "ship"})
+_MAKING = frozenset({"add", "write", "create", "make", "move", "generate", "put", "new"})
+_MAKES = lazy_pattern(
+    r"(?is)^\W*(?:(?:please|now|then|ok|okay|and|also|next|can you|could you|let'?s|i want you to|you should)[,\s]+)*"
+    r"(?P<verb>commit|push|merge|squash|rebase|release|tag|publish|deploy|ship|add|write|create|make|move|generate|put|new|change|edit|update|set|fix|adjust|extend|look|find|open|read|check|show|where)\b"
+)
+"""Asks to write, change or find something."""
 
 
 def _begins(step: Step, pattern: str) -> bool:
@@ -112,6 +207,7 @@ def _begins(step: Step, pattern: str) -> bool:
 def after_failure(command: str, output: str, cwd: str | None, memories: Iterable[Memory]) -> list[Memory]:
     """Return the memories of the error that a command just met, a cure before a warning; none where its line is another one."""
     from ctx_pipeline.mining.lessons.failures import quoted_as_name, salient_line, signature, without_place
+    from ctx_pipeline.mining.lessons.proof import missing
     from ctx_pipeline.shell.commands import steps
 
     every = [step for step in steps(command) if step.words]
@@ -122,13 +218,26 @@ def after_failure(command: str, output: str, cwd: str | None, memories: Iterable
     forms = {signature(form) for line in lines for form in (line, quoted_as_name(line), without_place(line))}
     line = "\n".join(lines)
     subjects = {step.subject for step in every} | {step.words[0].rpartition("/")[2] for step in every}
-    found = [m for m in memories if _same_error(m, forms, line) and _same_program(m, subjects)]
+    looked = _parts_of_paths(every) if _ABSENT.search(line) else set()
+    absent = missing(lines[-1])[0] if _NOT_THERE.search(line) else ""
+    found = [
+        m
+        for m in memories
+        if (_same_error(m, forms, line) and _same_program(m, subjects))
+        or _same_service(m, line)
+        or _lies_elsewhere(m, looked)
+        or (absent and _runs_otherwise(m, absent))
+    ]
     return sorted(found, key=lambda m: (bool(m.body.get("warning")), -m.confidence, m.memory_id))
 
 
 def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
     body = memory.body
+    if body.get("did") and not all(name in line for name in _named_in_error(memory)):
+        return False
     if memory.kind in RULE_KINDS or (body.get("once") and not body.get("warning")):
+        return False
+    if not (body.get("resolution") or body.get("steps") or body.get("warning") or body.get("transient")):
         return False
     known = str(body.get("signature") or "")
     if known in forms:
@@ -139,6 +248,49 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
     from difflib import SequenceMatcher
 
     return any(SequenceMatcher(None, known, form).ratio() >= _ALIKE for form in forms)
+
+
+_NOT_THERE = lazy_pattern(r"command not found|: not found|No module named|no such command")
+
+
+def _runs_otherwise(memory: Memory, program: str) -> bool:
+    """Tell whether a project runs a program that is not found by itself from an environment: ``uv run``, ``source .venv/bin/activate``."""
+    if memory.kind != "repo_convention":
+        return False
+    return any(program in (words := command.split())[1:] and program != words[0] for command in _SPANS.findall(memory.text))
+
+
+_SPANS = lazy_pattern(r"`([^`]+)`")
+_ABSENT = lazy_pattern(r"(?i)no such file or directory|cannot access|not found|does not exist")
+
+
+def _parts_of_paths(every: Iterable[Step]) -> set[str]:
+    from ctx_pipeline.mining.lessons.said_rules import terms
+
+    words = (w for s in every for w in s.words[1:] if not w.startswith("-"))
+    return {part for w in words for part in terms(re.sub(r"[/._-]", " ", w))}
+
+
+def _lies_elsewhere(memory: Memory, looked: set[str]) -> bool:
+    """Tell whether a person said twice where that lies which a command did not find."""
+    from ctx_pipeline.mining.lessons.said_rules import akin
+
+    told = bool(memory.body.get("place")) and not memory.body.get("once")
+    return told and any(akin(a, b) for a in map(str, memory.body.get("about", ())) for b in looked)
+
+
+def _same_service(memory: Memory, line: str) -> bool:
+    """Tell whether a lesson started the service that a line says nothing answers from: the same port, whichever program asked."""
+    from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN
+
+    error = str(memory.body.get("error") or "")
+    if memory.body.get("resolution") != "setup" or not (SERVICE_DOWN.search(line) and SERVICE_DOWN.search(error)):
+        return False
+    ports = set(_PORT.findall(error))
+    return bool(ports & set(_PORT.findall(line)))
+
+
+_PORT = lazy_pattern(r"(?:\bport\s+|[\w\]]:)(\d{2,5})\b")
 
 
 def _same_program(memory: Memory, subjects: set[str]) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import CtxError
-from ctx_pipeline.learning.at_act import after_failure, before_command, command_of, output_of
+from ctx_pipeline.learning.at_act import after_failure, asks_where, at_prompt, before_command, command_of, output_of
 from ctx_pipeline.learning.error_lines import words_of_error
 from ctx_pipeline.learning.repository_identity import place_among
 from ctx_pipeline.memory.injection_policy import (
@@ -76,6 +77,9 @@ __all__ = [
 _SESSION_NAMES = ("_SESSION_ID", "_THREAD_ID")
 _LOOKED_BACK = 400
 _PATIENCE = 0.05
+_FEW = 12
+"""Memories as of which words weigh at a prompt, however few there are."""
+
 _AT_COMMAND, _MOST_AT_COMMAND = 120, 2
 """Memories with a word of a command that are looked at, and those that are told."""
 
@@ -259,14 +263,19 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
     words = words_of(prompt)[:PROMPT_WORDS]
     if len(words) < LEAST_WORDS or not choice.prompts:
         return []
-    hits = index.recall(
+    recall = partial(
+        index.recall,
         words,
-        error=words_of_error(prompt, place.cwd if place else None),
         allowed=lambda scope, repository, where: visible(scope, repository, where, place),
-        least=choice.threshold,
         accepted_only=choice.accepted_only,
+        as_of=_FEW,
     )
-    return for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
+    hits = recall(error=words_of_error(prompt, place.cwd if place else None), least=choice.threshold)
+    found = for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
+    known = {s.memory.memory_id for s in found}
+    near = recall(limit=_AT_COMMAND) if asks_where(prompt) else []
+    placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())])
+    return [*(Scored(m, 0.0, {}) for m in placed[:_MOST_AT_COMMAND] if m.memory_id not in known), *found]
 
 
 def _at_command(index: MemoryIndex, command: str, output: str, place: Place | None, choice: Choice) -> list[Scored]:

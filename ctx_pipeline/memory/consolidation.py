@@ -111,8 +111,16 @@ class _Cluster:
             self.forms.append(form)
 
 
-def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (), check: Check = scan) -> list[Memory]:
+def consolidate(
+    candidates: Iterable[StoredCandidate],
+    facts: Sequence[Fact] = (),
+    check: Check = scan,
+    *,
+    former: Mapping[str, Sequence[str]] | None = None,
+) -> list[Memory]:
     """Return the memories of all candidates and of what people wrote, sorted by id.
+
+    ``former`` has the names that a repository had before its remote was renamed.
 
     The same candidates in any order and the same facts in order give the same memories.
     An id is made of the oldest member of a cluster; a fact that names a younger member's
@@ -125,6 +133,7 @@ def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (
         memories[memory.memory_id] = memory
         oldest = cluster.members[0]
         folders = dict.fromkeys(identity(c.cwd) for c in cluster.members if c.cwd and _place(c))
+        folders |= dict.fromkeys(map(identity, (former or {}).get(oldest.repository or "", ()))) if _place(oldest) else {}
         for form in cluster.forms:
             alias[_id_of(oldest, form)] = memory.memory_id
             for folder in folders:
@@ -266,6 +275,12 @@ def _supersede(memories: dict[str, Memory]) -> None:
         for memory in rivals:
             if memory is not newest:
                 memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+    cures |= {
+        (where, subject, _body(memory)["any_name"]): rivals  # sessions are compared by an error's form without the names that it quotes
+        for (where, subject, form), rivals in cures.items()
+        for memory in rivals
+        if _body(memory).get("any_name") not in (None, form)
+    }
     for memory in list(memories.values()):
         body = _body(memory)
         cured = cures.get((memory.repository, body.get("subject"), body.get("signature")), []) if body.get("signature") else []

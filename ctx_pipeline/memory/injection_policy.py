@@ -19,6 +19,9 @@ ACCEPTED, PROVEN, NOTHING = "accepted", "proven", "nothing"
 STARTS = (NOTHING, ACCEPTED, PROVEN)
 """What is told at the start of a session, where no question is asked: nothing; what somebody accepted; that, and what was learned twice."""
 
+ONCE = 0.65
+"""Share of a prompt's weight that a rule must hold which the person said once in passing."""
+
 WORTH = 0.4
 """What a memory must have been worth, 0 to 1, to be told at the start: its score without the match."""
 
@@ -119,7 +122,8 @@ def quiet_kinds(moments: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:
     """Return what may be told at a prompt, best first, four times as many as are told since some may be known already."""
-    near = [r for r in recalled if r.covered >= choice.threshold and sure_enough(r.memory)] if choice.prompts else []
+    least = max(choice.threshold, ONCE)
+    near = [r for r in recalled if r.covered >= (choice.threshold if sure_enough(r.memory) else least)] if choice.prompts else []
     return rank(near, place=place, limit=4 * choice.limit, now=now, accepted_only=choice.accepted_only)
 
 

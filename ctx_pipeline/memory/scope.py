@@ -165,7 +165,8 @@ def visible(scope: str, repository: str | None, cwd: str | None, place: Place | 
     if place is None:
         return False
     if repository and not _is_path(repository):
-        return identity(repository) in place.identities
+        # whatever its remote is called today, a checkout is the repository that it was
+        return identity(repository) in place.identities or (cwd or "").rstrip("/") in place.roots
     homes = [p for p in (repository, cwd) if p and _is_path(p)]
     return any(below(place.cwd, home) or any(below(home, root) for root in place.roots) for home in homes)
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.mining.lessons import returning_requests
 from ctx_pipeline.mining.lessons.commands import PROVING, as_pattern, form
 from ctx_pipeline.mining.lessons.turns import turns
 from ctx_pipeline.model.declared import Method
@@ -51,7 +52,8 @@ class _Action(NamedTuple):
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield what the turns of a session did, in order, and whether the person sent them back; alone it proves nothing, see ``combine``."""
+    """Yield what the turns of a session did, whether the person sent them back, and what was asked; alone it proves nothing."""
+    yield from returning_requests.extract(view)
     told: list[tuple[list[str], bool | None]] = []
     found: list[_Action] = []
     for turn in view.once(turns)[:_TURNS]:
@@ -127,9 +129,10 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """
     places: dict[str, dict[Any, StoredCandidate]] = defaultdict(dict)
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
-        places[c.repository or c.cwd or ""].setdefault(c.ts or c.candidate_id, c)
+        places[c.repository or c.cwd or ""].setdefault((c.subject, c.ts or c.candidate_id), c)
     for _, members in sorted(places.items()):
-        rows = list(members.values())
+        rows = [c for c in members.values() if c.subject != returning_requests.SUBJECT]
+        yield from returning_requests.combine([c for c in members.values() if c.subject == returning_requests.SUBJECT])
         if len(rows) >= _LEAST:
             yield from _together(rows)
             yield from _stable_patterns(rows)
@@ -254,14 +257,15 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 ACTION_PATTERNS = Method(
     name="action_patterns",
-    version=5,
+    version=6,
     describe=(
         "Commands and changes that a project does one after the other, and actions that tell good turns from those sent back.\n\n"
         "Sequences of two to five actions that ended well, in at least two sessions, with how often the end follows (confidence) and "
         "how much more often than else (lift); of sequences inside one another with the same sessions the longest. A sequence of "
         "checks alone is left to project_conventions, and a sequence ends before what publishes, destroys or moves what others share. "
         "A turn is bad "
-        "when the next prompt objects to it. One session alone never becomes a memory."
+        "when the next prompt objects to it. Two requests that at least three sessions made one after the other are a procedure, with the "
+        "person's words and the commands that most of those sessions ran. One session alone never becomes a memory."
     ),
     extract=extract,
     combine=combine,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
 from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, Run, checks_format, formats, listed, outside, runs, shown, typed, whole
-from ctx_pipeline.mining.lessons.failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining.lessons.failures import clean, looks_red, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
 from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN, installs, own_program, proves, starts_service, throwaway, transient
 from ctx_pipeline.mining.lessons.quoting import repeats
@@ -188,6 +188,7 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     setup = list(dict.fromkeys(whole(r.command, cwd) for r in between.setup))
     environment = _of_environment(error)
     body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
+    body["any_name"] = signature(quoted_as_name(error))
     body["seconds"] = max(0, round(((passed.call.ended or 0) - (run.call.ended or 0)) / 1e6))
     evidence = [run.call.call_event, *run.shown_by(view, error)]
     check = run.step.purpose in CHECKS
@@ -413,7 +414,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=9,
+    version=10,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "

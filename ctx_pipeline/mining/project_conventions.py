@@ -246,6 +246,40 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             seen = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, _often(subjects[name].values()), least=1)]
             if seen and not all(map(_anybodys, seen)):
                 yield from _lessons(seen, None, once=True)
+        if habits:
+            yield from _packages(subjects, {c for h in habits for c in h.commands})
+
+
+_OF_PACKAGE = re.compile(r"(?:^|\s)(?:--cd|-C|--directory|--prefix|--manifest-path|--filter|--workspace|--project)[ =](\S+)")
+
+
+def _packages(subjects: Mapping[str, Mapping[Any, StoredCandidate]], told: set[str]) -> Iterator[StoredCandidate]:
+    """Yield how a package of a project is checked by itself, as two sessions did, or one again and again."""
+    found: dict[str, dict[str, dict[str, list[StoredCandidate]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for name in _NAMES.values():
+        for c in subjects.get(name, {}).values():
+            for text in (*c.body.get("commands", ()), *c.body.get("narrowed", ())):
+                package = _OF_PACKAGE.search(text)
+                if package is not None and text not in told:
+                    found[package[1].removesuffix("/Cargo.toml")][name][text].append(c)
+    for package, kinds in sorted(found.items()):
+        kept = {c.candidate_id: c for texts in kinds.values() for by in texts.values() for c in by}
+        sessions = {(c.host, c.session_id) for c in kept.values()}
+        often = any(text in c.body.get("often", ()) for texts in kinds.values() for text, by in texts.items() for c in by)
+        if len(sessions) < _LEAST and not often:
+            continue
+        chosen = {name: max(texts, key=lambda text: (len(texts[text]), -len(text), text)) for name, texts in kinds.items()}
+        subject = f"{SUBJECT}: {package}"
+        body = {"subject": subject, "signature": subject, "commands": list(chosen.values()), "sessions": len(sessions)}
+        body |= {"once": True} if len(sessions) < _LEAST else {}
+        for c in kept.values():
+            yield c._replace(
+                text=f"in `{package}`: {'; '.join(f'{_HOW[name]} `{text}`' for name, text in chosen.items())}",
+                when_to_use=f"`{package}` is changed",
+                structured=json.dumps(body, ensure_ascii=False, sort_keys=True),
+                confidence=_SEEN_ONCE if len(sessions) < _LEAST else 0.6,
+                priority=3,
+            )
 
 
 def _often(members: Iterable[StoredCandidate]) -> list[StoredCandidate]:
@@ -327,6 +361,8 @@ def _conventions(subject: str, members: Sequence[StoredCandidate], least: int = 
     told = False
     for name in (subject, "format", "format check") if subject == "lint and format" else (subject,):
         ranked = _used(members, "commands", lambda text, name=name: _kind_of(subject, text) == name, least)  # type: ignore[misc]
+        # how one package is checked takes no place of how the whole is
+        ranked = [u for u in ranked if not _OF_PACKAGE.search(u.text)] or ranked
         if not ranked:
             continue
         told = True
@@ -444,7 +480,7 @@ _SEEN_ONCE = 0.4
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=10,
+    version=11,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "

@@ -72,6 +72,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             reason = clean(text[place + 1]).strip(" -*•.!;,\"'") if place + 1 < len(text) else ""
             laid_down = _laid_down(said, meant, begun is not None and event.seq > begun, event.event_id in stopped)
             body: dict[str, Any] = {"quotes": [said[:300]], "form": meant.form, "want": sorted(meant.want), "avoid": sorted(meant.avoid)}
+            body |= {"about": sorted(meant.about), "place": meant.place} if meant.place else {}
             body |= {"reason": reason} if _REASON.search(reason) and len(reason) <= _LONGEST_REASON else {}
             marks = {"laid_down": laid_down, "of_work": meant.of_work, "everywhere": meant.everywhere}
             yield MemoryCandidate(
@@ -232,8 +233,9 @@ class _Proposal(NamedTuple):
 
 def _rule_of(candidate: StoredCandidate) -> Rule:
     body = candidate.body
-    want, avoid = (frozenset(map(str, body.get(name, ()))) for name in ("want", "avoid"))
-    return Rule(str(body.get("form", "")), candidate.text, want, avoid, False, bool(body.get("of_work")), bool(body.get("everywhere")))
+    want, avoid, about = (frozenset(map(str, body.get(name, ()))) for name in ("want", "avoid", "about"))
+    marks = bool(body.get("of_work")), bool(body.get("everywhere"))
+    return Rule(str(body.get("form", "")), candidate.text, want, avoid, False, *marks, about, str(body.get("place", "")))
 
 
 def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) -> _Proposal | None:
@@ -258,11 +260,13 @@ def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) 
         "want": last.body.get("want", []),
         "avoid": last.body.get("avoid", []),
         "instead_of": sorted(replaced(_rule_of(last))),
+        **{name: last.body[name] for name in ("form", "place") if last.body.get(name)},
         "proposed_ts": proposed,
         "again": count_since(later := [_saying(c) for c in sessions if (c.host, c.session_id) not in told[:2]], proposed),
         "said": later[-_MOST_SAID:],
         **stood,
     }
+    body |= {"about": sorted({a for c in group for a in c.body.get("about", ())})} if last.body.get("place") else {}
     heard = once and not laid_down
     reason = next((str(c.body["reason"]) for c in reversed(group) if c.body.get("reason")), "")
     body |= ({"reason": reason} if reason else {}) | ({"once": True} if heard else {})
@@ -281,6 +285,8 @@ def _overrules(later: _Proposal, earlier: _Proposal) -> bool:
 def _when(candidate: StoredCandidate) -> str | None:
     """Return when a rule is to be thought of: before another program of the family is used, or as its words say."""
     meant = _rule_of(candidate)
+    if meant.place:
+        return f"{' or '.join(sorted(meant.about))} is written or looked for"
     others = sorted(rivals(meant.want)) if not meant.avoid else []
     return f"{', '.join(others)} is about to be used" if others else occasion(candidate.text)
 
@@ -320,7 +326,7 @@ def _line(candidate: StoredCandidate) -> str:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=6,
+    version=7,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule with never or "

@@ -19,7 +19,7 @@ from ctx_pipeline.model import display
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.memories import CASE
 from ctx_pipeline.pipeline import code_versions, reports
-from ctx_pipeline.pipeline.lessons.repositories import look, recorded, with_repositories
+from ctx_pipeline.pipeline.lessons.repositories import look, repositories, with_repositories
 from ctx_pipeline.pipeline.mine import candidates, renew
 from ctx_pipeline.pipeline.mine import candidates as mined
 from ctx_pipeline.pipeline.models import model_judge
@@ -30,10 +30,11 @@ from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.storage.files import Made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from ctx_pipeline.memory.consolidation import Check
     from ctx_pipeline.model.memories import Memory, StoredCandidate
+    from ctx_pipeline.pipeline.lessons.repositories import Repositories
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
@@ -47,7 +48,7 @@ _KEPT = ("subject", "task", "steps", "files", "verification")
 
 
 def rebuild(
-    store: Store, check: Check, errors: SessionErrors, *, input_fp: str, code_version: str, known: Mapping[str, str] | None = None
+    store: Store, check: Check, errors: SessionErrors, *, input_fp: str, code_version: str, known: Repositories | None = None
 ) -> int:
     """Write ``cases.db`` anew from what single turns solved and return how many cases there are.
 
@@ -154,7 +155,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
         else:
             drawn = [asset for asset in upstream if asset.startswith("mined/")]
             candidates = []
-            known = recorded(store)
+            known = repositories(store)
             for method in (methods[asset.partition("/")[2]] for asset in drawn):
                 try:
                     candidates += mined(store, method, errors=errors, known=known)
@@ -162,7 +163,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
                     errors.note("", "", f"the method {method.name}: {reason(error)}")
             candidates += with_repositories(store, model_judge.candidates(store), known)
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
-            memories = errors.without_bad(candidates, lambda some: consolidation.consolidate(some, facts, check))
+            memories = errors.without_bad(candidates, lambda some: consolidation.consolidate(some, facts, check, former=known.former))
             rebuild(store, check, errors, input_fp=made_of, code_version=version, known=known)
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)

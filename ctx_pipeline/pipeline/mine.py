@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.pipeline.derived_partitions import Begin
     from ctx_pipeline.pipeline.facts import FactsOfCell
+    from ctx_pipeline.pipeline.lessons.repositories import Repositories
     from ctx_pipeline.pipeline.measure import ReadingsOfCell
     from ctx_pipeline.pipeline.reports import StageReport
     from ctx_pipeline.settings import Settings
@@ -87,7 +88,7 @@ def candidates(
     *,
     combined: bool = True,
     errors: SessionErrors | None = None,
-    known: Mapping[str, str] | None = None,
+    known: Repositories | None = None,
 ) -> list[StoredCandidate]:
     """Return what a method drew from all sessions, with what they prove together unless ``combined`` is off.
 

@@ -331,8 +331,11 @@ class MemoryIndex:
         least: float = 0.0,
         accepted_only: bool = False,
         limit: int = 40,
+        as_of: int = 0,
     ) -> list[Recall]:
         """Return at most ``limit`` memories that hold any of the words, best first.
+
+        Words weigh as in an index of ``as_of`` memories at least: a few say nothing of how rare a word is.
 
         ``error`` are the words of the line of a longer text that says what went wrong: a
         memory that holds nearly all of them covers the text, whatever else was pasted.
@@ -346,7 +349,7 @@ class MemoryIndex:
             return []
         places = self._places(db, allowed)
         # rows are numbered without a gap, and counting a hundred thousand takes a millisecond
-        items = db.execute("SELECT coalesce(max(rowid), 0) FROM memory").fetchone()[0]
+        items = max(as_of, db.execute("SELECT coalesce(max(rowid), 0) FROM memory").fetchone()[0])
         every, line = (terms_of(db, some, self._stemmer.stems(some), items) for some in (words, error))
         if places is None or not (every or line):
             return []

@@ -46,7 +46,7 @@ def test_a_folder_without_a_remote_is_the_repository_that_the_other_agent_record
 def test_a_folder_in_which_two_repositories_were_recorded_and_a_worktree_alone(chosen):
     with open_store(chosen) as store:
         normalized(store, day("a", 1, cwd="/w/app"), day("b", 2, cwd="/w/lib/.worktrees/2/src"))
-        both = [day(n, i, host="codex", cwd="/w/app", repository=f"github.com/acme/{n}") for i, n in enumerate("xy", 3)]
+        both = [day(f"{n}{i}", i, host="codex", cwd="/w/app", repository=f"github.com/acme/{n}") for i, n in enumerate("xyx", 3)]
         normalized(store, *both, cell=CODEX)
         mine(store, chosen, methods=["project_conventions"], cells=[CELL, CODEX])
         found = candidates(store, discovery.methods()["project_conventions"], combined=False)

@@ -20,8 +20,9 @@ def drawn(*sessions):
 
 
 def lessons(*sessions):
+    """Return the patterns of actions; that these sessions ask the same is another lesson."""
     method, found = drawn(*sessions)
-    return consolidate(method.combine(found))
+    return [m for m in consolidate(method.combine(found)) if not m.body["subject"].startswith("requests")]
 
 
 def day(name, number, **place):
@@ -93,7 +94,7 @@ def test_patterns_do_not_depend_on_the_order_of_candidates():
     method, found = drawn(*(released(f"s{n}", n) for n in range(12)))
     told = list(method.combine(found))
     assert told == list(method.combine(found[::-1]))
-    assert len(told) == 12
+    assert [c.kind for c in told].count("repo_convention") == 12
 
 
 @pytest.mark.feature("mining.action-patterns")

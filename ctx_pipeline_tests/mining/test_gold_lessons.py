@@ -16,9 +16,15 @@ from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.homes import parse_home
 from ctx_pipeline_tests.mining.gold import gold, score
 
-METHODS = ("error_resolutions", "reme", "repeated_corrections", "project_conventions")
+METHODS = ("error_resolutions", "reme", "repeated_corrections", "project_conventions", "action_patterns")
 LEAST = {False: (0.85, 0.5), True: (0.85, 0.5)}
 """Least precision and recall, of the half that was tuned for and of the other; without a model."""
+
+
+def session_places() -> dict[str, tuple[str, str | None]]:
+    """Return the first eight letters of each session -> the folder and the repository that it recorded."""
+    homes = {key: parse_home(discovery.host(key), CORPUS / key) for key in ("claude", "codex")}
+    return {name[:8]: (p.facts.cwd or "", p.facts.repository) for home in homes.values() for name, p in home.items()}
 
 
 def mined() -> list[Memory]:

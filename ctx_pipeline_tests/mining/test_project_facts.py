@@ -118,3 +118,16 @@ def test_a_call_that_failed_again_after_it_had_been_called_well_is_told_of_one_s
         day("b", 1).shell("cargo test one two", exit=1, text=wrong.format("two")).shell("cargo test one 2", exit=1, text=wrong.format("2"))
     )
     assert lessons("reme", at_once) == []
+
+
+@pytest.mark.feature("mining.package-checks")
+def test_how_a_package_is_checked_is_told_beside_how_the_project_is():
+    whole = [day(n, i).shell("make check", text="ok").shell("uv run pytest", text="3 passed") for i, n in enumerate("abc")]
+    part = "npm --prefix web run test"
+    two = [day(n, i).shell(part, text="3 passed") for i, n in enumerate("de", 3)]
+    (found,) = [m for m in lessons("project_conventions", *whole, *two) if "web" in m.text]
+    assert (found.text, found.when_to_use) == ("in `web`: run the tests with `npm --prefix web run test`", "`web` is changed")
+    assert (found.support, "once" in found.body) == (2, False)
+    assert [m for m in lessons("project_conventions", *whole, two[0]) if "web" in m.text] == []
+    (again,) = [m for m in lessons("project_conventions", *whole, two[0].shell(part, text="3 passed")) if "web" in m.text]
+    assert again.body["once"] is True

@@ -109,7 +109,7 @@ def test_three_wordings_of_one_rule_are_one_memory_that_is_thought_of_before_ano
 @pytest.mark.parametrize(
     ("said", "want", "avoid"),
     [
-        ("tests go to spec/", {"test", "spec/"}, set()),
+        ("tests go to spec/", {"test", "spec"}, set()),
         ("Draft PR please", {"draft", "pr"}, set()),
         ("meaningful commits please", {"meaningful", "commit"}, set()),
         ("no npm, use pnpm", {"pnpm"}, {"npm"}),

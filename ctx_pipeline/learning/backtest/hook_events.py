@@ -33,6 +33,10 @@ MOST_TOLD = 2
 """Lessons at a command, as the hook tells them."""
 
 
+AGAIN = "again"
+"""Kind of what passed when it was run once more, with nothing changed."""
+
+
 class Moment(NamedTuple):
     """One moment of a session after the day, and what each way of telling would have given there.
 
@@ -66,7 +70,8 @@ def fits(memory: Memory, about: About, came: set[Thing]) -> bool:
     advised = {(RAN, command) for command in about.commands} | {(CHANGED, name) for name in about.files}
     want = str(memory.body.get("want") or "")
     wanted = bool(want) and any(kind == RAN and name.split()[:1] == [want] for kind, name in came)
-    return about.fits(came) or bool(advised & came) or wanted
+    waited = bool(memory.body.get("transient")) and (AGAIN, about.subject) in came
+    return about.fits(came) or bool(advised & came) or wanted or waited
 
 
 def at_commands(told: Timeline, here: Around, inside: Callable[[int], bool], known: set[str]) -> list[Moment]:
@@ -110,15 +115,43 @@ def _moment(
 
 
 def _came(deeds: Iterable[SessionFact], now: SessionFact, ran: set[str], *, after: bool = False) -> set[Thing]:
-    """Return what a lesson could have helped with: failures and rules to come, or, after a failure, what passed then for the first time."""
+    """Return what a lesson could have helped with: checks to pass for the first time, failures and rules to come.
+
+    After a failure it is what ended it, up to the next pass of the same program: the call that
+    passed, what was installed or run for the first time before it, the files that were changed;
+    and the same failure, should it come again.
+    """
     came: set[Thing] = set()
+    if after:
+        return _ended(deeds, now, ran)
     for deed in deeds:
-        if deed.at < now.at or (after and deed.events == now.events):
+        if deed.at < now.at:
             continue
         new = deed.kind == RAN and deed.passed and deed.events != now.events and ran.isdisjoint(deed.names)
-        if (deed.kind == RULED) or (new and (after or deed.check)) or (deed.kind == CHANGED and after) or (deed.kind == FAILED):
+        if deed.kind in (RULED, FAILED) or (new and deed.check):
             came.update(deed.spellings)
     return came
+
+
+def _ended(deeds: Iterable[SessionFact], now: SessionFact, ran: set[str]) -> set[Thing]:
+    later = [d for d in deeds if d.at >= now.at and d.events != now.events]
+    failed = {t for d in deeds if d.events == now.events and d.kind == FAILED for t in d.spellings}
+    came = {t for d in later if d.kind == FAILED for t in d.spellings} & failed
+    end = next((d for d in later if d.kind == RAN and d.passed and _alike(d.subject, now.subject)), None)
+    for deed in later if end else ():
+        if end is not None and deed.at > end.at:
+            break
+        new = deed.kind == RAN and deed.passed and ran.isdisjoint(deed.names)
+        if deed.kind == CHANGED or (new and (deed.check or deed is end)):
+            came.update(deed.spellings)
+    if end is not None and not any(kind == CHANGED for kind, _ in came):
+        came.add((AGAIN, now.subject))
+    return came
+
+
+def _alike(one: str, other: str) -> bool:
+    """Tell whether two subjects are of one program, whatever launched it: ``pytest`` and ``uv run pytest``."""
+    return bool(one and other) and (one == other or one.rsplit(maxsplit=1)[-1] == other.rsplit(maxsplit=1)[-1])
 
 
 def table(moments: Sequence[Moment], *, choice: Choice) -> dict[str, Any]:

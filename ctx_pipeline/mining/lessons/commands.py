@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.command_runs import CHECKS as _PROVING
-from ctx_pipeline.facts.command_runs import command_runs, results_of
+from ctx_pipeline.facts.command_runs import command_runs, printed, results_of
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, shorten_paths
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.command_risk import dangers
@@ -131,12 +131,7 @@ def _quoted(view: SessionView, place: int, call: Any, row: Any) -> Run | None:
     if call.is_error and found_nothing((row.command,), row.exit):
         return None
     answered = call._replace(result_event=row.outputs[-1], exit=row.exit, ended=row.ended)
-    return Run(place, answered, row, step, "\n".join(_ends(text) for e in row.outputs if (text := _text(view, e))))
-
-
-def _text(view: SessionView, event: str) -> str:
-    found = view.by_event.get(event)
-    return (found.text or "") if found is not None else ""
+    return Run(place, answered, row, step, _ends(printed(view, row)))
 
 
 _PIECE = 20_000

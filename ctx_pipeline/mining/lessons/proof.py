@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.facts.command_runs import results_of
+from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +54,7 @@ def transient(text: str) -> str:
 
 def starts_service(run: Run) -> bool:
     """Tell whether a command starts a service, as ``docker compose up -d db`` does."""
-    return bool(_STARTS.match(run.step.text) or _STARTS.match(run.step.subject))
+    return bool(_STARTS.match(run.step.subject)) or any(_STARTS.match(step.text) for step in steps(run.command))
 
 
 def throwaway(run: Run, cwd: str | None) -> bool:

@@ -38,6 +38,8 @@ _KINDS = (
     r"|snapshots)"
 )
 _NAME = r"[\w.@/-]+"
+_PATH = r"`?(?:\.{0,2}/)?(?:[\w.@-]+/)+[\w.@-]*`?"
+"""A folder or file with a slash: what lies elsewhere is no place in a project."""
 
 _PATTERNS = tuple(
     (name, re.compile(rf"(?ix)^{_OPENS}{pattern}$"))
@@ -84,6 +86,14 @@ _PATTERNS = tuple(
             rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*",
         ),
         ("place", rf"{_TO}(?:put|keep|place|write)\s+{_KINDS}\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*"),
+        (
+            "where",
+            (
+                r"(?:the\ |our\ |all\ )?(?P<what>[\w-]+(?:\ [\w-]+){0,3}?)"
+                r"(?:'s|\s+(?:is|are|lives?|sits?|(?:is|are)\ (?:located|kept|stored|found)))"
+                rf"\s+(?:all\ )?(?:in|inside|under|at|below)\s+(?:the\ )?(?P<want>{_PATH})(?:\s+(?:folder|directory|dir))?(?:[\s,;(].*)?"
+            ),
+        ),
         ("please", rf"(?P<want>(?:{_NAME}\s+){{0,3}}{_NAME})\s*,?\s+please"),
         (
             "forbids",
@@ -107,6 +117,7 @@ _PATTERNS = tuple(
 _HINT = re.compile(
     r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
     r"|put|want|before|without|no more|switch|stick)\b"
+    r"|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"
 )
 _OF_NOW = re.compile(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|below|one|yet|today|currently|for the moment)\b")
 _REPO = re.compile(r"(?i)\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so) that\b|\bfrom now on\b")
@@ -126,14 +137,19 @@ _STEERS = re.compile(
 )
 """Begins a request for this moment."""
 
+_NOBODYS = frozenset(
+    {"this", "that", "these", "those", "they", "he", "she", "work", "pwd", "error", "bug", "problem", "issue", "one", "same"}
+)
+"""Words that name nothing whose place would be known in the next session."""
+
 _EVERYWHERE = re.compile(
     r"(?i)\b(?:everywhere|in (?:all|every|any) (?:my |of my |our )?(?:projects?|repos?|repositories)|on all my machines)\b"
 )
 _FIRM = re.compile(r"(?i)\b(?:always|never|from now on|in (?:the )?future|everywhere|every time)\b")
 _NEGATES = re.compile(r"(?i)\b(?:don'?t|do not|never|stop|avoid|not|no more|without)\b")
 _STOP_TEXT = """
-    a all also always an and any are as at avoid be but by do does don don't dont did for from go goes here i i'd if in instead into is
-    it just keep let let's live lives make must need never no not of ok okay on only or our over please prefer put rather run should so
+    a against all also always an and any are as at avoid be but by do does don don't dont did for from go goes here i i'd if in instead into
+    is it just keep let let's live lives make must need never no not of ok okay on only or our over please prefer put rather run should so
     stick stop sure switch than that the their then there this to under use uses used using want was we when with without write you your
     ever really want like project repo
 """
@@ -154,6 +170,10 @@ class Rule(NamedTuple):
     of_work: bool
     """it is about tools, tests, commits or the like, and names nothing that only this session knows"""
     everywhere: bool
+    about: frozenset[str] = frozenset()
+    """what belongs or lies at ``place``"""
+    place: str = ""
+    """a folder or file, without a slash at its end"""
 
 
 def rule(sentence: str) -> Rule | None:
@@ -169,27 +189,32 @@ def rule(sentence: str) -> Rule | None:
         want, avoid = terms(parts.get("want") or ""), terms(parts.get("avoid") or parts.get("stops") or "")
         if not (want or avoid) or (form in ("uses", "please") and not _named(said, want, form)):
             continue
-        if form == "place":
-            want |= terms(parts["what"])
+        about, place = terms(parts.get("what") or ""), ""
+        if about - _NOBODYS:
+            place = parts["want"].strip(".,;:()`'\"").removeprefix("./").rstrip("/")
+            want |= about
+        elif form == "where":
+            continue
         if form == "pair" and (not want or not avoid):
             continue
         bare = _REPO.sub("", said)
         tools = bool((want | avoid) & _PROGRAMS)
-        of_work = (tools or form == "place" or bool(_OF_WORK.search(said))) and not _OF_NOW.search(bare)
-        return Rule(form, said, want - avoid, avoid, bool(_FIRM.search(said)), of_work, bool(_EVERYWHERE.search(said)))
+        of_work = (tools or bool(place) or bool(_OF_WORK.search(said))) and (form == "where" or not _OF_NOW.search(bare))
+        firm, everywhere = bool(_FIRM.search(said)), bool(_EVERYWHERE.search(said))
+        return Rule(form, said, want - avoid, avoid, firm, of_work, everywhere, about if place else frozenset(), place)
     return None
 
 
 def _named(said: str, want: frozenset[str], form: str) -> bool:
     """Tell whether a short saying is about a tool or a way of working, and not a request of this moment."""
-    if form == "please" and _STEERS.match(said):
+    if form == "please" and _STEERS.match(_OPENING.sub("", said)):
         return False
     return bool(want & _PROGRAMS) or bool(_OF_WORK.search(said))
 
 
 def terms(text: str) -> frozenset[str]:
     """Return the words that say what a rule is about, plurals as singulars."""
-    words = (w.strip(".,!:;()'\"`") for w in re.findall(r"[\w./@'-]+", text.lower()))
+    words = (w.strip(".,!:;()'\"`").rstrip("/").removeprefix("./") for w in re.findall(r"[\w./@'-]+", text.lower()))
     return frozenset(_stem(w) for w in words if w and w not in _STOP)
 
 
@@ -198,7 +223,8 @@ def _stem(word: str) -> str:
         return f"{word[:-3]}y"
     if len(word) > 6 and word.endswith("ing"):
         return word[:-3]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+    plural = len(word) > _LEAST_PLURAL and word.endswith("s") and not word.endswith("ss")
+    return word[:-1] if plural or word in ("prs", "mrs") else word
 
 
 def negates(said: str) -> bool:
@@ -210,6 +236,8 @@ def same(one: Rule, other: Rule) -> bool:
     """Tell whether two rules mean the same: they want the same tool, or have most of their words and their polarity in common."""
     if _tools(one.want) and _tools(one.want) == _tools(other.want):
         return True
+    if one.place and one.place == other.place:
+        return any(akin(a, b) for a in one.about for b in other.about)
     if bool(one.want) != bool(other.want) or contradict(one, other):
         return False
     return _overlap(one.want | one.avoid, other.want | other.avoid) >= _ALIKE
@@ -220,7 +248,29 @@ def contradict(one: Rule, other: Rule) -> bool:
     mine, theirs = _tools(one.want), _tools(other.want)
     rivals = any(mine & f and theirs & f for f in FAMILIES) and mine != theirs and not mine & theirs
     crossed = any(a and b and _overlap(a, b) >= _ALIKE for a, b in ((one.want, other.avoid), (one.avoid, other.want)))
-    return rivals or crossed
+    moved = bool(one.place and other.place) and one.place != other.place and bool(one.about & other.about)
+    return rivals or crossed or moved or any(_takes_back(a, b) for a, b in ((one, other), (other, one)))
+
+
+def core(said: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return what a saying wants or forbids, and what it limits that to: "squash" and "release" of "never squash on release"."""
+    head = _LIMITS.split(_OPENING.sub("", _FROM_NOW_ON.sub("", said)), maxsplit=1)
+    rest = _REASONS.split(head[1], maxsplit=1)[0] if len(head) > 1 else ""
+    return terms(_REASONS.split(head[0], maxsplit=1)[0]), terms(rest)
+
+
+def _takes_back(wants: Rule, forbids: Rule) -> bool:
+    """Tell whether a rule wants just what another forbids, in other words and without a limit of its own."""
+    if not wants.want or wants.avoid or not forbids.avoid or forbids.want:
+        return False
+    (wanted, when), (forbidden, where) = core(wants.text), core(forbids.text)
+    common = (wanted & forbidden) - _OBJECTS
+    return bool(common) and (wanted ^ forbidden) | where | when <= common | _OBJECTS
+
+
+def akin(one: str, other: str) -> bool:
+    """Tell whether two words are forms of one: "config" and "configuration"."""
+    return one == other or (min(len(one), len(other)) >= _LEAST_AKIN and (one.startswith(other) or other.startswith(one)))
 
 
 def _tools(words: frozenset[str]) -> frozenset[str]:
@@ -230,6 +280,36 @@ def _tools(words: frozenset[str]) -> frozenset[str]:
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one and other else 0.0
 
+
+_LEAST_PLURAL, _LEAST_AKIN = 3, 4
+_OBJECTS = frozenset(
+    [
+        "pr",
+        "pull",
+        "request",
+        "merge",
+        "branch",
+        "commit",
+        "main",
+        "master",
+        "repo",
+        "code",
+        "change",
+        "file",
+        "every",
+        "each",
+        "new",
+        "git",
+    ]
+)
+"""What most of the work is about: a rule is not another one for naming it."""
+
+_FROM_NOW_ON = re.compile(r"(?i)[,\s]*\b(?:from now on|in (?:the )?future|every time|here)\b")
+_OPENING = re.compile(rf"(?ix)^{_OPENS}{_TO}")
+_LIMITS = re.compile(
+    r"(?i)\s(?=(?:in|on|to|into|with|from|for|at|by|under|against|when|whenever|while|if|unless|until|before|after|except|during|without)\s)"
+)
+_REASONS = re.compile(r"(?i)\s*[,;:(]|\s[-\u2013\u2014]+\s|\s(?=(?:because|since|so|as we|it|they)\s)|[.!?](?:\s|$)")
 
 _ALIKE = 0.6
 """Share of common words from which two sayings are one rule."""

@@ -8,15 +8,16 @@ the journal, which holds no path and no name: the hash of the remote, or the com
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.memory.scope import first_commit, git_folder, place_of, seen_key, token_of
+from ctx_pipeline.memory.scope import first_commit, git_folder, identity, place_of, seen_key, token_of
 from ctx_pipeline.recorded_paths import FOLDER, UNKNOWN, look_at
 from ctx_pipeline.recorded_paths import git as _git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.pipeline.session_errors import SessionErrors
@@ -26,18 +27,42 @@ _LOOKS, _ASKED, _SECONDS = 2_000, 20, 2.0
 """Folders looked at in one pass, repositories that git is asked about, and how long each time."""
 
 
-def with_repositories(store: Store, candidates: Iterable[StoredCandidate], known: Mapping[str, str] | None = None) -> list[StoredCandidate]:
+class Repositories(NamedTuple):
+    """What is known of repositories beyond what a session recorded of its own."""
+
+    folders: Mapping[str, str]
+    """folder -> repository, as :func:`recorded` says"""
+    newest: Mapping[str, str]
+    """former name -> newest name of repositories whose remote was renamed"""
+
+    @property
+    def former(self) -> dict[str, list[str]]:
+        """Repository -> the names that it had before."""
+        found: dict[str, list[str]] = {}
+        for former, name in sorted(self.newest.items()):
+            found.setdefault(name, []).append(former)
+        return found
+
+
+def repositories(store: Store) -> Repositories:
+    """Return what all sessions recorded of folders and repositories."""
+    folders = _timed_folders(store)
+    return Repositories(recorded(store, folders), renamed(folders))
+
+
+def with_repositories(store: Store, candidates: Iterable[StoredCandidate], known: Repositories | None = None) -> list[StoredCandidate]:
     """Return candidates of which those that know only a folder have the repository that is known of it.
 
     Claude Code records no remote, Codex does: where both worked in one folder it is one
     repository. A worktree below the checkout belongs to the checkout, and clones of one
-    repository belong together, see :func:`look`. ``known`` is what :func:`recorded` says, where it was asked already.
+    repository belong together, see :func:`look`. ``known`` is what :func:`repositories` says, where it was asked already.
     """
     rows = list(candidates)
-    if not any(_only_folder(c.repository, c.cwd) for c in rows):
+    if not rows:
         return rows
-    known = recorded(store) if known is None else known
-    return [c._replace(repository=repository_of(c.repository, c.cwd, known)) for c in rows]
+    known = repositories(store) if known is None else known
+    found = [(c, repository_of(c.repository, c.cwd, known.folders)) for c in rows]
+    return [c._replace(repository=known.newest.get(name or "", name)) for c, name in found]
 
 
 def look(store: Store, errors: SessionErrors | None = None) -> int:
@@ -104,7 +129,42 @@ def _only_folder(repository: str | None, cwd: str | None) -> bool:
     return cwd is not None and bool(cwd) and (repository is None or repository in {cwd, discovery.checkout_of(cwd)})
 
 
-def recorded(store: Store) -> dict[str, str]:
+def renamed(sessions: Iterable[tuple[Folder, int]]) -> dict[str, str]:
+    """Return former name -> newest name of repositories whose remote was renamed.
+
+    That is so where one folder recorded both, and no session anywhere recorded the former
+    one once the newer had appeared: a folder in which work goes to and fro holds two.
+    """
+    spans: dict[str, tuple[int, int]] = {}
+    folders: dict[str, dict[str, None]] = {}
+    for row, first in sessions:
+        if row.repository and not _only_folder(row.repository, row.cwd):
+            begin, end = spans.get(row.repository, (first, first))
+            spans[row.repository] = min(begin, first), max(end, first)
+            folders.setdefault(row.cwd, {}).setdefault(row.repository)
+    found = {
+        one: other
+        for cwd, names in folders.items()
+        if cwd.rstrip("/") not in _GENERAL
+        for one, other in pairwise(sorted(names, key=lambda name: spans[name]))
+        if spans[one][1] < spans[other][0] and identity(one) != identity(other)
+    }
+    return {one: _last(one, found) for one in found}
+
+
+_GENERAL = frozenset({"/tmp", "/private/tmp", "/workspace", "/workspaces", "/repo", "/app", "/src", "/code"})  # noqa: S108 - compared
+"""Folders of containers and of one moment, into which any repository may be put."""
+
+
+def _last(name: str, newer: Mapping[str, str]) -> str:
+    met = {name}
+    while name in newer and newer[name] not in met:
+        name = newer[name]
+        met.add(name)
+    return name
+
+
+def recorded(store: Store, sessions: Sequence[tuple[Folder, int]] | None = None) -> dict[str, str]:
     """Return folder -> repository of the folders in which one was recorded or seen; one in which several were recorded is left out.
 
     Folders of which only the same thing was seen belong to the repository that a session
@@ -112,11 +172,14 @@ def recorded(store: Store) -> dict[str, str]:
     """
     found: dict[str, set[str]] = {}
     alone: dict[str, None] = {}
-    for _, _, cwd, repository in _folders(store):
+    folders = _timed_folders(store) if sessions is None else sessions
+    for (_, _, cwd, repository), _ in folders:
         if repository and not _only_folder(repository, cwd):
             found.setdefault(cwd, set()).add(repository)
         else:
             alone.setdefault(cwd)
+    newest = renamed(folders)
+    found = {cwd: {newest.get(name, name) for name in names} for cwd, names in found.items()}
     known = {cwd: next(iter(names)) for cwd, names in found.items() if len(names) == 1}
     alone = {cwd: None for cwd in alone if cwd not in found and _absolute(cwd)}
     seen = store.journal.observed(map(seen_key, alone)) if alone and store.journal.is_there() else {}
@@ -140,6 +203,10 @@ class Folder(NamedTuple):
 
 def _folders(store: Store) -> list[Folder]:
     """Return every session with a folder, the oldest session first."""
+    return [row for row, _ in _timed_folders(store)]
+
+
+def _timed_folders(store: Store) -> list[tuple[Folder, int]]:
     columns = ("session_id", "host", "cwd", "repository", "first_ts")
     rows = [
         (first or 0, Folder(host, session_id, cwd, repository))
@@ -147,7 +214,7 @@ def _folders(store: Store) -> list[Folder]:
         for session_id, host, cwd, repository, first in store.lake.scan(part.path, "sessions", columns)
         if cwd
     ]
-    return [row for _, row in sorted(rows, key=lambda r: (r[0], r[1].cwd, r[1].repository or "", r[1][:2]))]
+    return [(row, first) for first, row in sorted(rows, key=lambda r: (r[0], r[1].cwd, r[1].repository or "", r[1][:2]))]
 
 
 def _absolute(cwd: str | None) -> bool:
