@@ -34,7 +34,9 @@ _MOST, _EVIDENCE = 3, 4
 _ASKING = ("gh ", "glab ", "kubectl ", "docker ", "aws ")
 """Programs that are asked all the time: what follows them follows by chance."""
 
-_SAVING = frozenset({"git add", "git commit", "git checkout", "git fetch", "git pull"})
+_SAVING = frozenset(
+    f"git {word}" for word in ("add", "commit", "checkout", "switch", "fetch", "pull", "push", "diff", "status", "log", "show", "stash")
+)
 """What every project does around its work: a sequence has to tell more than that."""
 
 _OF_A_PART, _PART_SESSIONS = "of a part", 3

@@ -30,16 +30,16 @@ def signature() -> Any:
 
 DSPY = Method(
     name=NAME,
-    version=1,
+    version=2,
     describe=(
         "Lessons that a model draws from a session through a typed DSPy signature.\n\n"
         "Only when a person names it: `ctx mine HOST SESSION --method dspy`, with the model of `[mine]` in config.toml. The "
         "redacted record goes to that model; its answer, tokens and cost are kept, and a second run answers from them. Lessons "
-        "that rest on no event of the session are refused."
+        "that rest on no event of the session, or on one that shares none of their words, are refused."
     ),
     extract=partial(believed_lessons, NAME),
     reads=("events", "tool_calls"),
     deterministic=False,
-    kinds=("prompt", "answer", "tool_call", "tool_result", "error"),
+    kinds=("prompt", "permission", "answer", "tool_call", "tool_result", "error"),
     asks=MODEL,
 )

@@ -259,9 +259,9 @@ def _packages(subjects: Mapping[str, Mapping[Any, StoredCandidate]], told: set[s
     for name in _NAMES.values():
         for c in subjects.get(name, {}).values():
             for text in (*c.body.get("commands", ()), *c.body.get("narrowed", ())):
-                package = _OF_PACKAGE.search(text)
-                if package is not None and text not in told:
-                    found[package[1].removesuffix("/Cargo.toml")][name][text].append(c)
+                chosen_by = _OF_PACKAGE.search(text)
+                if chosen_by is not None and text not in told:
+                    found[chosen_by[1].removesuffix("/Cargo.toml")][name][text].append(c)
     for package, kinds in sorted(found.items()):
         kept = {c.candidate_id: c for texts in kinds.values() for by in texts.values() for c in by}
         sessions = {(c.host, c.session_id) for c in kept.values()}

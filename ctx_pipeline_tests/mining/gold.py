@@ -28,6 +28,8 @@ class Gold(NamedTuple):
     wanted: bool
     words: tuple[tuple[str, ...], ...]
     """alternatives, of which each group needs one"""
+    rating: int | None = None
+    """1 to 5: how true and useful the mined text is to a reader of the transcript; None where it was not mined"""
 
     @property
     def held(self) -> bool:
@@ -71,6 +73,7 @@ def gold() -> list[Gold]:
                 frozenset(row["kinds"].split(",")),
                 row["value"] == "wanted",
                 tuple(tuple(group.split("|")) for group in row["words"].split(";")),
+                int(row["rating"]) if row["rating"] else None,
             )
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         ]
@@ -90,3 +93,10 @@ def score(memories, *, held: bool) -> Score:
     missed = [g.id for g in chosen if g.wanted and g.id not in found]
     wrong = [m.text for m in told if not any(g.told_by(m) for g in every)]
     return Score(1 - len(wrong) / len(told) if told else 1.0, len(found) / (len(found) + len(missed)), found, missed, wrong)
+
+
+def ratings(memories) -> list[int]:
+    """Return the rating of each memory that is told: of the lessons that it tells the lowest, and 1 for one that nobody read."""
+    every = gold()
+    told = [m for m in memories if m.superseded_by is None and m.source == "mined" and m.status in ("candidate", "accepted")]
+    return [min((g.rating or 1 for g in every if g.told_by(m)), default=1) for m in told]

@@ -14,11 +14,14 @@ from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.homes import parse_home
-from ctx_pipeline_tests.mining.gold import gold, score
+from ctx_pipeline_tests.mining.gold import gold, ratings, score
 
 METHODS = ("error_resolutions", "reme", "repeated_corrections", "project_conventions", "action_patterns")
 LEAST = {False: (0.85, 0.5), True: (0.85, 0.5)}
 """Least precision and recall, of the half that was tuned for and of the other; without a model."""
+
+GOOD = 4
+"""Rating from which a lesson is true and worth being told."""
 
 
 def session_places() -> dict[str, tuple[str, str | None]]:
@@ -52,6 +55,14 @@ def test_lessons_of_sessions_that_a_reader_read_are_found_and_right():
         found = score(memories, held=held)
         assert found.precision >= precision, found.wrong
         assert found.recall >= recall, found.missed
+
+
+@corpus
+@pytest.mark.feature("mining.quality")
+def test_most_of_what_is_mined_was_rated_true_and_useful_by_a_reader_of_the_transcripts():
+    found = ratings(mined())
+    assert len(found) >= 25
+    assert sum(r >= GOOD for r in found) >= 0.75 * len(found), found
 
 
 @pytest.mark.feature("mining.gold")

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining.lessons.failures import clean, shorten_paths
+from ctx_pipeline.mining.lessons.said_rules import terms
 from ctx_pipeline.model.memories import BLOCK_TAG, KINDS, MODEL_WRITTEN, NOTE_TAG, RISKS, MemoryCandidate
 
 if TYPE_CHECKING:
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 MOST_CHARS = 48_000
-"""Characters of a session in a question: its beginning and its end when it is long."""
+"""Characters of a session in a question: of a long one what the person said, failures and the end come first, outputs last."""
 
 MOST_LESSONS = 8
-_EACH = {"prompt": 1_500, "answer": 900, "tool_call": 400, "tool_result": 700, "error": 500}
-_WHO = {"prompt": "person", "answer": "agent", "tool_call": "call", "tool_result": "output", "error": "error"}
+_EACH = {"prompt": 1_500, "permission": 500, "answer": 900, "tool_call": 400, "tool_result": 700, "error": 500}
+_WHO = {"prompt": "person", "permission": "person", "answer": "agent", "tool_call": "call", "tool_result": "output", "error": "error"}
+_RANK = {"prompt": 0, "permission": 0, "error": 0, "answer": 1, "tool_call": 1, "tool_result": 2}
+"""What of a long session is left out last: the person's words, then what the agent said and did, then what was printed."""
+
+_END = 12
+"""Records at the end of a session that come with what the person said."""
 _LONGEST, _WHEN, _STEPS = 600, 300, 12
 _SUREST = 0.7
 """Highest confidence of what a model says of itself; several sessions raise it."""
@@ -85,26 +91,33 @@ class Lessons(NamedTuple):
 
     candidates: list[MemoryCandidate]
     refused: Counter[str]
-    """unknown evidence (ids), without evidence, not a lesson, too many (lessons)"""
+    """unknown evidence, evidence of something else (ids), without evidence, not a lesson, too many (lessons)"""
 
 
 def record(view: SessionView) -> tuple[str, dict[str, str]]:
     """Return a session as JSON lines with short ids, and which event each id means.
 
     Woven notes, pasted blocks and what the agent was told when it asked for memories are
-    left out, texts are cut, and of a long session the middle is left out.
+    left out, and texts are cut. Of a long session prompts, refusals in words, failures and the
+    end are kept first, outputs last; what is kept stands in the order of time.
     """
     cwd = view.session.cwd
     told = _injected_memories(view)
+    failed = {e for c in view.tool_calls if c.is_error for e in (c.call_event, c.result_event)}
     lines: list[tuple[str, str, str]] = []
+    ranks: list[int] = []
     for event in view.events:
         if event.kind not in _EACH or not event.text or event.event_id in told:
+            continue
+        if event.kind == "permission" and event.actor != "user":
             continue
         said = _cut(shorten_paths(_WOVEN.sub(" ", event.text), cwd), _EACH[event.kind])
         if said.strip():
             name = f"e{len(lines) + 1}"
+            ranks.append(0 if event.event_id in failed else _RANK[event.kind])
             lines.append((name, event.event_id, json.dumps({"id": name, "by": _WHO[event.kind], "text": said}, ensure_ascii=False)))
-    kept = _within([len(line) + 1 for _, _, line in lines])
+    ranks[-_END:] = [0] * len(ranks[-_END:])
+    kept = _within([len(line) + 1 for _, _, line in lines], ranks)
     shown = [lines[i] for i in kept]
     return "\n".join(line for _, _, line in shown), {name: event for name, event, _ in shown}
 
@@ -126,19 +139,14 @@ def clean_ends(text: str, most: int) -> str:
     return f"{clean(text[:most])} [...] {clean(text[-most:])}"
 
 
-def _within(sizes: list[int]) -> list[int]:
-    """Return the places of a third of the budget from the beginning and the rest from the end."""
-    if sum(sizes) <= MOST_CHARS:
-        return list(range(len(sizes)))
-    head, used = 0, 0
-    while used + sizes[head] <= MOST_CHARS // 3:
-        used += sizes[head]
-        head += 1
-    tail = len(sizes)
-    while tail > head and used + sizes[tail - 1] <= MOST_CHARS:
-        tail -= 1
-        used += sizes[tail]
-    return [*range(head), *range(tail, len(sizes))]
+def _within(sizes: list[int], ranks: list[int]) -> list[int]:
+    """Return the places that the budget holds, in order: of each rank the later records before the earlier ones."""
+    kept, left = [], MOST_CHARS
+    for place in sorted(range(len(sizes)), key=lambda n: (ranks[n], -n)):
+        if sizes[place] <= left:
+            kept.append(place)
+            left -= sizes[place]
+    return sorted(kept)
 
 
 def question(text: str) -> str:
@@ -167,7 +175,9 @@ def believed(view: SessionView, answer: Mapping[str, Any]) -> Lessons:
         named = lesson.get("evidence")
         names = [str(n) for n in named] if isinstance(named, list) else []
         refused["unknown evidence"] += sum(n not in known for n in names)
-        evidence = tuple(dict.fromkeys(known[n] for n in names if n in known))
+        named_events = tuple(dict.fromkeys(known[n] for n in names if n in known))
+        evidence = tuple(e for e in named_events if _speaks_of(view, e, lesson))
+        refused["evidence of something else"] += len(named_events) - len(evidence)
         if not evidence:
             refused["without evidence"] += 1
         elif len(found) >= MOST_LESSONS:
@@ -175,6 +185,18 @@ def believed(view: SessionView, answer: Mapping[str, Any]) -> Lessons:
         else:
             found.setdefault(text.strip(), _candidate(lesson, text.strip(), evidence))
     return Lessons(list(found.values()), +refused)
+
+
+def _speaks_of(view: SessionView, event: str, lesson: Mapping[str, Any]) -> bool:
+    """Tell whether a record has a word of a lesson that says something: any other proves nothing of it."""
+    told = [lesson.get("text"), lesson.get("when_to_use"), *(lesson["steps"] if isinstance(lesson.get("steps"), list) else ())]
+    wanted = terms(" ".join(t for t in told if isinstance(t, str)))
+    found = view.by_event.get(event)
+    return found is not None and not wanted.isdisjoint(terms((found.text or "")[:_READ]))
+
+
+_READ = 20_000
+"""Characters of a record that are compared."""
 
 
 def _candidate(lesson: Mapping[str, Any], text: str, evidence: tuple[str, ...]) -> MemoryCandidate:
