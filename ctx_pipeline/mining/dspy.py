@@ -12,8 +12,8 @@ from ctx_pipeline.model.declared import MODEL, Method
 NAME = __name__.rpartition(".")[2]
 
 
-@lru_cache(maxsize=1)
-def signature() -> Any:
+@lru_cache(maxsize=2)
+def signature(instructions: str = INSTRUCTIONS) -> Any:
     """Return the DSPy signature ``record -> lessons``: a list of typed lessons, so that an answer of another shape is no answer."""
     import dspy
     from pydantic import Field, create_model
@@ -25,7 +25,7 @@ def signature() -> Any:
         "record": (str, dspy.InputField(desc="the session, one JSON object a line with id, by and text")),
         "lessons": (lessons, dspy.OutputField(desc="the lessons, empty where there is nothing to learn")),
     }
-    return dspy.Signature(fields, INSTRUCTIONS)
+    return dspy.Signature(fields, instructions)
 
 
 DSPY = Method(

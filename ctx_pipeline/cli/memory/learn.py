@@ -10,7 +10,7 @@ import click
 
 from ctx_pipeline import discovery
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
 from ctx_pipeline.cli.session_names import complete_projects
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.raw import project_of
@@ -46,6 +46,9 @@ def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--write", is_flag=True, help="Write the block into the file, after a backup.")
 @click.option("--pr", "as_patch", is_flag=True, help="Print the change of the file as a patch.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before writing.")
+@click.option(
+    "--optimize", type=click.IntRange(4, 1000), metavar="CALLS", help="Improve how a model is asked, on judged lessons, with so many calls."
+)
 @json_option
 def learn(
     cwd: str | None,
@@ -57,6 +60,7 @@ def learn(
     write: bool,
     as_patch: bool,
     yes: bool,
+    optimize: int | None,
     as_json: bool,
 ) -> None:
     """Show the few lessons that would have saved most, to accept, reject or write into a rules file.
@@ -71,6 +75,9 @@ def learn(
     if project and (cwd or everywhere):
         raise UsageError("--project, --cwd and --all exclude each other", hint="choose one of them")
     settings = for_reading()
+    if optimize:
+        _optimize(settings, optimize, yes=yes, as_json=as_json)
+        return
     place = None if project else asked_at(cwd, everywhere)
     if files:
         if (write or as_patch) and (everywhere or project):
@@ -94,6 +101,32 @@ def learn(
         say("no lesson waits for a judgment" if everywhere else "no lesson waits for a judgment here (all repositories: --all)")
     elif not ask:
         say("accept one: ctx memory accept ID   one after the other: ctx learn --ask   into a rules file: ctx learn --help")
+
+
+def _optimize(settings: Settings, calls: int, *, yes: bool, as_json: bool) -> None:
+    """Improve the instructions of the method ``dspy`` and keep them if the person takes them."""
+    from ctx_pipeline.pipeline.models import lesson_program
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store:
+        sessions = lesson_program.judged_sessions(store, settings)
+        size = sum(len(s.record) for s in sessions) // max(1, len(sessions)) // _CHARS_A_TOKEN
+        say(f"about {calls} calls of {size:,} tokens each over {counted(len(sessions), 'session')} with judged lessons", err=True)
+        if not (yes or as_json):
+            click.confirm("send their redacted records to the configured model?", abort=True)
+        made = lesson_program.optimize(store, settings, calls=calls)
+        better = made.after > made.before
+        if as_json:
+            emit(made._asdict() | {"taken": yes and better})
+        else:
+            paid = "" if made.cost is None else f", ${made.cost:.4f}"
+            say(f"score {made.before:.2f} before, {made.after:.2f} after; {made.calls} calls{paid}", bold=True)
+            say(plain(made.instructions) if better else "no better instructions were found: nothing is changed")
+        if better and (yes or (not as_json and click.confirm("ask by these instructions from now on?"))):
+            lesson_program.take(store.journal, made)
+
+
+_CHARS_A_TOKEN = 4
 
 
 def _print(number: int, proposal: Proposal, *, everywhere: bool) -> None:

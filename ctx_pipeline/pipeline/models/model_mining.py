@@ -22,6 +22,7 @@ from ctx_pipeline.model.declared import MODEL
 from ctx_pipeline.model.hook_kinds import ASKED_BOX, ASKED_FOLDER, asked_here
 from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline.pipeline.models import model_judge
+from ctx_pipeline.pipeline.models.lesson_program import instructions
 from ctx_pipeline.pipeline.models.model_judge import access
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.settings import keep_litellm_offline
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.journal import Journal
 
 
 # Runs an agent's command line without a person: one question in, JSON lines out, in an empty folder and within
@@ -272,7 +274,7 @@ def ask(
     reports) and model. Raises SettingsError where no model is configured or the agent is
     not installed, UsageError for a method that asks nobody.
     """
-    asker = _asker(settings, method)
+    asker = _asker(settings, method, store.journal)
     redactor = Redactor(settings.patterns)
     done: dict[str, Any] = {"asked": 0, "failed": 0, "errors": {}, "lessons": 0, "refused": {}}
     done |= {"input_tokens": 0, "output_tokens": 0, "cost_nano": 0, "model": asker.model}
@@ -337,13 +339,14 @@ def _agent(settings: Settings, method: Method) -> Agent:
     return agent(settings, host, chosen if isinstance(chosen, dict) else {})
 
 
-def _asker(settings: Settings, method: Method) -> _Asker:
+def _asker(settings: Settings, method: Method, journal: Journal) -> _Asker:
     if not method.asks:
         raise UsageError(f"{method.name} asks nobody", hint="ctx methods")
     if method.asks == MODEL:
         found = access(settings, TABLE)
         options = {**found.options, "max_tokens": _MOST_TOKENS}
-        return _Asker(found.model, lambda question: _by_dspy(found.model, options, question))
+        told = instructions(journal)
+        return _Asker(found.model, lambda question: _by_dspy(found.model, options, question, told))
     called = _agent(settings, method)
 
     def answer(question: Question) -> _Answer:
@@ -353,7 +356,7 @@ def _asker(settings: Settings, method: Method) -> _Asker:
     return _Asker(called.model or called.name, answer)
 
 
-def _by_dspy(model: str, options: Mapping[str, Any], question: Question) -> _Answer:
+def _by_dspy(model: str, options: Mapping[str, Any], question: Question, told_by: str) -> _Answer:
     """Return the typed answer of a model; an answer of another shape, and every failure of a provider, is none."""
     keep_litellm_offline()
     import dspy
@@ -364,7 +367,7 @@ def _by_dspy(model: str, options: Mapping[str, Any], question: Question) -> _Ans
     lessons, error = None, ""
     try:
         with dspy.context(lm=asks, callbacks=[]):
-            told = dspy.Predict(signature())(record=question.record)
+            told = dspy.Predict(signature(told_by))(record=question.record)
         lessons = {"lessons": [lesson.model_dump() for lesson in told.lessons]}
     except Exception as failure:  # noqa: BLE001 - a provider fails in as many ways as there are providers
         error = f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]}"

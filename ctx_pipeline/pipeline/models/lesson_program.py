@@ -1,0 +1,153 @@
+"""The instructions by which a model draws lessons, improved on those that a person accepted and rejected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.mining.lessons import model_lessons as asked
+from ctx_pipeline.mining.lessons.said_rules import terms
+from ctx_pipeline.pipeline.models.model_judge import access
+from ctx_pipeline.pipeline.plan import WHOLE
+from ctx_pipeline.redaction.redactor import Redactor
+from ctx_pipeline.settings import keep_litellm_offline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.journal import Journal
+
+INSTRUCTED = "mining.instructions"
+"""Kind of the journal's facts that hold instructions which a person took; the newest counts."""
+
+TABLE = "mine"
+LEAST_JUDGED = 4
+"""Judged lessons below which there is nothing to learn from."""
+
+_ALIKE = 0.5
+"""Share of the words of the shorter of two lessons from which both say the same."""
+
+_LONGEST = 6_000
+_MOST_TOKENS = 4_000
+
+
+class Judged(NamedTuple):
+    """A session's record with the lessons of it that a person accepted and rejected."""
+
+    record: str
+    accepted: tuple[str, ...]
+    rejected: tuple[str, ...]
+
+
+class Optimized(NamedTuple):
+    """What an optimization gave: instructions, their score before and after (0 to 1), and what was paid."""
+
+    instructions: str
+    before: float
+    after: float
+    sessions: int
+    calls: int
+    cost: float | None
+    """USD as the provider says; None where it says nothing"""
+
+
+def worth(told: Sequence[str], judged: Judged) -> tuple[float, str]:
+    """Return how good the lessons of an answer are, 0 to 1, and why in words: the metric of the program.
+
+    Half is the share of the accepted lessons that are told, half the share of what is told
+    that was not rejected; no lesson where all were rejected is the best answer.
+    """
+    found = [a for a in judged.accepted if any(alike(a, t) for t in told)]
+    wrong = [t for t in told if any(alike(t, r) for r in judged.rejected)]
+    share = len(found) / len(judged.accepted) if judged.accepted else 1.0
+    clean = 1 - len(wrong) / len(told) if told else 1.0
+    missed = [a for a in judged.accepted if a not in found]
+    said = [
+        *(f"A lesson that the person accepted is missing: {a}" for a in missed),
+        *(f"The person rejected a lesson like this one: {w}" for w in wrong),
+    ]
+    return round(0.5 * share + 0.5 * clean, 4), "\n".join(said) or "All accepted lessons are told, and none that was rejected."
+
+
+def alike(one: str, other: str) -> bool:
+    """Tell whether two lessons say the same: half of the words of the shorter one are in the other."""
+    first, second = terms(one), terms(other)
+    return bool(first and second) and len(first & second) >= _ALIKE * min(len(first), len(second))
+
+
+def judged_sessions(store: Store, settings: Settings) -> list[Judged]:
+    """Return the sessions that taught lessons which a person accepted or rejected, with their redacted records."""
+    from ctx_pipeline.model.memories import Memory
+
+    lessons: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for row in store.lake.read_rows("memories", WHOLE, "memory/consolidated"):
+        memory = Memory._make(row)
+        if memory.source == "mined" and memory.status in ("accepted", "rejected"):
+            for name in memory.sessions:
+                host, _, session_id = name.partition("/")
+                lessons.setdefault((host, session_id), ([], []))[memory.status == "rejected"].append(memory.text)
+    redactor = Redactor(settings.patterns)
+    found = []
+    for cell in sorted(store.lake.manifests("normalized")):
+        wanted = {session for host, session in lessons if host == cell.host}
+        for view in store.lake.read_sessions(cell, wanted, ("events", "tool_calls")) if wanted else ():
+            accepted, rejected = lessons[view.host, view.session_id]
+            view.events = [e._replace(text=redactor.redact(e.text)) if e.text else e for e in view.events]
+            found.append(Judged(redactor.redact(asked.record(view)[0]), tuple(accepted), tuple(rejected)))
+    return found
+
+
+def instructions(journal: Journal) -> str:
+    """Return the instructions that a person took last; those that are shipped where nobody did."""
+    taken = journal.newest(INSTRUCTED, 1)
+    return str(taken[0].payload["instructions"])[:_LONGEST] if taken else asked.INSTRUCTIONS
+
+
+def optimize(store: Store, settings: Settings, *, calls: int) -> Optimized:
+    """Return better instructions, found by GEPA with at most about ``calls`` answers of the configured model; nothing is kept.
+
+    Raises UsageError where fewer than four lessons were judged, SettingsError where no model is configured.
+    """
+    sessions = judged_sessions(store, settings)
+    count = sum(len(s.accepted) + len(s.rejected) for s in sessions)
+    if count < LEAST_JUDGED:
+        raise UsageError(f"{count} judged lessons are too few to learn from", hint="ctx learn --ask")
+    found = access(settings, TABLE)
+    keep_litellm_offline()
+    import dspy
+
+    from ctx_pipeline.mining.dspy import signature
+
+    model = dspy.LM(found.model, **{**found.options, "max_tokens": _MOST_TOKENS})
+    examples = [dspy.Example(record=s.record, judged=s).with_inputs("record") for s in sessions]
+    program = dspy.Predict(signature(instructions(store.journal)))
+
+    def metric(gold: Any, pred: Any, *_: Any) -> Any:
+        score, why = worth(_texts(pred), gold.judged)
+        return dspy.Prediction(score=score, feedback=why)
+
+    def mean(some: Any) -> float:
+        return round(sum(worth(_texts(some(record=e.record)), e.judged)[0] for e in examples) / len(examples), 4)
+
+    with dspy.context(lm=model, callbacks=[]):
+        before = mean(program)
+        better = dspy.GEPA(metric=metric, max_metric_calls=calls, reflection_lm=model, num_threads=1, seed=0).compile(
+            program, trainset=examples, valset=examples
+        )
+        after = mean(better)
+    costs = [entry.get("cost") for entry in model.history]
+    cost = sum(c for c in costs if c) if any(c is not None for c in costs) else None
+    told = str(better.signature.instructions)[:_LONGEST]
+    return Optimized(told, before, after, len(sessions), len(model.history), cost)
+
+
+def _texts(prediction: Any) -> list[str]:
+    lessons: Iterable[Any] = getattr(prediction, "lessons", None) or ()
+    return [str(lesson.text) for lesson in lessons]
+
+
+def take(journal: Journal, made: Optimized) -> None:
+    """Keep instructions: from now on a model is asked by them."""
+    journal.append(INSTRUCTED, {"instructions": made.instructions, "before": made.before, "after": made.after}, actor="person")
