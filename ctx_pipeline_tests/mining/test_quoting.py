@@ -152,7 +152,7 @@ def test_what_an_agent_asks_a_subagent_is_neither_a_rule_nor_a_turn() -> None:
 @pytest.mark.feature("mining.model-lessons-wait")
 def test_a_lesson_of_a_model_waits_and_the_same_lesson_of_a_method_comes_first() -> None:
     built = view("a").shell("pytest", exit=127, text="bash: pytest: command not found").shell("uv run pytest", text="3 passed").build()
-    lesson = {"kind": "tool_lesson", "text": f"{ORDER}", "evidence": ["e2"]}
+    lesson = {"kind": "tool_lesson", "text": f"{ORDER} pytest", "evidence": ["e2"]}
     built.seen["dspy"] = {"lessons": [lesson]}
     (said,) = draw(discovery.methods()["dspy"], built)[0]
     (memory,) = consolidate([said])

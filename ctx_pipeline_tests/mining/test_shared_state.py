@@ -58,11 +58,14 @@ def test_a_sequence_ends_before_a_push_and_none_goes_over_it():
     )
 
 
+LATER = ("loader", "weather in Rome", "colors of owls")
+
+
 def test_turns_that_pushed_and_were_not_sent_back_do_not_teach_to_push():
     def turn(name, number, command, *, back):
         built = day(name, number).prompt(ASK).edit("/w/app/a.py")
         built = built.shell(command, text="ok") if command else built
-        return built.prompt("no, that is still broken" if back else "thanks, now tell me about the loader")
+        return built.prompt("no, that is still broken" if back else f"thanks, now tell me about the {LATER[number]}")
 
     def told(command):
         good = [turn(f"c{n}", n, command, back=False) for n in range(3)]

@@ -42,9 +42,11 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     """Yield what was asked in a session in order, with the commands that each request led to; alone it proves nothing."""
     asked: list[dict[str, Any]] = []
     prompts: list[Any] = []
+    sent_back = False
     for turn in view.once(turns)[:_TURNS]:
         said = [s for s in _requests(turn.ask) if terms(s) - _ASKS]
-        if said:
+        corrects, sent_back = sent_back, turn.corrected
+        if said and not corrects:  # words of a person who was not content are no request that wants to be a habit
             asked.append({"said": said, "ran": _ran(turn)})
             prompts.append(turn.prompt)
     if len(asked) > 1:
