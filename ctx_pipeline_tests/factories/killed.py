@@ -102,7 +102,7 @@ def do_look(store: Any, settings: Settings) -> Any:
         "memories": [list(m) for m in store.memories.memories()],
         "cases": [list(m) for m in store.cases.memories()],
         "search": store.search.doctor(store.lake),
-        "signals": (store.home / "signals" / "aggregates.json").read_text("utf-8"),
+        "signals": {k: v for k, v in json.loads((store.home / "signals" / "aggregates.json").read_text("utf-8")).items() if k != "made_of"},
         "summary": [summary(store, settings, None, seconds=0).usage, summary(store, settings, None, seconds=0).model_calls],
         "todo": planned.tail(),
         "temporaries": [p.name for p in store.home.rglob(".tmp-*")],

@@ -138,7 +138,7 @@ class _Ingest:
         tried: set[tuple[str, str, str]] = set()
         for _ in range(_PASSES):
             pending, self.pending = self.pending, []
-            jobs = jobs_of(self.store, self.settings, pending, self._dirty(pending, tried))
+            jobs = jobs_of(self.store, self.settings, pending, self._dirty(pending, tried), hosts=self.tools.hosts)
             if not jobs and not self._behind(set()):
                 break
             self._pass(jobs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline import discovery
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.ledger import links
@@ -118,7 +117,14 @@ def _homeless(store: Store, mine: Iterable[tuple[Pending, Identity]]) -> set[str
     return {p.stream for p, i in beside if (p.host, i.root_session_id or i.thread_id) not in known}
 
 
-def jobs_of(store: Store, settings: Settings, mine: Iterable[tuple[Pending, Identity]], dirty: Iterable[SessionRow]) -> list[SessionJob]:
+def jobs_of(
+    store: Store,
+    settings: Settings,
+    mine: Iterable[tuple[Pending, Identity]],
+    dirty: Iterable[SessionRow],
+    *,
+    hosts: Mapping[str, Host],
+) -> list[SessionJob]:
     """Return a job for every session that has a pending source or is dirty in the ledger."""
     jobs: dict[tuple[str, str], SessionJob] = {}
     by_host: dict[str, list[tuple[Pending, Identity]]] = {}
@@ -144,7 +150,7 @@ def jobs_of(store: Store, settings: Settings, mine: Iterable[tuple[Pending, Iden
         key = (row.host, row.session_id)
         if key not in jobs:
             jobs[key] = SessionJob(row.host, row.session_id, row.month, row.parent_session)
-    _add_known(store, jobs)
+    _add_known(store, jobs, hosts)
     return list(jobs.values())
 
 
@@ -175,7 +181,7 @@ def grouped(jobs: Collection[SessionJob], limit: int = TASK_BYTES) -> list[Task]
     return tasks
 
 
-def _add_known(store: Store, jobs: Mapping[tuple[str, str], SessionJob]) -> None:
+def _add_known(store: Store, jobs: Mapping[tuple[str, str], SessionJob], hosts: Mapping[str, Host]) -> None:
     """Give the jobs what the ledger holds of their sessions."""
     streams = store.ledger.streams_of(jobs)
     everything = [s for members in streams.values() for s in members] + [p.known for j in jobs.values() for p in j.pending if p.known]
@@ -189,7 +195,7 @@ def _add_known(store: Store, jobs: Mapping[tuple[str, str], SessionJob]) -> None
                 job.segments[stream] = segments[stream]
     for host in {job.host for job in jobs.values()}:
         mine = [job for job in jobs.values() if job.host == host]
-        folder_of = discovery.host(host).files.shared_folder
+        folder_of = hosts[host].files.shared_folder if host in hosts else None
         about = [job.threads | ({folder_of(rel) or "" for rel in job.files} if folder_of else set()) for job in mine]
         told = store.ledger.hints_of(host, set().union(*about))
         for job, names in zip(mine, about, strict=True):
