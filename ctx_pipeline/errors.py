@@ -107,7 +107,8 @@ _NO_MEMORY = re.compile(
     r"out of memory|not enough memory|(?:failed|unable|cannot|could not) (?:to )?allocate|failed to map segment|can't start new thread",
     re.IGNORECASE,
 )
-_NO_FILES = re.compile(r"too many open files|unable to open database file", re.IGNORECASE)
+_NO_FILES = re.compile(r"too many open files", re.IGNORECASE)
+_NOT_OPENED = re.compile(r"unable to open database file|cannot open file|failed to open", re.IGNORECASE)
 
 
 def scarce(error: BaseException) -> OutOfResources | None:
@@ -117,7 +118,7 @@ def scarce(error: BaseException) -> OutOfResources | None:
         number = seen.errno if isinstance(seen, OSError) else None
         if number is None and (isinstance(seen, MemoryError) or (not isinstance(seen, CtxError) and _NO_MEMORY.search(str(seen)))):
             number = errno.ENOMEM
-        if number is None and not isinstance(seen, CtxError) and _NO_FILES.search(str(seen)) and _no_more_files():
+        if number is None and (_NO_FILES.search(str(seen)) or (_NOT_OPENED.search(str(seen)) and _no_more_files())):
             number = errno.EMFILE
         if number in _SCARCE:
             what, hint = _SCARCE[number]

@@ -1,14 +1,20 @@
-"""What a person is promised: no command opens a socket of a network unasked."""
+"""What a person is promised: no socket, no word of a forgotten session in any byte, a sentence where the system gives no more."""
 
 from __future__ import annotations
 
 import re
+import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+import ctx_pipeline
+from ctx_pipeline.storage.byte_search import Wanted, search
 from ctx_pipeline_tests.cli.conftest import Ctx
 
 SESSION = "c823d9cd-f224-448f-a457-16b4882b2710"
@@ -42,3 +48,75 @@ def test_no_default_command_opens_a_socket_of_a_network(ctx: Ctx):
         calls = log.read_text()
         assert "execve(" in calls
         assert re.findall(r"socket\((?!AF_UNIX).*", calls) == [], line
+
+
+def words_of(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z][A-Za-z0-9_]{6,}", text))
+
+
+def bytes_of(store: Path) -> bytes:
+    return b"\0".join(path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file())
+
+
+@pytest.mark.feature("forget.every-word")
+def test_no_word_that_only_a_forgotten_session_had_is_in_any_byte_also_after_journal_and_ledger_are_lost(ctx: Ctx):
+    (own,) = (ctx.folder / "claude").rglob(f"{SESSION}.jsonl")
+    ctx("run")
+    ctx("memory", "list")
+    others = [
+        path for host in ("claude", "codex") for path in (ctx.folder / host).rglob("*") if path.is_file() and SESSION not in path.name
+    ]
+    known = set().union(*(words_of(path.read_text(errors="replace")) for path in others))
+    unique = sorted(words_of(own.read_text()) - known)
+    program = b"\0".join(
+        path.read_bytes() for path in Path(ctx_pipeline.__file__).parent.rglob("*") if path.suffix in {".js", ".py", ".html", ".script"}
+    )
+    unique = [word for word in unique if word.encode() not in program]
+    assert len(unique) > 30
+    before = bytes_of(ctx.store)
+    assert any(word.encode() in before for word in unique)
+
+    ctx("forget", SESSION, "--yes")
+    for _ in range(2):
+        left = bytes_of(ctx.store)
+        assert [word for word in unique if word.encode() in left] == []
+        assert search(ctx.store, Wanted([word.encode() for word in unique])).found == []
+        for name in ("journal.db", "ledger.db"):
+            for suffix in ("", "-wal", "-shm"):
+                (ctx.store / f"{name}{suffix}").unlink(missing_ok=True)
+        ctx("doctor", "--new-journal", "--yes", ok=False)
+        ctx("run")
+        assert ctx.json("list")["total"] == 5
+        assert ctx.json("sql", "select count(*) as n from sessions")["rows"] == [{"n": 5}]
+
+
+@pytest.mark.feature("faults.resources")
+@pytest.mark.parametrize(("limit", "most"), [(resource.RLIMIT_NOFILE, 9), (resource.RLIMIT_NOFILE, 14)], ids=["9 files", "14 files"])
+def test_too_few_files_are_said_as_such_and_nothing_is_called_damaged(ctx: Ctx, limit: int, most: int):
+    ctx("run")
+    for words in (["list"], ["status"], ["sync"], ["run"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ctx_pipeline", *words],
+            env=ctx.environ,
+            cwd=ctx.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=280,
+            preexec_fn=lambda: resource.setrlimit(limit, (most, most)),
+        )
+        assert done.returncode in {0, 1}
+        assert "Traceback" not in done.stderr
+        assert "damaged" not in done.stderr.replace("nothing that is stored was damaged", "")
+        assert done.returncode == 0 or "this process may open no more files" in done.stderr, done.stderr
+    assert ctx.json("doctor")["sound"]
+
+
+@pytest.mark.feature("faults.read-only")
+def test_readers_answer_in_a_store_that_nobody_may_write_while_another_process_writes(ctx: Ctx):
+    ctx("run")
+    wanted = {line: ctx(*line.split()).stdout for line in ("list", "usage daily", "search export", f"show claude {SESSION}")}
+    with closing(sqlite3.connect(ctx.store / "ledger.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert {line: ctx(*line.split()).stdout for line in wanted} == wanted
+        other.execute("ROLLBACK")

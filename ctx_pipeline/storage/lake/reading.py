@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.errors import StoreDamaged, StoreError, scarce
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import FACTS, TABLES
 from ctx_pipeline.storage.lake.columns import newest, rows_of
@@ -39,7 +39,7 @@ def open_part(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, memory_map=True)
     except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
-        raise damaged(path.name, f"cannot be read: {_first_line(error)}") from error
+        raise scarce(error) or damaged(path.name, f"cannot be read: {_first_line(error)}") from error
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def reading(name: str) -> Iterator[None]:
     except StoreError:
         raise
     except (OSError, ValueError, RuntimeError, MemoryError) as error:
-        raise damaged(name.rpartition("/")[2], f"cannot be read: {_first_line(error)}") from error
+        raise scarce(error) or damaged(name.rpartition("/")[2], f"cannot be read: {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:
