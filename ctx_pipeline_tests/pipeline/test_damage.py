@@ -261,7 +261,7 @@ def test_repair_names_lost_bytes_for_good_and_keeps_what_was_made_of_them(settin
     (source,) = (made / "claude").rglob(f"{SESSION}.jsonl")
     with open_store(settings) as store:
         before = contents(store)
-        segment = next(s for s in store.ledger.segments() if SESSION in str(store.ledger.sources_of([s.stream])[s.stream].rel))
+        segment = next(s for s in store.ledger.segments() if store.ledger.sources_of([s.stream])[s.stream].rel.endswith(f"{SESSION}.jsonl"))
     original = source.read_bytes()
     at(0.9)(settings.home / segment.path)
     source.unlink()

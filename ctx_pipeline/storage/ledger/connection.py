@@ -327,7 +327,8 @@ class Leases(Database):
             if beating is not None:
                 beating.set()
             self._held.pop(name, None)
-            with self.transaction() as connection:
+            # not fenced by what is held beside it: a ledger that was made anew meanwhile knows of neither
+            with super().transaction() as connection:
                 connection.execute("DELETE FROM leases WHERE name = ? AND owner = ?", (name, text))
 
     @contextmanager
