@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 FAMILIES = (
     frozenset({"npm", "pnpm", "yarn", "bun"}),
     frozenset({"pip", "uv", "poetry", "pipenv", "pdm", "conda"}),
@@ -42,7 +44,7 @@ _PATH = r"`?(?:\.{0,2}/)?(?:[\w.@-]+/)+[\w.@-]*`?"
 """A folder or file with a slash: what lies elsewhere is no place in a project."""
 
 _PATTERNS = tuple(
-    (name, re.compile(rf"(?ix)^{_OPENS}{pattern}$"))
+    (name, lazy_pattern(rf"(?ix)^{_OPENS}{pattern}$"))
     for name, pattern in (
         (
             "pair",
@@ -114,15 +116,15 @@ _PATTERNS = tuple(
         ("demands", r".*?\b(?P<want>(?:let\ me\ know|tell\ me|ask\ me|check\ with\ me)\b.*\bbefore\b.+)"),
     )
 )
-_HINT = re.compile(
+_HINT = lazy_pattern(
     r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
     r"|put|want|before|without|no more|switch|stick)\b"
     r"|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"
 )
-_OF_NOW = re.compile(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|below|one|yet|today|currently|for the moment)\b")
-_REPO = re.compile(r"(?i)\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so) that\b|\bfrom now on\b")
+_OF_NOW = lazy_pattern(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|below|one|yet|today|currently|for the moment)\b")
+_REPO = lazy_pattern(r"(?i)\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so) that\b|\bfrom now on\b")
 """Words that only seem to point at something."""
-_OF_WORK = re.compile(
+_OF_WORK = lazy_pattern(
     r"(?i)(?<![\w-])(?:prs?|pull requests?|merge requests?|commits?|committed|committing|push(?:es|ed|ing)?|merg(?:e|es|ed|ing)"
     r"|rebas(?:e|es|ed|ing)|squash(?:es|ed|ing)?|amend|branch(?:es)?|main|master|upstream|worktrees?|tests?|testing|specs?|lint(?:er|ing|s)?|format(?:ter|ting)?"
     r"|type check(?:er)?|changelog|docs|documentation|comments?|docstrings?|sudo|emojis?|mocks?|stubs?|fixtures?|snapshots?|migrations?"
@@ -130,7 +132,7 @@ _OF_WORK = re.compile(
 )
 """What of the work a rule can be about that holds in the next session too: a program's own behavior is no rule of work."""
 
-_STEERS = re.compile(
+_STEERS = lazy_pattern(
     r"(?i)^(?:yes|no|ok|okay|commit|push|continue|proceed|go|merge|rebase|fix|run|try|do|add|remove|delete|explain|show|check|help|wait|stop|revert"
     r"|undo|retry|summari[sz]e|review|update|make|create|open|write|read|look|test|build|deploy|finish|start|redo|rename|move|clean|tell|give"
     r"|sure|thanks|both|all|can|could|would|will|what|why|how|one|yep|approve|implement)\b"
@@ -142,11 +144,11 @@ _NOBODYS = frozenset(
 )
 """Words that name nothing whose place would be known in the next session."""
 
-_EVERYWHERE = re.compile(
+_EVERYWHERE = lazy_pattern(
     r"(?i)\b(?:everywhere|in (?:all|every|any) (?:my |of my |our )?(?:projects?|repos?|repositories)|on all my machines)\b"
 )
-_FIRM = re.compile(r"(?i)\b(?:always|never|from now on|in (?:the )?future|everywhere|every time)\b")
-_NEGATES = re.compile(r"(?i)\b(?:don'?t|do not|never|stop|avoid|not|no more|without)\b")
+_FIRM = lazy_pattern(r"(?i)\b(?:always|never|from now on|in (?:the )?future|everywhere|every time)\b")
+_NEGATES = lazy_pattern(r"(?i)\b(?:don'?t|do not|never|stop|avoid|not|no more|without)\b")
 _STOP_TEXT = """
     a against all also always an and any are as at avoid be but by do does don don't dont did for from go goes here i i'd if in instead into
     is it just keep let let's live lives make must need never no not of ok okay on only or our over please prefer put rather run should so
@@ -304,22 +306,22 @@ _OBJECTS = frozenset(
 )
 """What most of the work is about: a rule is not another one for naming it."""
 
-_FROM_NOW_ON = re.compile(r"(?i)[,\s]*\b(?:from now on|in (?:the )?future|every time|here)\b")
-_OPENING = re.compile(rf"(?ix)^{_OPENS}{_TO}")
-_LIMITS = re.compile(
+_FROM_NOW_ON = lazy_pattern(r"(?i)[,\s]*\b(?:from now on|in (?:the )?future|every time|here)\b")
+_OPENING = lazy_pattern(rf"(?ix)^{_OPENS}{_TO}")
+_LIMITS = lazy_pattern(
     r"(?i)\s(?=(?:in|on|to|into|with|from|for|at|by|under|against|when|whenever|while|if|unless|until|before|after|except|during|without)\s)"
 )
-_REASONS = re.compile(r"(?i)\s*[,;:(]|\s[-\u2013\u2014]+\s|\s(?=(?:because|since|so|as we|it|they)\s)|[.!?](?:\s|$)")
+_REASONS = lazy_pattern(r"(?i)\s*[,;:(]|\s[-\u2013\u2014]+\s|\s(?=(?:because|since|so|as we|it|they)\s)|[.!?](?:\s|$)")
 
 _ALIKE = 0.6
 """Share of common words from which two sayings are one rule."""
 
 
-_NOW = re.compile(
+_NOW = lazy_pattern(
     r"(?i)\b(?:yet|for now|right now|this time|today|at the moment|worry|forget|mind|know|understand|think|believe|care|bother)\b"
 )
-_ASKS = re.compile(r"(?i)\b(?:let me know|tell me|ask me|check with me)\b.*\bbefore\b")
-_BETWEEN = re.compile(r"(?<=[.!?;])\s+|\n+|\s+-{1,2}\s+|\s+but\s+(?=make\s+sure\b)|\s*\((?=no\s)")
+_ASKS = lazy_pattern(r"(?i)\b(?:let me know|tell me|ask me|check with me)\b.*\bbefore\b")
+_BETWEEN = lazy_pattern(r"(?<=[.!?;])\s+|\n+|\s+-{1,2}\s+|\s+but\s+(?=make\s+sure\b)|\s*\((?=no\s)")
 
 
 def sentences(text: str) -> list[str]:
