@@ -169,6 +169,78 @@ def test_a_window_is_not_shown_the_same_lines_twice_until_it_is_emptied(environ,
     assert shorten(claude("cat parts.py", listing)) is None
 
 
+def read_file(path: str, text: str, first: int = 1, **more: Any) -> dict[str, Any]:
+    """A payload of Claude Code 2.1 after its Read tool; the response has the shape that its transcripts record."""
+    lines = text.split("\n")
+    file = {"filePath": path, "content": text, "numLines": len(lines), "startLine": first, "totalLines": 400}
+    return claude("", "") | {
+        "tool_name": "Read",
+        "tool_input": {"file_path": path, "offset": first, "limit": len(lines)},
+        "tool_response": {"type": "text", "file": file},
+        **more,
+    }
+
+
+@pytest.mark.feature("hooks.read-again", "hooks.payloads")
+def test_a_file_that_stands_in_the_window_unchanged_is_a_line_and_once_more_its_text(environ, shorten):
+    text = "".join(f"def part_{n}():\n    return {n}\n" for n in range(40))
+    path = f"{SHOP}/parts.py"
+
+    assert shorten(read_file(path, text)) is None
+    again = shorten(read_file(path, text))
+    assert again is not None
+    assert again["hookSpecificOutput"] == {
+        "hookEventName": "PostToolUse",
+        "updatedToolOutput": {
+            "type": "text",
+            "file": {
+                "filePath": path,
+                "content": "[lines 1-81 of this file stand above, unchanged; read once more for their text]",
+                "numLines": 1,
+                "startLine": 1,
+                "totalLines": 400,
+            },
+        },
+    }
+    assert shorten(read_file(path, text)) is None
+    part = "\n".join(text.split("\n")[4:80])
+    assert shorten(read_file(path, part, 5)) is not None
+
+
+@pytest.mark.feature("hooks.read-again")
+def test_a_file_that_changed_moved_or_was_read_by_another_agent_is_given_whole(environ, shorten):
+    text = "".join(f"def part_{n}():\n    return {n}\n" for n in range(40))
+    path = f"{SHOP}/parts.py"
+
+    assert shorten(read_file(path, text)) is None
+    assert shorten(read_file(path, text.replace("return 20", "return 21"))) is None
+    assert shorten(read_file(path, text, 3)) is None
+    assert shorten(read_file(f"{SHOP}/copy.py", text)) is None
+    assert shorten(read_file(path, text, agent_id="a1")) is None
+    assert shorten(read_file(path, text, session_id="another")) is None
+    hook(environ, {"session_id": SESSION, "cwd": SHOP, "hook_event_name": "SessionStart", "source": "compact"}, "--outputs")
+    assert shorten(read_file(path, text)) is None
+
+
+@pytest.mark.feature("hooks.read-again")
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"type": "file_unchanged", "file": {"filePath": "/a"}},
+        {"type": "image", "file": {"base64": "x" * 2_000}},
+        {"type": "text", "file": {"filePath": "/a", "content": "x" * 2_000}},
+        {"type": "text", "file": "x" * 2_000},
+        {"type": "text", "file": {"filePath": ["/a"], "content": "x" * 2_000, "startLine": 1}},
+        "x" * 2_000,
+    ],
+    ids=str,
+)
+def test_what_is_no_text_of_a_file_stays_as_it_is_however_often_it_is_read(shorten, response):
+    payload = read_file("/a", "x") | {"tool_response": response, "padding": "x" * 2_000}
+
+    assert [shorten(payload), shorten(payload)] == [None, None]
+
+
 @pytest.mark.feature("hooks.shorten", "hooks.install", "hooks.uninstall")
 @pytest.mark.parametrize(("host", "name"), [("claude", "settings.json"), ("codex", "hooks.json")])
 def test_outputs_are_shortened_only_where_a_person_asked_for_it_and_taken_out_again(host, name, monkeypatch):
@@ -187,7 +259,7 @@ def test_outputs_are_shortened_only_where_a_person_asked_for_it_and_taken_out_ag
 
     def after_a_command() -> list[str]:
         groups = json.loads(path.read_text())["hooks"]["PostToolUse"]
-        return [shlex.split(h["command"])[2] for g in groups if g["matcher"] == "Bash" for h in g["hooks"]]
+        return [shlex.split(h["command"])[2] for g in groups if "Bash" in g["matcher"].split("|") for h in g["hooks"]]
 
     assert "before the model reads" not in ctx("install", host)
     assert "shorten" not in after_a_command()
