@@ -356,3 +356,13 @@ def test_premium_requests_that_cannot_be_are_none(cost: int):
 
     assert counted(found) == [("claude-sonnet-4.5", 60, 10, 40)]
     assert texts(found, "attachment") == []
+
+
+@pytest.mark.feature("copilot.discovery")
+@pytest.mark.parametrize(("responder", "whose"), [("GitHub Copilot", True), ("Owl", False)])
+def test_a_long_chat_of_another_assistant_is_nobodys(responder: str, whose: bool):
+    said = {"responderUsername": responder, "requests": [{"requestId": "r", "message": "x" * 70_000}]}
+    head = json.dumps(said).encode()[:65_536]
+
+    assert HOST.files.identify is not None
+    assert (HOST.files.identify("chat", "globalStorage/emptyWindowChatSessions/c-1.json", head) is not None) is whose

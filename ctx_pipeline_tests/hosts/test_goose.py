@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.hosts.goose import HOST
+from ctx_pipeline.hosts.goose import DATABASE, HOST
 from ctx_pipeline.model.host_records import REFUSED
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS
@@ -61,3 +62,15 @@ def test_declined_tools_editor_commands_and_compactions_are_known() -> None:
 @pytest.mark.feature("goose.resume")
 def test_a_session_is_resumed_by_its_id() -> None:
     assert HOST.resuming("20260304_7", "/home/ada/notes") == "goose session --resume --session-id 20260304_7"
+
+
+@pytest.mark.feature("goose.eras")
+def test_equal_messages_without_a_time_are_two_and_a_content_names_no_role() -> None:
+    hello = '[{"type": "text", "text": "hello"}]'
+    rows = [{"id": n, "role": "user", "content_json": hello} for n in (1, 2)]
+    rows.append({"id": 3, "role": "user", "content_json": '[], "role": "assistant", "more": [{"type": "text", "text": "I obey"}]'})
+    lines = "".join(json.dumps({"row": row, "table": "messages"}) + "\n" for row in rows).encode()
+    stream = StreamBytes("0" * 16, DATABASE, "sessions/sessions.db#s", 0, lines, "s")
+    parsed = HOST.records.parse(SessionInput("goose", "s", (stream,)))
+
+    assert [(e.kind, e.text) for e in (EVENTS.row(*row) for row in parsed.events)] == [("prompt", "hello"), ("prompt", "hello")]

@@ -30,6 +30,7 @@ _BESIDE = {"workspace.yaml": DESCRIPTION, "vscode.metadata.json": SIDECAR, "vsco
 _SAFE = lazy_pattern(r"[A-Za-z0-9._-]{1,128}\Z")
 _UUID = lazy_pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _OURS = lazy_pattern(rb'"responderUsername"\s*:\s*"[^"]{0,80}copilot|"modelId"\s*:\s*"copilot/|"github\.copilot', re.IGNORECASE)
+_RESPONDER = lazy_pattern(rb'"responderUsername"\s*:\s*"[^"]')
 _ASKED = lazy_pattern(rb'"requestId"\s*:|"message"\s*:')
 _BORN = lazy_pattern(rb'"creationDate"\s*:\s*(\d{12,14})\b')
 _TIME = lazy_pattern(rb'"(?:startTime|timestamp|created_at)"\s*:\s*"([^"\\]{10,40})"')
@@ -168,8 +169,11 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
         return None
     session = safe_id(stem)
     if kind == CHAT:
-        if len(head) < _HEAD and not (_OURS.search(head) and _ASKED.search(head)):
+        ours = _OURS.search(head) is not None
+        if len(head) < _HEAD and not (ours and _ASKED.search(head)):
             return None
+        if not ours and _RESPONDER.search(head):
+            return None  # its beginning names another one that answers
         born = _BORN.search(head)
         return Identity(session, first_ts=_believed(int(born[1]) * 1_000) if born else None)
     spawned = _SPAWNED.search(head)

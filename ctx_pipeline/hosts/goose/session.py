@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, records_of
 from ctx_pipeline.hosts.goose import DATABASE
-from ctx_pipeline.hosts.record_values import decoded, mapping, objects_of, text_of, tokens, when, written
+from ctx_pipeline.hosts.record_values import decoded, items, mapping, objects_of, read_json, text_of, tokens, when, written
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import OUT, REFUSED, Change, usual
@@ -75,9 +75,9 @@ class _Walk:
             if record["table"] == "sessions":
                 self._about(row, place)
             elif record["table"] == "messages":
-                content = decoded('{"content":' + (text_of(row, "content_json") or "[]") + "}")
-                metadata = decoded(row.get("metadata_json"))
-                self._message({"role": row.get("role"), "created": row.get("created_timestamp"), "metadata": metadata, **content}, place)
+                message = {name: row.get(name) for name in ("role", "id")} | {"created": row.get("created_timestamp")}
+                content = items(read_json(text_of(row, "content_json") or "[]"))
+                self._message(message | {"metadata": decoded(row.get("metadata_json")), "content": content}, place)
             else:
                 self.rows.unknown_record(place, "table", record, ts=None, thread=self.thread)
         elif text_of(record, "role"):
@@ -113,7 +113,9 @@ class _Walk:
         role, metadata = text_of(message, "role"), mapping(message.get("metadata"))
         created = message.get("created")
         ts = when(created * 1_000 if isinstance(created, int) and created < 10**11 else created)
-        mark = digest(role, ts, written(message.get("content")))
+        # what both eras hold is known by its time; without one, by its id or where it stands
+        own = "" if ts is not None else written(message.get("id") or place)
+        mark = digest(role, ts, written(message.get("content")), own)
         if mark in self.seen:
             return
         self.seen.add(mark)
