@@ -39,6 +39,11 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
         with _engine(self._conn_string, os.getpid()).begin() as connection:
             yield connection
 
+    def dispose(self) -> None:
+        """Close what is kept, so that the file holds all that its log beside it says."""
+        super().dispose()
+        _engine(self._conn_string, os.getpid()).dispose()
+
     def has_table(self, table_name: str) -> bool:
         """Tell whether a table is there; one that was seen is not asked for again, as the stock class does for every event."""
         if table_name not in self._tables and super().has_table(table_name):
@@ -73,6 +78,11 @@ class KeptConnectionRuns(SqliteRunStorage):
         """Give a connection in a transaction."""
         with _engine(self._conn_string, os.getpid()).begin() as connection:
             yield connection
+
+    def dispose(self) -> None:
+        """Close what is kept, so that the file holds all that its log beside it says."""
+        super().dispose()
+        _engine(self._conn_string, os.getpid()).dispose()
 
 
 @lru_cache(maxsize=8)

@@ -43,7 +43,7 @@ def set_aside_damaged(home: Path) -> list[str]:
 
     Runs and their events belong together: both go where one is damaged, empty or missing.
     """
-    bad = {name for name, table in _FILES.items() if not _readable(home / name, table)}
+    bad = _unreadable(home)
     runs = [name for name in _FILES if name.startswith(_RUNS)]
     there = [name for name in runs if (home / name).exists()]
     said = []
@@ -57,6 +57,10 @@ def set_aside_damaged(home: Path) -> list[str]:
     return said
 
 
+def _unreadable(home: Path) -> set[str]:
+    return {name for name, table in _FILES.items() if not _readable(home / name, table)}
+
+
 def _readable(path: Path, table: str) -> bool:
     """Tell whether a database can be read and has a table, as far as a look at its pages shows."""
     if not path.exists() or not whole(path):
@@ -68,12 +72,14 @@ def _readable(path: Path, table: str) -> bool:
         return False
 
 
-def ever_switched(home: Path) -> bool:
-    """Tell whether a sensor, the automation or a schedule of an instance of ours was ever switched on or ticked; without Dagster.
+def wants_a_look(home: Path) -> bool:
+    """Tell, without Dagster, whether an instance of ours is damaged, or a sensor, the automation or a schedule was ever switched on.
 
     True where the file cannot say.
     """
     path = home / "schedules/schedules.db"
+    if any((home / name).exists() for name in _FILES) and _unreadable(home) - ({"schedules/schedules.db"} if not path.exists() else set()):
+        return True
     if not path.exists():
         return False
     try:

@@ -29,7 +29,7 @@ class Switch(NamedTuple):
 def switches(settings: Settings) -> list[Switch]:
     """Return everything that was ever switched on or ticked in the store's instance; nothing where there is no instance yet."""
     home = settings.home / "dagster"
-    if of_person(settings) is None and not ((home / "dagster.yaml").is_file() and launch.ever_switched(home)):
+    if of_person(settings) is None and not ((home / "dagster.yaml").is_file() and launch.wants_a_look(home)):
         return []
     found = []
     with launch.instance(settings) as instance:

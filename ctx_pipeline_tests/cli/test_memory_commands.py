@@ -120,7 +120,7 @@ def test_a_session_is_shown_as_one_record_and_a_solved_task_answers_one_like_it(
 @pytest.mark.feature("mining.llm", "mining.dry-run", "cli.mine")
 @pytest.mark.slow
 def test_a_method_that_asks_shows_the_question_asks_once_and_says_what_it_cost(ctx: Ctx):
-    lesson = {"kind": "tool_lesson", "text": "freezegun has to be installed", "evidence": ["e1"]}
+    lesson = {"kind": "tool_lesson", "text": "freezegun has to be installed", "evidence": ["e4"]}
     folder = ctx.folder / "bin"
     agents.install(folder, "claude", agents.claude_stream(json.dumps({"lessons": [lesson, {**lesson, "evidence": ["e9999"]}]})))
     ctx.environ["PATH"] = agents.path_of(folder, ctx.environ)

@@ -62,7 +62,7 @@ class Answered:
 
 def told(name):
     """Return two examples of a method that asks: a lesson that names what is there, and one that names what is not."""
-    lesson = {"kind": "tool_lesson", "text": "run `pytest`", "evidence": ["e2"]}
+    lesson = {"kind": "tool_lesson", "text": "run `pytest`", "evidence": ["e4"]}
     return (
         (lambda: Answered(name, lesson), ["run `pytest`"]),
         (lambda: Answered(name, {**lesson, "evidence": ["e40"]}), []),
@@ -72,7 +72,13 @@ def told(name):
 EXAMPLES = {
     **{name: told(name) for name in ("claude_headless", "codex_headless", "dspy")},
     "action_patterns": (
-        (solved, ["3 actions in 2 turns: a change → a change → `uv run pytest`"]),
+        (
+            solved,
+            [
+                "2 requests: add a flag to the export command that skips hidden files → make the flag work with empty folders too please",
+                "3 actions in 2 turns: a change → a change → `uv run pytest`",
+            ],
+        ),
         (refused, []),
     ),
     "error_resolutions": ((cured, ["`pytest` failed with “KeyError: 'a'”; it passed after changes in `a.py`."]), (idle, [])),

@@ -146,7 +146,7 @@ def test_unfinished_sessions_are_found_without_reading_the_log_of_finished_ones(
     CtxRotStore(path).close()
     connection = database.connect(path)
     row = (1, "done", "tool_call", None, None, '{"tool":"t"}')
-    gone = json.dumps({"owner": f"{platform.node()}\tno such boot\t1\t1\t0"})
+    gone = json.dumps({"owner": f"{platform.node()}\tno-such-boot\t1\t1\t0"})
     ends = [(2, "done", "session_start", None, None, "{}"), (3, "done", "session_end", None, None, '{"state":"completed"}')]
     database.append(connection, [*[row] * 5_000, *ends, (4, "open", "session_start", None, None, gone)])
     steps = []
