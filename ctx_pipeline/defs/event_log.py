@@ -41,7 +41,7 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
 
     def dispose(self) -> None:
         """Close what is kept, so that the file holds all that its log beside it says."""
-        super().dispose()
+        super().dispose()  # type: ignore[no-untyped-call]
         _engine(self._conn_string, os.getpid()).dispose()
 
     def has_table(self, table_name: str) -> bool:

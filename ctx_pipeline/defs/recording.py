@@ -65,13 +65,17 @@ def _recorded_mark() -> str | None:
     return getattr(source_asset, "SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION", None)
 
 
+_OBSERVED_BY = {dg.AssetKey(["raw", "segments"])}
+"""Assets of what was observed: of a partition that was only observed Dagster says the version of nothing as that of its input."""
+
+
 def materialize_cells(
     context: dg.AssetExecutionContext, pipeline: Pipeline, step: str, **options: Any
 ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult]:
     """Run a step over the cells of this run and yield what was made of each selected asset in each of them.
 
-    One cell is a result of each asset, which Dagster records. Of a range each cell is an
-    event of ours, and the results add none.
+    One cell is a result of each asset, which Dagster records. Of a range, and of what reads
+    observed partitions, each cell is an event of ours, and the results add none.
 
     What is held, an asset in a partition, is not materialized: all others of the run get
     their event, then the step fails and names the held ones, so that only they turn red.
@@ -80,7 +84,7 @@ def materialize_cells(
     assets = sorted(context.selected_asset_keys)
     with steady():
         reports = pipeline.step(step, cells=[Cell.of(key) for key in keys], **options)
-        mark = _recorded_mark() if len(keys) > 1 else None
+        mark = _recorded_mark() if len(keys) > 1 or _OBSERVED_BY.intersection(assets) else None
         events = list(_events(context, pipeline, reports, assets, keys))
     if mark:
         yield from events

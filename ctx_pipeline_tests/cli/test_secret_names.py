@@ -22,7 +22,7 @@ AFTER_A_RUN = [
     *("list --json", "usage project --json", f"show claude {SESSION}", f"show claude {SESSION} --json", f"render claude {SESSION}"),
     *("explain 2026-03-05 --json", "search parser --json", "doctor", "doctor --json", f"files claude {SESSION} --json", "status --json"),
     f"history claude {SESSION} --json",
-    *(f"sql SELECT*FROM\"{table}\"" for table in ("sessions", "threads", "events", "tool_calls")),
+    *(f'sql SELECT*FROM"{table}"' for table in ("sessions", "threads", "events", "tool_calls")),
 ]
 
 

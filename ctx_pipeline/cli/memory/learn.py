@@ -47,7 +47,10 @@ def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--pr", "as_patch", is_flag=True, help="Print the change of the file as a patch.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before writing.")
 @click.option(
-    "--optimize", type=click.IntRange(4, 1000), metavar="CALLS", help="Improve how a model is asked, on judged lessons, with at most CALLS calls."
+    "--optimize",
+    type=click.IntRange(4, 1000),
+    metavar="CALLS",
+    help="Improve how a model is asked, on judged lessons, with at most CALLS calls.",
 )
 @json_option
 def learn(
