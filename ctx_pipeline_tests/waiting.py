@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 SECONDS = 100.0
 """How long a busy machine is given; less than a test may take."""
@@ -18,3 +21,10 @@ def eventually(done: Callable[[], Any], seconds: float = SECONDS) -> Any:
     while not (answer := done()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return answer
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder of a store, of whose files a process or a connection that ends may remove some meanwhile."""
+    while folder.exists():
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)

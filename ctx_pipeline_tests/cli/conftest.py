@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ctx_pipeline_tests.factories.shipped import copied, environment
+from ctx_pipeline_tests.waiting import remove
 
 
 @dataclass
@@ -72,6 +73,6 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> Ctx:
 @pytest.fixture(scope="module")
 def ran(first_run: Ctx) -> Ctx:
     """The store after one run, as it was, for tests that only read."""
-    shutil.rmtree(first_run.store)
+    remove(first_run.store)
     shutil.copytree(first_run.folder / "as-it-was", first_run.store, symlinks=True)
     return first_run

@@ -11,6 +11,7 @@ import pytest
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs import launch, upkeep
 from ctx_pipeline.errors import StoreError
+from ctx_pipeline_tests.waiting import remove
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(begun: Path, monkeypatch: pytest.MonkeyPatch):
-    shutil.rmtree(begun)
+    remove(begun)
     shutil.copytree(begun.with_name("kept"), begun)
     monkeypatch.setenv("CTX_HOME", str(begun))
     return settings_module.load()

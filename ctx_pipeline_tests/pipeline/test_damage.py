@@ -18,6 +18,7 @@ from ctx_pipeline.pipeline.plan import plan
 from ctx_pipeline.pipeline.repair import damaged_outputs
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.waiting import remove
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(made: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    shutil.rmtree(made / "store")
+    remove(made / "store")
     shutil.copytree(made / "kept", made / "store")
     environ = environ_of(made)
     for name, value in environ.items():

@@ -16,6 +16,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.killed import contents
 from ctx_pipeline_tests.factories.months import settings_of, write_month
 from ctx_pipeline_tests.pipeline.test_killed_tail import NEW, OLD, Killer, added
+from ctx_pipeline_tests.waiting import remove
 
 STEPS = (("2026-03", 1, 1), ("2026-03", 1, 3), ("2026-03", 2, 2), ("2026-04", 3, 1))
 """(month, session, prompts): the second is the first one grown."""
@@ -72,4 +73,4 @@ def test_a_kill_between_two_parts_of_a_partition_leaves_nothing_behind(tmp_path)
         assert killer.ask("run", store, ["before", event, 1])[0] == -signal.SIGKILL, event
         killer.run(store)
         assert killer.look(store) == expected, event
-        shutil.rmtree(store)
+        remove(store)

@@ -18,6 +18,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import claude as build
 from ctx_pipeline_tests.factories.stored_text import files_with
+from ctx_pipeline_tests.waiting import remove
 
 ROOT = Path(__file__).resolve().parents[2]
 GONE = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -110,7 +111,7 @@ def words_of_indexes(store: Path) -> set[str]:
 @pytest.fixture
 def folder(made):
     """The same folder as it was, since the store knows where its homes lie."""
-    shutil.rmtree(made)
+    remove(made)
     shutil.copytree(made.with_name("template"), made)
     return made
 

@@ -13,6 +13,7 @@ import pytest
 
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import claude as build
+from ctx_pipeline_tests.waiting import remove
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -117,7 +118,7 @@ def test_a_kill_beside_any_swap_or_record_of_the_tail_leaves_nothing_old(tmp_pat
         found = killer.look(store)
         if different := [key for key, value in expected.items() if found[key] != value]:
             wrong[side, event] = different
-        shutil.rmtree(store)
+        remove(store)
     assert wrong == {}
 
 
@@ -144,7 +145,7 @@ def test_an_old_file_under_a_new_record_is_made_again(tmp_path, homes):
     for name in FILES:
         target = store / name
         if target.is_dir():
-            shutil.rmtree(target)
+            remove(target)
             shutil.copytree(old / name, target)
         else:
             for log in ("-wal", "-shm"):

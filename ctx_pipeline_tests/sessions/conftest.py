@@ -18,6 +18,7 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use, usage
+from ctx_pipeline_tests.waiting import remove
 
 WORK = "11111111-1111-4111-8111-111111111111"
 LATER = "22222222-2222-4222-8222-222222222222"
@@ -145,6 +146,6 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shop, Path]:
 def own(pristine: tuple[Shop, Path]) -> Shop:
     """A store of the test's own, with its homes and clones as they were before any test."""
     shop, folder = pristine
-    shutil.rmtree(folder / "now")
+    remove(folder / "now")
     shutil.copytree(folder / "before", folder / "now", symlinks=True)
     return shop
