@@ -58,7 +58,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     """Globs over absolute paths and project folder names that are never captured."""
     workers: int = 2
-    debounce_seconds: int = 120
+    debounce_seconds: int = 30
     whole_file_bytes: int = 1 << 29
     """A file that is not JSONL and larger is not captured; of a .zst file no more text is read."""
     least_free_bytes: int = 1 << 28
@@ -163,7 +163,7 @@ def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = 
         first_month=first,
         ignore=tuple(ignore),
         workers=_positive(config, "workers", 2),
-        debounce_seconds=_positive(config, "debounce_seconds", 120, least=0),
+        debounce_seconds=_positive(config, "debounce_seconds", 30, least=0),
         whole_file_bytes=_positive(config, "whole_file_bytes", 1 << 29),
         least_free_bytes=_positive(config, "least_free_bytes", 1 << 28, least=0),
         nightly=time_of_day(config.get("nightly", NIGHTLY), "nightly"),

@@ -75,6 +75,7 @@ class Execution:
         self._definitions = build(self._pipeline, self._pipeline.versions())
         self._job = self._definitions.resolve_implicit_global_asset_job_def()
         self._recorded: set[Cell] = set()
+        self._beside: list[StageReport] = []
         self._one_moment = ExitStack()
         self.outcome = Outcome()
 
@@ -100,6 +101,7 @@ class Execution:
         for some in reports:
             self.outcome.reports += some
             self._pipeline.earlier += some
+            self._beside += some
 
     def plan(self) -> Plan:
         """Return what a run would do now."""
@@ -214,11 +216,17 @@ class Execution:
         return result
 
     def _give_origin(self, entry: dg.EventLogEntry) -> None:
-        """Say at a run's start of which code location it is, so that the timeline shows it and the UI can execute it again."""
+        """Say at a run's start of which code location it is, so that the timeline shows it and the UI can execute it again.
+
+        What was done before it in other processes is said too, with its seconds: the steps only record it.
+        """
         if entry.dagster_event and entry.dagster_event.event_type == dg.DagsterEventType.RUN_START:
             run = self._instance.get_run_by_id(entry.run_id)
             if run is not None:
                 self._instance.run_storage.replace_job_origin(run, RemoteJobOrigin(_ORIGIN, run.job_name))
+                if took := [f"{report.stage} {report.seconds:.2f} s" for report in self._beside]:
+                    self._beside = []
+                    self._instance.report_engine_event(f"Done in processes beside this one, before this run: {', '.join(took)}", run)
 
 
 class _Steps:

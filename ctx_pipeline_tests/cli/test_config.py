@@ -41,7 +41,7 @@ def test_every_setting_is_shown_with_its_value_and_where_that_is_from(written: C
 
     assert found["workers"] == (1, "config.toml")
     assert found["timezone"] == ("Europe/Berlin", "config.toml")
-    assert found["debounce_seconds"] == (120, "default")
+    assert found["debounce_seconds"] == (30, "default")
     assert found["cost_mode"] == ("display", "CTX_COST_MODE")
     assert found["ignore.paths"] == (["*/client-x/*"], "config.toml")
     assert found['prices."my.model".input'] == (1.25, "config.toml")

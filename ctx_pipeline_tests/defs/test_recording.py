@@ -144,7 +144,21 @@ def test_stages_done_elsewhere_are_recorded_as_runs_of_boxes_and_of_the_tail(set
         assert last["dagster/row_count"].value > 0
         assert last["bytes"].value > 0
         assert "readings" not in last, "what a step counted over all families is not told of each"
+        told = [engine_events(instance, run) for run in outcome.runs]
+    assert [[words.split()[0] for words in said.removeprefix(BESIDE).split(", ")] for (said,) in told] == [
+        ["capture", "normalize", "index_search", "facts", "measure", "mine"],
+        ["index_search", "score_lesson_use", "consolidate", "index_memory", "warehouse", "render"],
+    ]
     assert launch.run(settings).runs == []
+
+
+BESIDE = "Done in processes beside this one, before this run: "
+
+
+def engine_events(instance, run):
+    """Return what a run's log says of the work that was done before it."""
+    records = instance.get_records_for_run(run, of_type=dg.DagsterEventType.ENGINE_EVENT).records
+    return [r.event_log_entry.dagster_event.message for r in records if r.event_log_entry.dagster_event.message.startswith(BESIDE)]
 
 
 @pytest.mark.feature("launch.failed-family")
