@@ -50,13 +50,20 @@ def repair(yes: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--check", "only_check", is_flag=True, help="Only read the backup whole and compare it with its digests.")
+@click.option(
+    "--encrypt",
+    multiple=True,
+    metavar="RECIPIENT",
+    help="Encrypt to this public key (age1..., ssh-...) or the keys of this file; repeatable.",
+)
 @json_option
-def backup(folder: Path, only_check: bool, as_json: bool) -> None:
+def backup(folder: Path, only_check: bool, encrypt: tuple[str, ...], as_json: bool) -> None:
     """Copy the store to DIR and prove the copy; a backup that is there gets only what changed.
 
     Others may write meanwhile. Caches, the page and the history of runs are left out: the
     first run after a restore makes them again. What you forget later goes from DIR too,
-    where it can be reached. DIR holds raw records in plain text, as the store does.
+    where it can be reached. DIR holds raw records in plain text, as the store does, unless
+    you encrypt it; then it stays encrypted, and only the private key restores it.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
@@ -76,11 +83,12 @@ def backup(folder: Path, only_check: bool, as_json: bool) -> None:
         return
     settings, _ = choose(settings_module.load(), demo=False)
     with open_store(settings) as store:
-        made = stage.backup(store, folder)
+        made = stage.backup(store, folder, encrypt=encrypt)
     if as_json:
         emit(made.to_json())
     else:
-        say(f"{made.folder}: {made.files:,} files, {size(made.bytes)}; {made.copied:,} copied, {made.removed:,} removed; proved")
+        ended = "proved, encrypted" if made.encrypted else "proved"
+        say(f"{made.folder}: {made.files:,} files, {size(made.bytes)}; {made.copied:,} copied, {made.removed:,} removed; {ended}")
         for rel in made.damaged:
             say(one_line(f"damaged in the store, not copied: {rel}; see: ctx repair", 400), fg="red", err=True)
     if made.damaged:
@@ -89,9 +97,10 @@ def backup(folder: Path, only_check: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, exists=True, path_type=Path))
+@click.option("--identity", type=click.Path(dir_okay=False, path_type=Path), help="File with the private key of an encrypted backup.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
-def restore(folder: Path, yes: bool, as_json: bool) -> None:
+def restore(folder: Path, identity: Path | None, yes: bool, as_json: bool) -> None:
     """Put the backup in DIR in the place of the store; the store that is there is renamed.
 
     Every file is compared with its digest first. What was forgotten since is forgotten again.
@@ -103,7 +112,7 @@ def restore(folder: Path, yes: bool, as_json: bool) -> None:
     settings, _ = choose(settings_module.load(), demo=False, samples=False, end=False)
     if not yes:
         confirm(f"Put the backup in the place of {settings.home}?")
-    done = stage.restore(folder, settings)
+    done = stage.restore(folder, settings, identity=identity)
     if as_json:
         emit({"files": done.files, "bytes": done.bytes, "aside": done.aside, "forgotten": done.forgotten})
         return

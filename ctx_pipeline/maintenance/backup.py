@@ -1,4 +1,7 @@
-"""Copies of a store in another folder, made and proved while others write; of one made before only what changed is copied."""
+"""Copies of a store in another folder, made and proved while others write; of one made before only what changed is copied.
+
+A copy may be encrypted to recipients of age: names of files, sizes and times are plain then, what they hold is not.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,11 @@ from ctx_pipeline.storage import FORGETTING, Store, store_marker, temporary, wai
 from ctx_pipeline.storage.lake.manifests import FOLDER as MANIFESTS
 from ctx_pipeline.storage.lake.manifests import decode
 from ctx_pipeline.storage.raw import segments as raw
+from ctx_pipeline.storage.sealed_copies import SUFFIX, identities_of, recipients_of, seal, unseal
 from ctx_pipeline.storage.snapshots import copy_database, copy_file, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ctx_pipeline.settings import Settings
 
@@ -44,7 +48,7 @@ _ATTEMPTS = 5
 """Times a backup begins anew because raw objects were packed or forgotten meanwhile."""
 
 _Entry = tuple[int, int, str]
-"""size, time of change in nanoseconds, SHA-256"""
+"""size and time of change in nanoseconds of what was copied, SHA-256 of the copy"""
 
 
 class _Moved(Exception):
@@ -63,6 +67,7 @@ class Backup:
     """files that the store has no more"""
     damaged: list[str] = field(default_factory=list)
     """raw objects that are damaged in the store: not copied, and a whole copy that is there stays"""
+    encrypted: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -80,21 +85,26 @@ class Restored:
     """sessions of the backup that were forgotten since it was made, and are again"""
 
 
-def backup(store: Store, folder: Path) -> Backup:
+def backup(store: Store, folder: Path, *, encrypt: Sequence[str] = ()) -> Backup:
     """Bring the copy of a store in a folder up to date and prove it; return what was done.
+
+    ``encrypt`` are recipients, or files of them; a copy that was begun encrypted stays so, with
+    the recipients that it knows, where none is named.
 
     Databases are copied as of one moment, the ledger first, so that all it names is copied after
     it; every file that is written is read again. Caches, the page and the history of runs are left out:
-    the first run after a restore makes them. Raises UsageError for a folder that holds anything else.
+    the first run after a restore makes them. Raises UsageError for a folder that holds anything else,
+    and for a copy in plain text that is to be encrypted.
     """
     target = folder.absolute()
     store_id = _store_id(store.home)
     _demand(store.home, target, store_id)
+    recipients = _recipients(target, encrypt)
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _alone(target):
         for attempt in range(_ATTEMPTS):
             try:
-                made = _copied(store, target, store_id)
+                made = _copied(store, target, store_id, recipients)
             except _Moved:
                 if attempt + 1 == _ATTEMPTS:
                     raise StoreError("the store changes faster than it can be copied", hint="try again later") from None
@@ -108,10 +118,12 @@ def backup(store: Store, folder: Path) -> Backup:
 def check(folder: Path) -> list[tuple[str, str]]:
     """Read a backup whole; return (file, what is wrong) of all that is not what was copied."""
     found = []
-    for rel, (size, _, told) in sorted(_index(folder)["files"].items()):
-        path = folder / rel
+    index = _index(folder)
+    sealed = bool(index["recipients"])
+    for rel, (size, _, told) in sorted(index["files"].items()):
+        path = folder / _named(rel, sealed=sealed)
         try:
-            if path.stat().st_size != size or sha256_of(path) != told:
+            if (not sealed and path.stat().st_size != size) or sha256_of(path) != told:
                 found.append((rel, "is not what was copied"))
         except FileNotFoundError:
             found.append((rel, "is missing"))
@@ -120,14 +132,20 @@ def check(folder: Path) -> list[tuple[str, str]]:
     return found
 
 
-def restore(folder: Path, settings: Settings) -> Restored:
+def restore(folder: Path, settings: Settings, *, identity: Path | None = None) -> Restored:
     """Put a backup in the place of the store; the one that was there is renamed.
+
+    ``identity`` is the file with the private key of an encrypted one; without it UsageError.
 
     The backup is read whole first: StoreDamaged, and nothing is changed, where it is not what was copied.
     What was forgotten in the store since the backup was made is forgotten again.
     """
     folder = folder.absolute()
     index = _index(folder)
+    sealed = bool(index["recipients"])
+    if sealed and identity is None:
+        raise UsageError(f"{folder} is encrypted", hint="name the file with the private key: --identity FILE")
+    keys = identities_of(identity) if sealed and identity else []
     wrong = check(folder)
     if wrong:
         rel, what = wrong[0]
@@ -138,7 +156,10 @@ def restore(folder: Path, settings: Settings) -> Restored:
     aside = ""
     try:
         for rel, (_, modified, _) in index["files"].items():
-            copy_file(folder / rel, building / rel, modified_ns=modified)
+            if sealed:
+                unseal(folder / _named(rel, sealed=True), building / rel, keys, modified_ns=modified)
+            else:
+                copy_file(folder / rel, building / rel, modified_ns=modified)
         stones = store_marker.facts_beside_journal(home)
         if home.exists() and any(home.iterdir()):
             aside = str(home.with_name(f"{home.name}.before-{datetime.now(UTC):%Y-%m-%d-%H%M%S}"))
@@ -170,9 +191,19 @@ def update_known(store: Store) -> list[tuple[str, str]]:
     return found
 
 
-def _copied(store: Store, target: Path, store_id: str) -> Backup:
+def _copied(store: Store, target: Path, store_id: str, recipients: Sequence[str]) -> Backup:
     wait_for_forget(store.home)
-    copying = _Copying(store, target)
+    plain = store.home / temporary.name()
+    plain.mkdir(mode=0o700)
+    try:
+        return _copied_beside(store, target, store_id, recipients, plain)
+    finally:
+        _remove_tree(plain)
+
+
+def _copied_beside(store: Store, target: Path, store_id: str, recipients: Sequence[str], plain: Path) -> Backup:
+    """Copy all; ``plain`` is an empty private folder, for the databases of an encrypted copy before they are encrypted."""
+    copying = _Copying(store, target, recipients, plain)
     now, made = copying.now, copying.made
     for name in _DATABASES:
         if (store.home / name).exists():
@@ -182,19 +213,19 @@ def _copied(store: Store, target: Path, store_id: str) -> Backup:
             copying.partition(rel)
         elif not rel.startswith("lake/"):
             copying.file(rel)
-    with closing(Store(target, first_month="2025-01", read_only=True)) as copy:
+    with closing(Store(plain if recipients else target, first_month="2025-01", read_only=True)) as copy:
         missing = {segment.path for segment in copy.ledger.segments()} - now.keys() - {*made.damaged}
     if any(store.files.exists(path) for path in missing) or _packed(store, missing):
         raise _Moved
     made.damaged += sorted(missing)
-    index = {"schema": SCHEMA, "store_id": store_id, "at": store_marker.now(), "files": now}
+    index = {"schema": SCHEMA, "store_id": store_id, "at": store_marker.now(), "recipients": [*recipients], "files": now}
     fresh = target / temporary.name()
     fresh.touch(0o600)
     fresh.write_text(json.dumps(index), "utf-8")
     fresh.replace(target / INDEX)
+    kept = {INDEX, _LOCK} | {_named(rel, sealed=bool(recipients)) for rel in now}
     for path in [path for path in target.rglob("*") if path.is_file()]:
-        rel = path.relative_to(target).as_posix()
-        if rel not in now and rel not in {INDEX, _LOCK}:
+        if path.relative_to(target).as_posix() not in kept:
             path.unlink(missing_ok=True)
             made.removed += 1
     made.files, made.bytes = len(now), sum(size for size, _, _ in now.values())
@@ -217,19 +248,24 @@ def _packed(store: Store, paths: set[str]) -> bool:
 class _Copying:
     """One pass over the store: what a former backup has of it, and what this one has."""
 
-    def __init__(self, store: Store, target: Path) -> None:
+    def __init__(self, store: Store, target: Path, recipients: Sequence[str], plain: Path) -> None:
         self.store = store
         self.target = target
-        self.made = Backup(str(target))
+        self.made = Backup(str(target), encrypted=bool(recipients))
+        self._recipients = recipients
+        self._plain = plain
         self.before: dict[str, _Entry] = {}
         with suppress(StoreError):
             self.before = _index(target)["files"]
         self.now: dict[str, _Entry] = {}
 
     def database(self, name: str) -> None:
-        """Copy a database as it is at one moment."""
-        told = copy_database(self.store.home / name, self.target / name)
-        status = (self.target / name).stat()
+        """Copy a database as it is at one moment; an encrypted copy of it is always a new one."""
+        copy = (self._plain if self._recipients else self.target) / name
+        told = copy_database(self.store.home / name, copy)
+        status = copy.stat()
+        if self._recipients:
+            told = seal(copy, self.target / _named(name, sealed=True), self._recipients)
         self.now[name] = (status.st_size, status.st_mtime_ns, told)
         self.made.copied += self.before.get(name, (0, 0, ""))[2] != told
 
@@ -250,11 +286,11 @@ class _Copying:
 
     def file(self, rel: str) -> None:
         """Copy a file that is not, by size and time, the one that was copied before; a damaged raw object only is named."""
-        path, copy = self.store.home / rel, self.target / rel
+        path, copy = self.store.home / rel, self.target / _named(rel, sealed=bool(self._recipients))
         try:
             status = path.stat()
             known = self.before.get(rel)
-            there = known is not None and copy.exists() and copy.stat().st_size == known[0]
+            there = known is not None and copy.exists() and (bool(self._recipients) or copy.stat().st_size == known[0])
             if known is not None and there and known[:2] == (status.st_size, status.st_mtime_ns):
                 self.now[rel] = known
                 return
@@ -263,8 +299,12 @@ class _Copying:
                 if known is not None and there:
                     self.now[rel] = known
                 return
-            told = copy_file(path, copy, modified_ns=status.st_mtime_ns)
-            self.now[rel] = (copy.stat().st_size, status.st_mtime_ns, told)
+            if self._recipients:
+                told, size = seal(path, copy, self._recipients), status.st_size
+            else:
+                told = copy_file(path, copy, modified_ns=status.st_mtime_ns)
+                size = copy.stat().st_size
+            self.now[rel] = (size, status.st_mtime_ns, told)
             self.made.copied += 1
         except FileNotFoundError:
             raise _Moved from None
@@ -298,11 +338,28 @@ def _demand(home: Path, target: Path, store_id: str) -> None:
         raise UsageError(f"{target} is a part of the store", hint="name a folder outside of it, best on another disk")
     if not target.exists() or not {path.name for path in target.iterdir()} - {_LOCK}:
         return
-    if not (target / INDEX).exists() and not (target / "ledger.db").exists():
+    if not any((target / name).exists() for name in (INDEX, "ledger.db", _named("ledger.db", sealed=True))):
         raise UsageError(f"{target} is not empty and no backup", hint="name a new folder")
     with suppress(StoreError):
         if _index(target)["store_id"] != store_id:
             raise UsageError(f"{target} holds the backup of another store", hint="name a new folder")
+
+
+def _named(rel: str, *, sealed: bool) -> str:
+    """Return the name of a file's copy below a backup."""
+    return f"{rel}{SUFFIX}" if sealed else rel
+
+
+def _recipients(target: Path, said: Sequence[str]) -> list[str]:
+    """Return whom a copy is encrypted to; those that it knows where none is named, and none for one in plain text."""
+    before: list[str] | None = None
+    with suppress(StoreError):
+        before = _index(target)["recipients"]
+    if not said:
+        return before or []
+    if before == []:
+        raise UsageError(f"{target} holds a backup in plain text", hint="name a new folder, and delete this one when that is made")
+    return recipients_of(said)
 
 
 def _store_id(home: Path) -> str:
@@ -315,6 +372,7 @@ def _store_id(home: Path) -> str:
 def _index(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads((folder / INDEX).read_bytes())
+        found["recipients"] = [str(one) for one in found.get("recipients", ())]
         found["files"] = {str(rel): (int(size), int(time_), str(told)) for rel, (size, time_, told) in found["files"].items()}
     except FileNotFoundError:
         raise StoreError(f"{folder} holds no backup", hint="ctx backup DIR makes one") from None

@@ -11,6 +11,8 @@ import pytest
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs import launch, upkeep
 from ctx_pipeline.errors import StoreError
+from ctx_pipeline.pipeline.repair import checks
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.waiting import remove
 
 
@@ -74,6 +76,8 @@ def test_a_damaged_history_is_set_aside_and_said(settings, capfd, name, damage):
     assert aside.name in said
     assert stat.S_IMODE(aside.stat().st_mode) == (0o700 if aside.is_dir() else 0o600)
     assert aside.is_dir() == name.startswith("history")
+    with open_store(settings) as store:
+        assert checks.databases(store) == [], "what was set aside is no damage of the store any more"
 
 
 @pytest.mark.feature("dagster.settings-damaged")

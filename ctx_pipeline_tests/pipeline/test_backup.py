@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyrage
 import pytest
 
 from ctx_pipeline import settings as settings_module
@@ -138,3 +139,73 @@ def test_a_backup_goes_neither_into_the_store_nor_over_anything_else(settings, t
             with pytest.raises(UsageError):
                 stage.backup(store, folder)
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["letter.txt"]
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    """A pair of keys: the private one lies in ``key.txt`` as ``age-keygen`` writes it; the public one."""
+    identity = pyrage.x25519.Identity.generate()
+    (tmp_path / "key.txt").write_text(f"# created: today\n# public key: {identity.to_public()}\n{identity}\n")
+    (tmp_path / "other.txt").write_text(f"{pyrage.x25519.Identity.generate()}\n")
+    return str(identity.to_public())
+
+
+@pytest.mark.feature("backup.encrypted")
+def test_an_encrypted_backup_tells_nothing_of_a_session_and_its_key_alone_restores_it(settings, tmp_path, key):
+    copy, other = tmp_path / "copy", replace(settings, home=tmp_path / "other")
+    with open_store(settings) as store:
+        first = stage.backup(store, copy, encrypt=[key])
+        again = stage.backup(store, copy)
+        before = normalized(store)
+    assert (first.encrypted, again.encrypted) == (True, True)
+    assert first.copied == first.files
+    assert 0 < again.copied <= 3, "databases alone are written anew"
+    words = Wanted([b"invoices export", b"pytest"])
+    assert search(settings.home, words, leave_out=()).found
+    assert search(copy, words, leave_out=()).found == []
+    assert {path.stat().st_mode & 0o777 for path in copy.rglob("*") if path.is_file()} == {0o600}
+    assert stage.check(copy) == []
+
+    with pytest.raises(UsageError, match="is encrypted"):
+        stage.restore(copy, other)
+    with pytest.raises(StoreDamaged, match="cannot be opened with this key"):
+        stage.restore(copy, other, identity=tmp_path / "other.txt")
+    assert not other.home.exists()
+
+    assert stage.restore(copy, other, identity=tmp_path / "key.txt").files == again.files
+    with open_store(other) as restored:
+        assert normalized(restored) == before
+        run_stages(restored, other)
+        assert verify_deep(restored, other).lines() == ["sound: every file is what it must be"]
+
+
+@pytest.mark.feature("backup.encrypted")
+def test_a_changed_byte_of_an_encrypted_backup_is_told_without_a_key_and_what_is_forgotten_leaves_it(settings, tmp_path, key):
+    copy = tmp_path / "copy"
+    (tmp_path / "keys.txt").write_text(f"# the team\n{key}\n")
+    with open_store(settings) as store:
+        stage.backup(store, copy, encrypt=[str(tmp_path / "keys.txt")])
+        before = {segment.path for segment in store.ledger.segments()}
+        assert all((copy / f"{path}.age").exists() for path in before)
+        forgetting.forget(store, settings, forgetting.Selection("claude", SESSION))
+        forgotten = before - {segment.path for segment in store.ledger.segments()}
+        assert forgotten
+        assert stage.update_known(store) == [(str(copy), "")]
+        kept = store.ledger.segments()[0].path
+    assert not any((copy / f"{path}.age").exists() for path in forgotten)
+    sealed = bytearray((copy / f"{kept}.age").read_bytes())
+    sealed[-1] ^= 1
+    (copy / f"{kept}.age").write_bytes(sealed)
+    assert stage.check(copy) == [(kept, "is not what was copied")]
+
+
+@pytest.mark.feature("backup.encrypted")
+@pytest.mark.parametrize("said", ["age1nothing", "hunter2", ""])
+def test_what_is_no_recipient_is_refused_and_so_is_a_folder_in_plain_text(settings, tmp_path, key, said):
+    with open_store(settings) as store:
+        with pytest.raises(UsageError, match="recipient"):
+            stage.backup(store, tmp_path / "copy", encrypt=[said])
+        assert not (tmp_path / "copy" / "ledger.db.age").exists()
+        stage.backup(store, tmp_path / "plain")
+        with pytest.raises(UsageError, match="in plain text"):
+            stage.backup(store, tmp_path / "plain", encrypt=[key])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.repair import damaged_outputs, damaged_raw
-from ctx_pipeline.pipeline.repair.rebuild import whole
+from ctx_pipeline.pipeline.repair.rebuild import SET_ASIDE, whole
 from ctx_pipeline.storage import store_marker, temporary
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def databases(store: Store) -> list[tuple[str, str]]:
         store.journal.demand()
     except StoreDamaged as error:
         found.append((JOURNAL, f"{error.message}; {error.hint}"))
-    history = [f"{_DAGSTER}/{path.relative_to(store.home / _DAGSTER).as_posix()}" for path in sorted((store.home / _DAGSTER).rglob("*.db"))]
+    found_there = (path.relative_to(store.home).as_posix() for path in sorted((store.home / _DAGSTER).rglob("*.db")))
+    history = [name for name in found_there if SET_ASIDE not in name]
     hints = {LEDGER: "ctx repair", JOURNAL: "ctx repair", CONTEXTS: "put a backup in its place, or set it aside: ctx repair"}
     for name in (*hints, *history):
         path = store.home / name

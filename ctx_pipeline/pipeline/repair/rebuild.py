@@ -102,6 +102,10 @@ def whole(path: Path) -> bool:
         return False
 
 
+SET_ASIDE = ".damaged-"
+"""Stands in the name of what was set aside, before the time."""
+
+
 def set_aside(path: Path) -> str:
     """Rename a file, and the log of a database with it, after the time; return its new name, empty where there is none."""
     day = datetime.now(UTC).strftime("%Y-%m-%d-%H%M%S")
@@ -109,7 +113,7 @@ def set_aside(path: Path) -> str:
     for suffix in ("-shm", "-wal", ""):
         old = path.with_name(path.name + suffix)
         if old.exists():
-            moved = f"{path.name}.damaged-{day}{suffix}"
+            moved = f"{path.name}{SET_ASIDE}{day}{suffix}"
             mode = 0o700 if old.is_dir() else 0o600
             old.rename(path.with_name(moved)).chmod(mode)
     return moved

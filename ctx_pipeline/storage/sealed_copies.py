@@ -1,0 +1,113 @@
+"""Files encrypted to recipients of age, by pyrage: whoever holds the store can write them, and only an identity can read them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreDamaged, UsageError
+from ctx_pipeline.storage import temporary
+from ctx_pipeline.storage.files import translated
+from ctx_pipeline.storage.snapshots import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SUFFIX = ".age"
+
+
+def recipients_of(said: Sequence[str]) -> list[str]:
+    """Return recipients (``age1...`` or a public key of SSH) as they were named, or from the lines of the files that were named.
+
+    Raises UsageError for what is none.
+    """
+    found: list[str] = []
+    for one in said:
+        path = Path(one).expanduser()
+        lines = path.read_text("utf-8").splitlines() if path.is_file() else [one]
+        found += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    for one in found:
+        _recipient(one)
+    if not found:
+        raise UsageError("no recipient is named", hint="make a key with age-keygen; its public part begins with age1")
+    return list(dict.fromkeys(found))
+
+
+def identities_of(path: Path) -> list[Any]:
+    """Return the private keys of a file: lines of ``age-keygen``, or a private key of SSH without a passphrase.
+
+    Raises UsageError for a file that holds none.
+    """
+    import pyrage
+
+    try:
+        content = path.expanduser().read_bytes()
+        if content.startswith(b"-----BEGIN"):
+            return [pyrage.ssh.Identity.from_buffer(content)]
+        lines = [line.strip() for line in content.decode().splitlines()]
+        found = [pyrage.x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
+    except (OSError, UnicodeDecodeError, pyrage.IdentityError) as error:
+        raise UsageError(f"{path} holds no key that can be read", hint="name the file that age-keygen wrote") from error
+    if not found:
+        raise UsageError(f"{path} holds no key", hint="name the file that age-keygen wrote")
+    return found
+
+
+def seal(source: Path, target: Path, recipients: Sequence[str]) -> str:
+    """Write a file encrypted, whole or not at all, for its owner alone; return the SHA-256 of what was written.
+
+    Raises FileNotFoundError where the source is gone.
+    """
+    import pyrage
+
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = target.with_name(temporary.name())
+    try:
+        with source.open("rb") as read, os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+            pyrage.encrypt_io(read, written, [_recipient(one) for one in recipients])
+            written.flush()
+            os.fsync(written.fileno())
+        told = sha256_of(fresh)
+        fresh.replace(target)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise translated(error, target) from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    return told
+
+
+def unseal(source: Path, target: Path, identities: Sequence[Any], *, modified_ns: int | None = None) -> None:
+    """Write the plain text of an encrypted file, for its owner alone.
+
+    Raises StoreDamaged where none of the keys opens it or where it was changed.
+    """
+    import pyrage
+
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        with source.open("rb") as read, os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+            pyrage.decrypt_io(read, written, list(identities))
+            written.flush()
+            os.fsync(written.fileno())
+        if modified_ns is not None:
+            os.utime(target, ns=(modified_ns, modified_ns))
+    except pyrage.DecryptError as error:
+        raise StoreDamaged(
+            f"{source} cannot be opened with this key, or was changed", hint="name another key, or use another backup"
+        ) from error
+    except OSError as error:
+        raise translated(error, target) from error
+
+
+def _recipient(text: str) -> Any:
+    import pyrage
+
+    try:
+        return pyrage.ssh.Recipient.from_str(text) if text.startswith("ssh-") else pyrage.x25519.Recipient.from_str(text)
+    except pyrage.RecipientError as error:
+        raise UsageError(
+            f"{text[:80]} is no recipient of age", hint="make a key with age-keygen; its public part begins with age1"
+        ) from error
