@@ -1,4 +1,4 @@
-"""What the page searches from disk: what was said and called, in packed pieces of some hundred sessions, the newest first."""
+"""What the page searches from disk, in pieces, the newest first: all that the index holds of newest sessions, what was said of others."""
 
 from __future__ import annotations
 
@@ -10,24 +10,48 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.dashboard.data import PAGE_VERSION
 from ctx_pipeline.dashboard.page import chunk, packed, seen
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.storage.search_index.tokenize import DONE, DONE_CHARS, SAID, SAID_CHARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.dashboard.data import SessionLine
     from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
 
-SESSIONS, MOST = 100, 5_000
-"""Sessions of a piece, and the newest sessions that are searched from disk."""
+SESSIONS, BYTES = 100, 16_000_000
+"""Sessions of a piece, and their recorded bytes (one larger session is a piece of its own)."""
+WHOLE, MOST = 64_000_000, 320_000_000
+"""Recorded bytes of the newest sessions of which everything is searched that the index holds, and of all that are searched from disk."""
 
-KINDS = ("prompt", "answer", "title", "compaction", "error", "tool_call")
-"""Kinds of events that are searched from disk, by their number in a document."""
+KINDS = ("prompt", "answer", "title", "compaction", "error", "tool_call", "tool_result", "reasoning", "injected", "todo")
+"""Kinds of events that are searched, by their number in a document."""
+BRIEF = KINDS[:6]
+"""Those of a session that is not searched whole."""
+LONGEST_WHOLE = max(SAID_CHARS, DONE_CHARS)
 LONGEST, LONGEST_CALL = 1_200, 400
-"""Characters of an event, and of a tool call, that are searched: what a call is about stands first."""
+"""Characters of an event, and of a tool call, that are searched in such a session: what a call is about stands first."""
 
 
 Document = list[Any]
-"""[session, kind, crc of the event id, milliseconds, text]"""
+"""[session, kind, crc of the event id, milliseconds, text, number of the event in its session]"""
+
+
+class Searched(NamedTuple):
+    """A session that is searched from disk, and whether it is searched as the index holds it."""
+
+    line: SessionLine
+    whole: bool
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """Key of the session, and text that differs when anything differs that its documents are made from."""
+        return self.line.key, f"{self.line.stamp}{'+' * self.whole}"
+
+    def longest(self, kind: str) -> int:
+        """Return how many characters of an event are searched, none of kinds that are not."""
+        if self.whole:
+            return SAID_CHARS if kind in SAID else DONE_CHARS if kind in DONE else 0
+        return LONGEST_CALL if kind == "tool_call" else LONGEST if kind in BRIEF else 0
 
 
 class Piece(NamedTuple):
@@ -37,7 +61,7 @@ class Piece(NamedTuple):
     """
 
     name: str
-    sessions: tuple[SessionLine, ...]
+    sessions: tuple[Searched, ...]
 
 
 PLACE = 8
@@ -47,16 +71,32 @@ PLACE = 8
 def pieces(sessions: Sequence[SessionLine]) -> list[Piece]:
     """Return the pieces that hold the newest sessions, newest first; a new session changes the last piece of its month alone."""
     by_month: dict[str, list[SessionLine]] = {}
-    for line in sessions[:MOST]:
+    for line in sessions:
         by_month.setdefault(f"{line.first_ts:%Y-%m}" if line.first_ts else "", []).append(line)
-    found = []
+    found: list[Piece] = []
+    newer = 0
     for month in sorted(by_month, reverse=True):
-        members = by_month[month][::-1]
-        cut = [tuple(members[first : first + SESSIONS]) for first in range(0, len(members), SESSIONS)]
-        for number, some in reversed(list(enumerate(cut))):
-            made_of = digest(PAGE_VERSION, [(s.host, s.session_id, s.stamp) for s in some], size=24 - PLACE)
+        for number, members in reversed(list(enumerate(_cut(by_month[month][::-1])))):
+            if newer >= MOST:
+                return found
+            some = tuple(Searched(line, newer < WHOLE) for line in members)
+            made_of = digest(PAGE_VERSION, [(s.line.host, s.line.session_id, s.id[1]) for s in some], size=24 - PLACE)
             found.append(Piece(digest("words", month, number, size=PLACE) + made_of, some))
+            newer += sum(line.bytes for line in members)
     return found
+
+
+def _cut(members: Sequence[SessionLine]) -> list[list[SessionLine]]:
+    """Return the sessions of a month in pieces, from the oldest on."""
+    cut: list[list[SessionLine]] = []
+    held = 0
+    for line in members:
+        if not cut or len(cut[-1]) == SESSIONS or held + line.bytes > BYTES:
+            cut.append([])
+            held = 0
+        cut[-1].append(line)
+        held += line.bytes
+    return cut
 
 
 def documents_of(script: bytes) -> dict[tuple[str, str], list[Document]]:
@@ -69,34 +109,44 @@ def documents_of(script: bytes) -> dict[tuple[str, str], list[Document]]:
         }
         names = list(found)
         for document in held["documents"]:
-            found[names[document[0]]].append(document)
+            found[names[document[0]]].append([0, *document[1:]])
     except (ValueError, KeyError, IndexError, TypeError, zlib.error):
         return {}
     return found
 
 
-def documents_of_rows(rows: WholeSession) -> list[Document]:
+def documents_of_rows(session: Searched, rows: WholeSession) -> list[Document]:
     """Return the documents of a session whose events are at hand, the same as those that :func:`documents` makes."""
     ids = [thread.thread_id for thread in rows.threads]
-    said = sorted(
-        (event for event in rows.events if event.text and event.kind in KINDS),
-        key=lambda event: (ids[event.thread] if event.thread < len(ids) else "", event.seq),
-    )
-    most = {kind: LONGEST_CALL if kind == "tool_call" else LONGEST for kind in KINDS}
-    told = ((0, e.kind, zlib.crc32(e.event_id.encode()), e.at, (e.text or "")[: most[e.kind]]) for e in said)
-    return documents(told, 1)[0]
+    ordered = sorted(rows.events, key=lambda event: (ids[event.thread] if event.thread < len(ids) else "", event.seq))
+    return documents(session, ((e.kind, e.event_id, e.at, e.text) for e in ordered if session.whole or e.kind in BRIEF))
 
 
-def documents(rows: Iterable[tuple[int, str, int, int | None, str]], sessions: int) -> list[list[Document]]:
-    """Return the documents of each session from (its number, kind, crc of the event id, milliseconds, text) in reading order."""
-    found: list[list[Document]] = [[] for _ in range(sessions)]
-    for n, kind, mark, at, text in rows:
-        found[n].append([n, KINDS.index(kind), mark, at, seen(text)])
+def documents(session: Searched, rows: Iterable[tuple[str, str, int | None, str | None]]) -> list[Document]:
+    """Return the documents of a session from (kind, event id, milliseconds, text) of its events in reading order.
+
+    The events of a session that is searched whole are all there: how many stand between two of them counts.
+    """
+    found: list[Document] = []
+    for row, (kind, event_id, at, text) in enumerate(rows):
+        if text and (told := text[: session.longest(kind)]):
+            found.append([0, KINDS.index(kind), zlib.crc32(event_id.encode()), at, seen(told), row])
     return found
 
 
 def script(piece: Piece, held: Sequence[list[Document]]) -> bytes:
     """Return the script of a piece from the documents of each of its sessions."""
     told = [[n, *document[1:]] for n, own in enumerate(held) for document in own]
-    value = {"sessions": [s.key for s in piece.sessions], "stamps": [s.stamp for s in piece.sessions], "documents": told}
-    return chunk(f"words-{piece.name}", packed(value))
+    keys, stamps = zip(*(s.id for s in piece.sessions), strict=True)
+    rows = [s.line.events if s.whole else len(own) for s, own in zip(piece.sessions, held, strict=True)]
+    return chunk(f"words-{piece.name}", packed({"sessions": keys, "stamps": stamps, "rows": rows, "documents": told}))
+
+
+def places(first_rows: Mapping[tuple[str, str], int], top: int) -> tuple[str, bytes]:
+    """Return name and script of the piece that says where in the index the events of each (host, session id) begin, and its highest row.
+
+    Rows that score alike are told apart by them, and how seldom a word is depends on all rows.
+    """
+    value = {"keys": [digest(*session, size=16) for session in first_rows], "firsts": list(first_rows.values()), "top": top}
+    name = digest(PAGE_VERSION, value, size=24)
+    return name, chunk(f"words-{name}", packed(value))

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import page, session_chunk, words
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
 
     Documents = dict[tuple[str, str], list[words.Document]]
-    """(key, stamp) of a session -> what is searched of it"""
+    """id of a searched session -> what is searched of it"""
 
 CODE_VERSION = str(PAGE_VERSION)
 
@@ -145,10 +144,14 @@ def _write(
             errors = SessionErrors()
             known: Documents = {}
             # a new page reads the texts of all sessions, whatever is drawn of them: a second core does it meanwhile
-            searching = None if former else beside.submit(_words_of_all, settings, site, folder, data)
+            pieces = words.pieces(data.sessions)
+            searching = None if former else beside.submit(_words_of_all, settings, site, folder, data, pieces)
+            wanted = {} if searching else {one.line: one for piece in pieces for one in piece.sessions}
             for first in range(0, len(due), _BATCH):
-                _write_sessions(connection, store, folder, data, due[first : first + _BATCH], errors=errors, known=known)
-            searched = searching.result() if searching else _write_words(connection, store, site, folder, data, known=known)
+                _write_sessions(connection, store, folder, data, due[first : first + _BATCH], errors=errors, known=known, searched=wanted)
+            searched = (
+                searching.result() if searching else _write_words(connection, store, site, folder, data=data, pieces=pieces, known=known)
+            )
             data = replace(data, **judged.result())
         for name, content in page.files(data, names, searched).items():
             folder.put(name, content)
@@ -267,7 +270,7 @@ def _draw_in_place(connection: DuckDBPyConnection, store: Store, settings: Setti
     try:
         drawn = [_Due(line, line.chunk(LIMITS), whole=True) for line in some]
         errors = SessionErrors()
-        _write_sessions(connection, store, scratch, settings, drawn, errors=errors, known={})
+        _write_sessions(connection, store, scratch, settings, drawn, errors=errors, known={}, searched={})
         # the chunk that names the other files of a session goes last
         drawn_files = sorted((scratch.path / "data").iterdir(), key=lambda path: "-" not in path.stem)
         for path in drawn_files:
@@ -288,10 +291,11 @@ def _write_sessions(
     *,
     errors: SessionErrors,
     known: Documents,
+    searched: Mapping[SessionLine, words.Searched],
 ) -> None:
     """Write the files of some sessions; one that cannot be drawn is noted and has none.
 
-    A thread packs and writes a session while the next one is read. ``known`` gets what is searched of those read whole.
+    A thread packs and writes a session while the next one is read. ``known`` gets what is searched of those in ``searched``.
     """
     asked = [(s.line.host, s.line.session_id, LIMITS if s.whole else BRIEF) for s in some]
     with _reading(connection, store, shown, (one.line for one in some)):
@@ -306,8 +310,8 @@ def _write_sessions(
             resume = host.resuming(line.session_id, line.cwd) if host else ""
             detail = details.pop((line.host, line.session_id))
             files = session_chunk.scripts(name, line, detail, rows, resume=resume, images=images)
-            if rows:
-                known[line.key, line.stamp] = words.documents_of_rows(rows)
+            if rows and (one := searched.get(line)):
+                known[one.id] = words.documents_of_rows(one, rows)
         for file, script in files.items():
             folder.put(f"data/{file}.js", script)
 
@@ -327,50 +331,63 @@ def _write_sessions(
         write(one.line, one.name, NO_ROWS if one.whole else None, {})
 
 
-def _words_of_all(settings: Settings, site: Path, folder: _Building, data: PageData) -> list[str]:
+def _words_of_all(settings: Settings, site: Path, folder: _Building, data: PageData, pieces: Sequence[words.Piece]) -> list[str]:
     """Do :func:`_write_words` in a thread of its own, with its own store and connection."""
     with reading(settings) as (store, _), database.connect(store.warehouse_path, read_only=True) as connection:
-        return _write_words(connection, store, site, folder, data, known={})
+        return _write_words(connection, store, site, folder, data=data, pieces=pieces, known={})
 
 
 def _write_words(
-    connection: DuckDBPyConnection, store: Store, site: Path, folder: _Building, data: PageData, *, known: Documents
+    connection: DuckDBPyConnection,
+    store: Store,
+    site: Path,
+    folder: _Building,
+    *,
+    data: PageData,
+    pieces: Sequence[words.Piece],
+    known: Documents,
 ) -> list[str]:
     """Write the pieces that are searched from disk, or take them over; return their names, the newest first.
 
     In a piece that changed, only sessions that changed are read, and those that are not ``known`` already.
     """
-    found = words.pieces(data.sessions)
     former: dict[str, Path] = {}
     with suppress(OSError):
         former = {path.name[: words.PLACE]: path for path in (site / "words").iterdir()}
     due: list[words.Piece] = []
-    fresh: list[SessionLine] = []
+    fresh: list[words.Searched] = []
 
     def write() -> None:
-        with _reading(connection, store, data, fresh):
-            rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST, words.LONGEST_CALL)
-            told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
-            known.update({(s.key, s.stamp): own for s, own in zip(fresh, words.documents(told, len(fresh)), strict=True)})
+        wanted = {(s.line.host, s.line.session_id): s.whole for s in fresh}
+        known.update({one.id: [] for one in fresh})
+        with _reading(connection, store, data, (s.line for s in fresh)):
+            for n, rows in searched_texts(connection, wanted, words.BRIEF, (words.LONGEST_WHOLE, words.LONGEST)):
+                known[fresh[n].id] = words.documents(fresh[n], rows)
         with ThreadPoolExecutor(2) as packing:
-            made = packing.map(lambda piece: words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]), due)
+            made = packing.map(lambda piece: words.script(piece, [known[s.id] for s in piece.sessions]), due)
             for piece, script in zip(due, made, strict=True):
                 folder.put(f"words/{piece.name}.js", script)
         for held in (due, known, fresh):
             held.clear()
 
-    for piece in found:
+    for piece in pieces:
         file = f"{piece.name}.js"
         if _link(site / "words" / file, folder.path / "words" / file):
             continue
         due.append(piece)
         before = former.get(piece.name[: words.PLACE])
         known |= words.documents_of(before.read_bytes()) if before else {}
-        fresh += [s for s in piece.sessions if (s.key, s.stamp) not in known]
-        if sum(s.bytes for s in fresh) > _TEXTS:
+        fresh += [s for s in piece.sessions if s.id not in known]
+        if sum(s.line.bytes for s in fresh) > _TEXTS:
             write()
     write()
-    return [piece.name for piece in found]
+    with suppress(StoreError):
+        rows = store.search.rows_of_index
+        place, script = words.places({span.session: span.first for span in rows.spans}, rows.top)
+        if not _link(site / "words" / f"{place}.js", folder.path / "words" / f"{place}.js"):
+            folder.put(f"words/{place}.js", script)
+        return [place, *(piece.name for piece in pieces)]
+    return [piece.name for piece in pieces]
 
 
 def _carry(site: Path, building: Path, names: Sequence[str]) -> bool:

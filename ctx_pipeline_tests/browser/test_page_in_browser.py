@@ -340,7 +340,7 @@ def test_one_box_finds_what_was_said_in_any_session_from_disk_and_leads_to_its_e
     assert {"nightly", "import", "skip", "last", "file"} == {word.lower() for word in words}
     assert "Why does the nightly import skip the last file?" in page.locator("dialog .here").text_content()
     page.keyboard.press("Escape")
-    page.fill("#find", "no such words qqqq zzzz")
+    page.fill("#find", "qqqq zzzz")
     page.wait_for_function("() => document.getElementById('found').textContent.startsWith('Nothing found.')")
 
 

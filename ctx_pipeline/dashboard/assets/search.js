@@ -5,97 +5,58 @@
   const box = document.getElementById("find");
   const panel = document.getElementById("found");
   if (!box || !panel) return;
-  const KINDS = ["prompt", "answer", "title", "compaction", "error", "tool call"];
-  const STOP = new Set("a an and are as at be but by can did do does for from had has have how i if in is it its me my not of on or our so that the then there these they this to was we were what when where which who why will with would you your".split(" "));
-  const MOST = 20;
-  const AROUND = 2;
-  const WEIGHTS = [1, 0.5, 0.4];
-  const ENOUGH = 5;
+  const KINDS = ["prompt", "answer", "title", "compaction", "error", "tool call", "tool result", "reasoning", "injected", "todo"];
+  const [MOST, WIDTH] = [20, 240];
 
-  const plain = (text) => text.normalize("NFD").replace(/\p{M}+/gu, "").toLowerCase();
-  const tokens = (text) => plain(text).match(/[\p{L}\p{N}]+/gu) || [];
+  const AT_ONCE = 30;
 
-  // Every document of the history, each piece loaded once.
+  // What the page holds of the history, read once, in steps that leave the page to the person who types.
   let loaded = null;
-  function documents(words) {
-    loaded ??= Promise.all(
-      words.map(async (name) => {
-        const { sessions, documents } = await ctx.unpack(await ctx.words(name));
-        return documents.map(([session, kind, mark, at, text]) => ({ key: sessions[session], kind, mark, at, text, words: tokens(text) }));
-      }),
-    ).then((pieces) => pieces.reverse().flat());
-    return loaded;
+  const held = (names) => (loaded ??= readAll(names));
+
+  async function readAll(names) {
+    const read = await Promise.all(names.map(async (name) => ctx.unpack(await ctx.words(name))));
+    const { keys = [], firsts = [], top = 0 } = read.find((piece) => piece.firsts) || {};
+    const first = new Map(keys.map((key, n) => [key, firsts[n]]));
+    const sessions = read.reverse().flatMap((piece) => {
+      const own = (piece.sessions || []).map((key, n) => ({ key, first: first.get(key), rows: piece.rows[n], whole: piece.stamps[n].endsWith("+"), documents: [] }));
+      for (const [session, kind, mark, at, text, row] of piece.documents || []) own[session].documents.push({ kind, mark, at, text, row });
+      return own;
+    });
+    const index = new ctx.ranking.Index(top);
+    let began = performance.now();
+    for (const session of sessions.sort((a, b) => (a.first || 2 ** 53) - (b.first || 2 ** 53))) {
+      index.add(session);
+      if (performance.now() - began < AT_ONCE) continue;
+      await new Promise((done) => setTimeout(done));
+      began = performance.now();
+    }
+    return { index, whole: sessions.filter((session) => session.whole).length, all: sessions.length };
   }
 
-  // The phrase first, then all words, then any; each document scored with its neighbours and its session.
-  function ranked(all, query) {
-    const asked = [...new Set(tokens(query))].slice(0, 24);
-    const telling = asked.filter((word) => !STOP.has(word));
-    const words = telling.length ? telling : asked;
-    if (!words.length) return [];
-    const phrase = tokens(query).join(" ");
-    const usual = all.reduce((sum, one) => sum + one.words.length, 0) / Math.max(1, all.length);
-    const times = new Map(words.map((word) => [word, 0]));
-    const counts = new Map();
-    const sessions = new Map();
-    all.forEach((one, i) => {
-      const session = sessions.get(one.key) || { length: 0, rows: new Map() };
-      session.length += 1;
-      sessions.set(one.key, session);
-      let held = null;
-      for (const word of one.words) {
-        if (!times.has(word)) continue;
-        held ??= new Map();
-        held.set(word, (held.get(word) || 0) + 1);
-      }
-      if (!held) return;
-      counts.set(i, held);
-      for (const word of held.keys()) {
-        times.set(word, times.get(word) + 1);
-        session.rows.set(word, (session.rows.get(word) || 0) + 1);
-      }
-    });
-    const weight = new Map(words.map((word) => [word, Math.max(0.05, Math.log((all.length - times.get(word) + 0.5) / (times.get(word) + 0.5)))]));
-    const bm25 = (i) => [...counts.get(i)].reduce((sum, [word, n]) => sum + (weight.get(word) * n * 2.2) / (n + 1.2 * (0.25 + (0.75 * all[i].words.length) / usual)), 0);
-    let hits = [...counts.keys()].map((i) => {
-      const has = counts.get(i).size;
-      const whole = asked.length > 1 && ` ${all[i].words.join(" ")} `.includes(` ${phrase} `);
-      return { i, tier: whole || asked.length === 1 ? 0 : has === words.length && words.length <= 3 ? 1 : 2, alone: bm25(i) };
-    });
-    if (hits.filter((hit) => hit.tier < 2).length >= ENOUGH) hits = hits.filter((hit) => hit.tier < 2);
-    hits.sort((a, b) => a.tier - b.tier || b.alone - a.alone);
-    hits = hits.slice(0, 300);
-    const averageLength = all.length / Math.max(1, sessions.size);
-    for (const hit of hits) {
-      const near = new Map();
-      for (let j = hit.i - AROUND; j <= hit.i + AROUND; j += 1) if (all[j] && all[j].key === all[hit.i].key) for (const word of (counts.get(j) || new Map()).keys()) near.set(word, (near.get(word) || 0) + 1);
-      hit.around = [...near].reduce((sum, [word, n]) => sum + (2 * weight.get(word) * n) / (n + 1), 0);
-      const { length, rows } = sessions.get(all[hit.i].key);
-      hit.session = [...rows].reduce((sum, [word, n]) => {
-        const of = [...sessions.values()].filter((one) => one.rows.has(word)).length;
-        return sum + (Math.log((sessions.size - of + 0.5) / (of + 0.5) + 1) * n * 2.2) / (n + 1.2 * (0.25 + (0.75 * length) / averageLength));
-      }, 0);
-    }
-    const standard = (name) => {
-      const mean = hits.reduce((sum, hit) => sum + hit[name], 0) / Math.max(1, hits.length);
-      const spread = Math.sqrt(hits.reduce((sum, hit) => sum + (hit[name] - mean) ** 2, 0) / Math.max(1, hits.length));
-      return (hit) => (spread > 1e-9 ? (hit[name] - mean) / spread : 0);
-    };
-    const parts = [standard("alone"), standard("around"), standard("session")];
-    for (const hit of hits) hit.total = parts.reduce((sum, part, n) => sum + WEIGHTS[n] * part(hit), 0);
-    hits.sort((a, b) => a.tier - b.tier || b.total - a.total || b.i - a.i);
-    const seen = new Set();
-    return hits.filter(({ i }) => !seen.has(all[i].text) && seen.add(all[i].text)).slice(0, MOST).map(({ i }) => ({ key: all[i].key, kind: KINDS[all[i].kind], mark: all[i].mark, at: all[i].at, ...cut(all[i].text, words) }));
+  async function fromDisk(list, query) {
+    const { index, whole, all } = await held(list.words);
+    const { hits, words } = ctx.ranking.best(index, query, MOST);
+    const shown = hits.map(({ key, kind, mark, at, text }) => ({ key, kind: KINDS[kind], mark, at, ...cut(text, words) }));
+    const rest = all < list.rows.length ? [`Searched from disk: the newest ${ctx.count(all)} sessions`] : [];
+    if (whole < all) rest.push(`${rest.length ? "tool" : "Searched from disk: tool"} output of the newest ${ctx.count(whole)}`);
+    return [shown, rest.length ? `${rest.join(", ")}. All of it: ` : ""];
   }
 
   // The part of a text where most of the words stand, and where in it they do.
   function cut(text, words) {
-    const found = new RegExp(words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "")).join("|"), "giu");
-    const first = text.search(found);
-    const start = Math.max(0, first - 60);
-    const end = start + 220;
-    const snippet = `${start ? "\u2026" : ""}${text.length > end ? `${text.slice(start, end).replace(/\s+\S*$/, "")}\u2026` : text.slice(start)}`;
-    return { snippet, marks: [...snippet.matchAll(found)].map((one) => [one.index, one.index + one[0].length]) };
+    const choice = words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "")).join("|");
+    const found = [`(?<![\\p{L}\\p{N}])(?:${choice})(?![\\p{L}\\p{N}])`, choice].map((form) => [...text.matchAll(new RegExp(form, "giu"))].slice(0, 500)).find((places) => places.length) || [];
+    let [start, most] = [0, 0];
+    found.forEach((place, i) => {
+      const n = found.slice(i).findIndex((other) => other.index - place.index > (WIDTH * 3) / 4);
+      const near = n < 0 ? found.length - i : n;
+      if (near > most) [start, most] = [Math.max(0, place.index - WIDTH / 4), near];
+    });
+    const end = Math.min(text.length, start + WIDTH);
+    const before = start ? "\u2026" : "";
+    const marks = found.filter((place) => place.index >= start && place.index + place[0].length <= end).map((place) => [place.index - start + before.length, place.index + place[0].length - start + before.length]);
+    return { snippet: `${before}${text.slice(start, end)}${end < text.length ? "\u2026" : ""}`, marks };
   }
 
   function marked(snippet, marks) {
@@ -120,7 +81,7 @@
       let hits;
       let where;
       try {
-        [hits, where] = ctx.ask ? [await ctx.ask(query), ""] : [ranked(await documents(list.words), query), "From disk: what was typed and answered, and commands. Tool output too: "];
+        [hits, where] = ctx.ask ? [await ctx.ask(query), ""] : await fromDisk(list, query);
       } catch {
         panel.replaceChildren(el("p.note", "The search is not there. The page was made anew meanwhile: load it again."));
         return;
@@ -143,7 +104,10 @@
       clearTimeout(pause);
       pause = setTimeout(ask, 160);
     });
-    box.addEventListener("focus", () => box.value.trim() && (panel.hidden = false));
+    box.addEventListener("focus", () => {
+      if (box.value.trim()) panel.hidden = false;
+      if (!ctx.ask) held(list.words).catch(() => (loaded = null));
+    });
     box.form.addEventListener("submit", (event) => {
       event.preventDefault();
       ask();

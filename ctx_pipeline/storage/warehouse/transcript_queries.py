@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
@@ -154,24 +156,31 @@ def whole_sessions(
 
 
 def searched_texts(
-    connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str]], kinds: Sequence[str], longest: int, longest_call: int
-) -> Iterator[tuple[int, str, str, int | None, str | None]]:
-    """Yield (number of the session, kind, event id, milliseconds since 1970, text) of what was said, each session in its order."""
-    if 1 < len(wanted) <= FEW:
-        for number, one in enumerate(wanted):
-            for _, kind, event_id, at, text in searched_texts(connection, [one], kinds, longest, longest_call):
-                yield number, kind, event_id, at, text
+    connection: DuckDBPyConnection, wanted: Mapping[tuple[str, str], bool], kinds: Sequence[str], longest: Sequence[int]
+) -> Iterator[tuple[int, list[tuple[str, str, int | None, str | None]]]]:
+    """Yield (number of the session, (kind, event id, milliseconds since 1970, text) of its events in order) of each wanted session.
+
+    All events of a (host, session_id) with True, else those of some ``kinds``. Of a text there are as many characters as are
+    searched: ``longest`` for sessions with True and for the others.
+    """
+    names = list(wanted)
+    if 1 < len(names) <= FEW:
+        for number, one in enumerate(names):
+            for _, events in searched_texts(connection, {one: wanted[one]}, kinds, longest):
+                yield number, events
         return
     import pyarrow as pa
 
-    if not wanted:
+    if not names:
         return
-    hosts, ids = zip(*wanted, strict=True)
-    columns = {"n": list(range(len(wanted))), "host": pa.array(hosts, pa.string()), "session_id": pa.array(ids, pa.string())}
-    connection.register("asked", pa.table(columns))
+    hosts, ids = zip(*names, strict=True)
+    columns = {"n": list(range(len(names))), "host": pa.array(hosts, pa.string()), "session_id": pa.array(ids, pa.string())}
+    connection.register("asked", pa.table(columns | {"whole": list(wanted.values())}))
     try:
         only = _one(ids)
-        yield from connection.execute(_SAID.replace("{one}", only), [longest_call, longest, *(ids if only else ()), list(kinds)]).fetchall()
+        found = connection.execute(_SAID.replace("{one}", only), [*longest, *(ids if only else ()), list(kinds)]).fetchall()
+        for number, rows in groupby(found, itemgetter(0)):
+            yield number, [(kind, event_id, at, text) for _, kind, event_id, at, text in rows]
     finally:
         connection.unregister("asked")
 
@@ -206,8 +215,8 @@ _EVENTS = f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.seq, epoch_ms(x.t
     {_OF_ATTACHMENT} FROM events x {_OF} {_THREAD} WHERE true {{one}}"""
 
 _SAID = f"""
-    SELECT a.n, x.kind, x.event_id, epoch_ms(x.ts), left(x.text, CASE WHEN x.kind = 'tool_call' THEN ? ELSE ? END) FROM events x {_OF}
-    WHERE true {{one}} AND list_contains(?, x.kind) ORDER BY a.n, x.thread_id, x.seq"""
+    SELECT a.n, x.kind, x.event_id, epoch_ms(x.ts), left(x.text, CASE WHEN a.whole THEN ? ELSE ? END) FROM events x {_OF}
+    WHERE true {{one}} AND (a.whole OR list_contains(?, x.kind)) ORDER BY a.n, x.thread_id, x.seq"""
 
 _QUERIES: tuple[tuple[type, str], ...] = (
     (
