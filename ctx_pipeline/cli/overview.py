@@ -22,11 +22,11 @@ def overview(*, as_json: bool = False) -> None:
     from ctx_pipeline.usage.live_usage import plans
 
     settings = for_reading()
-    found = run(settings=settings)
+    found = run(settings=settings, daily=as_json)
     if as_json:
         emit(
             {
-                "usage": found.usage.to_json(),
+                "usage": found.usage and found.usage.to_json(),
                 "findings": [one.to_json() for one in found.findings],
                 "week": found.week and found.week.to_json(),
                 "quiet": [one.to_json() for one in found.quiet],

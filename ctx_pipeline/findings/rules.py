@@ -15,6 +15,7 @@ from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.display import money, title_text
 from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, ranked
 from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage.engine import parse_filters, usage
 from ctx_pipeline.usage.groupings import Days
 
@@ -412,9 +413,9 @@ SHOWN = 3
 
 
 class Overview(NamedTuple):
-    """Seven days, what to look at in them, and what is told in one line."""
+    """Seven days, what to look at in them, and what is told in one line; ``usage`` by day, where it was asked for."""
 
-    usage: Usage
+    usage: Usage | None
     findings: list[Finding]
     week: Week | None
     quiet: list[Finding]
@@ -447,13 +448,18 @@ def for_model(found: list[Finding]) -> list[Finding]:
     return [one._replace(detail="") if scan([one.detail]) else one for one in safe]
 
 
-def overview(*, settings: Settings | None = None, now: int | None = None) -> Overview:
+def overview(*, settings: Settings | None = None, now: int | None = None, daily: bool = True) -> Overview:
     """Return the seven days up to today, or the last ones with usage, and their first three findings; ``now`` in microseconds since 1970.
 
     Findings are of these days, by the money and time at stake; where nothing stands out in
     them, of the whole history. What is about to be lost comes first, whenever it was written.
+    Without ``daily`` there is no usage by day.
     """
-    chosen = settings or settings_module.load()
+    with live_usage.one_look():
+        return _overview(settings or settings_module.load(), now, daily=daily)
+
+
+def _overview(chosen: Settings, now: int | None, *, daily: bool) -> Overview:
     at = int(time.time() * 1e6) if now is None else now
     today = Days(chosen.timezone).day(at)
     shown = week(chosen, today)
@@ -467,7 +473,7 @@ def overview(*, settings: Settings | None = None, now: int | None = None) -> Ove
         staked = [one for one in find(settings=chosen, now=at) if one.usd or one.seconds or one.signal]
     newest = [one for one in everything if not one.urgent and one.usd and not begun(chosen.home)]
     return Overview(
-        usage("daily", since=days["since"], until=days["until"], settings=chosen),
+        usage("daily", since=days["since"], until=days["until"], settings=chosen) if daily else None,
         ranked([*lasting, *staked, *newest])[:SHOWN],
         shown,
         [one for one in everything if one.quiet],

@@ -33,10 +33,10 @@ def week(settings: Settings, today: date, *, stored: bool = False) -> Week | Non
     turns that the store holds, None without a store. The usual is the mean of the eight
     weeks before, of those with calls; there is none below two such weeks.
     """
-    rows = [row for row in usage(BY_QUARTER, stored=stored, settings=settings).rows if row["quarter"]]
-    by_day: dict[date, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_day.setdefault(date.fromisoformat(row["quarter"][:10]), []).append(row)
+    # a long history is read whole only where these days have no call
+    by_day = _by_day(settings, today - timedelta(days=WEEK_DAYS * (WEEKS + 1)), stored=stored)
+    if not any(today - timedelta(days=WEEK_DAYS) < day <= today for day in by_day):
+        by_day = _by_day(settings, None, stored=stored)
     if not by_day:
         return None
     last = max([day for day in by_day if day <= today] or by_day)
@@ -59,6 +59,14 @@ def week(settings: Settings, today: date, *, stored: bool = False) -> Week | Non
         usual=_mean(used) if len(used) >= LEAST_WEEKS else None,
         weeks=len(used),
     )
+
+
+def _by_day(settings: Settings, since: date | None, *, stored: bool) -> dict[date, list[dict[str, Any]]]:
+    found: dict[date, list[dict[str, Any]]] = {}
+    for row in usage(BY_QUARTER, since=since.isoformat() if since else None, stored=stored, settings=settings).rows:
+        if row["quarter"]:
+            found.setdefault(date.fromisoformat(row["quarter"][:10]), []).append(row)
+    return found
 
 
 def _span(end: date) -> list[date]:

@@ -7,6 +7,8 @@ import marshal
 import os
 import re
 import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
@@ -90,6 +92,28 @@ class Counted:
 
 def sources(settings: Settings, *, host: str | None = None, problems: list[Problem] | None = None) -> list[LiveSource]:
     """Return the files and database streams of all homes that can hold model calls."""
+    looked = _looked.get()
+    if looked is None or problems is not None:
+        return _sources(settings, host, problems)
+    if host not in looked:
+        looked[host] = _sources(settings, host, None)
+    return list(looked[host])
+
+
+_looked: ContextVar[dict[str | None, list[LiveSource]] | None] = ContextVar("looked", default=None)
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """List the files of the homes once inside, for several questions about one state of them."""
+    token = _looked.set({})
+    try:
+        yield
+    finally:
+        _looked.reset(token)
+
+
+def _sources(settings: Settings, host: str | None, problems: list[Problem] | None) -> list[LiveSource]:
     odd = problems if problems is not None else []
     found: list[LiveSource] = []
     for declared in discovery.hosts().values():
