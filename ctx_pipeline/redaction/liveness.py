@@ -20,11 +20,15 @@ _KNOWN = (
 """Parts of values that makers print in their documentation."""
 
 _SHOWN = re.compile(
-    r"example|sample|dummy|f[a4]ke|mock|placeholder|change.?me|your[-_a-z]|hunter2|letmein|qwerty|s[3e]cr[3e]t|passw[o0]rd|redacted|insert|replace"
+    r"example|sample|dummy|f[a4]ke|mock|placeholder|change.?me|your[-_a-z]|hunter2|letmein|qwe(?:rty|\d)|s[3e]cr[3e]t|p[a@4][s5$]{2}w[o0]r?d"
+    r"|geheim|parole|scott|tiger|redacted|insert|replace|1a2b3c|a1b2c3|1234abcd|abcd1234"
     r"|lorem|x{4,}|\*{3,}|\.{3,}|012345|123456|654321|abcdef|abc123|deadbeef|cafebabe|aaaa|0{5,}|1{5,}|foo.?bar|test[-_]?(?:key|token|secret|value)",
     re.IGNORECASE,
 )
 """Words and rows of signs that a person types where a secret would stand."""
+
+_DRAFT = re.compile(r"example|dummy|redacted|\.{3,}|\*{3,}|x{6,}", re.IGNORECASE)
+"""The same in a key of many lines, of which every one of OpenSSH has a row of A."""
 
 _TRIED = re.compile(r"(?:sk|pk|rk)_test_|pk_live_|-test-|_test_", re.IGNORECASE)
 """Keys of a provider's test mode, and those that are made to be published."""
@@ -35,13 +39,32 @@ _LOCAL = re.compile(
     r"|127\.\d|[\w.-]*(?:example|\.test\b|\.local\b|\.invalid))"
 )
 _TOLD = re.compile(
-    r"\b(?:e\.g\.|for instance|for example|examples?|dummy|fixtures?|mock(?:ed|s)?|placeholder|samples?|don.?t|never|avoid|assert\w*|expect"
-    r"|redact\w*|sanitiz\w*|mask(?:ed|s)?|detector|pattern|regex|leak(?:s|ed)?|parametrize|testdata|README)\b"
+    r"\be\.g\.|>>> |^Output::|\bResponse:|\b(?:for instance|for example|examples?|dummy|fixtures?|mock(?:ed|s)?|placeholder|samples?"
+    r"|don.?t|never|avoid|assert\w*|expect|redact\w*|sanitiz\w*|mask(?:ed|s)?|detector|pattern|regex|leak(?:s|ed)?|parametrize|testdata|README)\b"
     r"|\bdef test_|\b(?:it|describe|test)\(|(?:^|[\\/\"' ])(?:tests?|specs?|__tests__|fixtures?|docs?|examples?)[\\/]"
     r"|_test\.\w|\.test\.\w|\.spec\.\w|test_\w+\.py|\.(?:md|rst|example)\b",
     re.IGNORECASE,
 )
 """Words near a value, or in the name of its file, by which it is shown and not used."""
+
+_PUBLISHED = re.compile(
+    r"(?:site|dist)-packages|node_modules|[\\/]vendor[\\/]|[\\/]registry[\\/]src[\\/]|[\\/]lib[\\/]python\d|[\\/]usr[\\/](?:lib|share)[\\/]"
+)
+"""Places of code that others published: what stands there is not this person's."""
+
+_GIVEN = re.compile(r"([\w.:$-]{1,80})[\"'`]?\s{0,4}(?:=>|:=|=|:)\s{0,4}[\"'`]?$")
+_NO_SECRET = re.compile(
+    r"(?:next|prev|client|page|paging|pagination|continuation|resume|sync|cursor|public.?key|update|verification|idempotency|request|lock|change"
+    r"|etag|design|cancell?ation|stop|pad|eos|bos|special|vocab)[-_]?tokens?$|public|::|csrf|xsrf|nonce|check.?sum|hash$|digest$|integrity",
+    re.IGNORECASE,
+)
+"""Names of values that go around in the open: places in a list, marks of a request, digests, keys that are made to be shown."""
+
+_NAMED = frozenset({"password", "flag", "secret", "token", "query-key", "url-token", "curl-password"})
+"""Detectors that know a secret by the name before it alone."""
+_PART = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:[.-]|::|->)[A-Za-z_$][\w$]*)*:?")
+_BLOB = re.compile(r"[A-Za-z0-9+/]{24}")
 
 _HEAD = re.compile(r"AGE-SECRET-KEY-|(?:sb_)?secret_")
 """Begins every key of a kind: the word says nothing of it."""
@@ -59,7 +82,7 @@ def is_live(detector: str, text: str, start: int, end: int, where: str = "") -> 
     if (
         detector in PUBLIC
         or any(known in secret for known in _KNOWN)
-        or _SHOWN.search(_HEAD.sub("", secret, count=1))
+        or (_DRAFT if detector == "private-key" else _SHOWN).search(_HEAD.sub("", secret, count=1))
         or _TRIED.search(secret)
     ):
         return False
@@ -67,7 +90,25 @@ def is_live(detector: str, text: str, start: int, end: int, where: str = "") -> 
         return False
     if detector != "private-key" and bits(secret) < LEAST_BITS:
         return False
-    return not (_TOLD.search(text[max(0, start - _BEFORE) : start]) or _TOLD.search(text[end : end + _AFTER]) or _TOLD.search(where))
+    before, after = text[max(0, start - _BEFORE) : start], text[end : end + _AFTER]
+    if detector in _NAMED and (_is_name(secret, detector) or ((given := _GIVEN.search(before)) and _NO_SECRET.search(given[1]))):
+        return False
+    if _BLOB.fullmatch(before[-24:]) and _BLOB.match(after):
+        return False
+    return not (_TOLD.search(before) or _TOLD.search(after) or _TOLD.search(where) or _PUBLISHED.search(where))
+
+
+def _is_name(secret: str, detector: str) -> bool:
+    """Tell whether a value is the name of a variable, a type or a text: an identifier of words, where a password may be words too."""
+    if secret.startswith("arn:"):
+        return True
+    if not _IDENTIFIER.fullmatch(secret):
+        return False
+    words = _PART.findall(secret)
+    if detector == "password" and not ("." in secret or secret.isupper()):
+        return False
+    parted = re.search(r"[._-]|(?<=\w)[A-Z][a-z]", secret) is not None
+    return parted and len(words) > 1 and sum(map(len, words)) >= 4 * len(words) and sum(map(str.isdigit, secret)) * 2 < len(secret)
 
 
 def bits(secret: str) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sysconfig
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,37 @@ SHOWN = {
     "the id of a key": "AWS_ACCESS_KEY_ID=AKIA2MZR7LWXBTQKVNYF",
     "a row of signs": 'github = "ghp_0123456789abcdefghij0123456789ABCDEF"',
     "a placeholder": "curl -u admin:changeme99 https://shop.internal/api",
+    "a doctest": ">>> client.login(password='Vq7!kLm2Zx9w')",
+    "output in documentation": 'Output::\n\n    {"SecretAccessKey": "qT7Lm2Zx9Vw4Kp8Rb6Nd3Hs5Jf1Gc0Ye/AoU+IiQ"}',
+    "a type": "def load(self, private_key: ed25519.Ed25519PrivateKey, passed: bytes) -> None: pass",
+    "a name in capitals": "    ASSET_FRESHNESS_PASS = 'ASSET_FRESHNESS_PASS'",
+    "the key of a text": 'reset_password: d("onboarding.formBody.resetPassword2")',
+    "a place in a list": '"NextToken": "eyJvZmZzZXQiOjQyLCJtYXJrIjoiOWYyUSJ9VqLm7Zx"',
+    "a mark of a request": 'client_token = "d5c090f5-8a0f-49c7-8281-72c796a21f72"',
+    "a key that is made to be shown": 'publicKeyToken="1fc8b3b9a1e18e3b"',
+    "a digest under the name of a type": '"AWS::SecretsManager::Secret": "c85175a4ebcce361"',
+    "the name of a key": '"encryptionKey": "arn:aws:kms:us-west-2:417498243647:key/c9fe2447-0795-4fda-afbe-8464574ae162"',
+    "letters that happen to fit, inside of a picture": f"{'Qk3+' * 12}/EAAB{'mZr7Lw4XbT' * 9}/{'9Kx+' * 12}",
+}
+PEM = (
+    "-----BEGIN OPENSSH PRIVATE KEY-----\n"
+    "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtz\n"
+    "c2gtZWQyNTUxOQAAACDk3V9wQ2mZr7Lw4XbT8kVn3Y6Hc1Jd5Gs0Pe8RtUa\n"
+    "-----END OPENSSH PRIVATE KEY-----"
+)
+USED = {
+    "a settings file": "cat .env.production\nSTRIPE_SECRET=<key>\nPORT=8080",
+    "a command": 'export STRIPE_API_KEY="<key>" && ./deploy.sh production',
+    "a header": "curl -s -H 'Authorization: Bearer <key>' https://api.stripe.com/v1/balance",
+    "a login": "docker login -u deploy --password Vq7kLm2Zx9wT registry.shop.internal",
+    "a database far away": "psql postgres://app:Vq7kLm2Zx9wT@db1.shop.internal:5432/orders -c 'select 1'",
+    "a remote": "git remote add origin https://ada:ghp_9fQ2mZr7Lw4XbT8kVn3Y6Hc1Jd5Gs0Pe8RtU@github.com/shop/till.git",
+    "what a program printed": "config loaded: {'stripe_key': '<key>', 'region': 'eu'}",
+    "what a person typed": "use this key, it is the production one: <key>",
+    "a settings file of npm": "//registry.npmjs.org/:_authToken=npm_9fQ2mZr7Lw4XbT8kVn3Y6Hc1Jd5Gs0Pe8RtU",
+    "a key with its lines": PEM,
+    "a cloud": "aws configure set aws_secret_access_key qT7Lm2Zx9Vw4Kp8Rb6Nd3Hs5Jf1Gc0YeAoUIiQ2W",
+    "a log": "POST https://hooks.shop.internal/deploy?api_key=9fQ2mZr7Lw4XbT8kVn3Y6Hc1 200",
 }
 
 
@@ -37,6 +70,40 @@ def test_examples_defaults_ids_and_test_values_are_replaced_and_not_shouted(case
 
     assert found, "it is still replaced"
     assert not any(live for _, live in found)
+
+
+@pytest.mark.feature("redaction.live")
+@pytest.mark.parametrize("place", USED)
+def test_secrets_that_are_used_are_told(place):
+    text = USED[place].replace("<key>", KEY)
+
+    assert any(live for _, live in _found(text))
+    assert KEY not in Redactor().redact(text)
+
+
+@pytest.mark.feature("redaction.live-published")
+def test_what_stands_in_published_packages_is_replaced_and_told_by_nobody():
+    text = f'class Client:\n    def login(self):\n        self.api_key = "{KEY}"\n'
+    ((name, start, end),) = Redactor().find(text)
+
+    assert is_live(name, text, start, end, '{"file_path": "/home/ada/shop/client.py"}')
+    for place in (".venv/lib/python3.11/site-packages/shop/client.py", "node_modules/shop/client.js", "vendor/shop/client.go"):
+        assert not is_live(name, text, start, end, f'{{"file_path": "/home/ada/shop/{place}"}}')
+
+
+@pytest.mark.feature("redaction.live-published")
+def test_hardly_anything_of_a_published_library_is_told_though_its_place_is_not_known():
+    package = Path(sysconfig.get_paths()["stdlib"])
+    redactor = Redactor()
+    texts = [path.read_text("utf-8", "replace") for path in sorted([*package.glob("*.py"), *package.glob("*/*.py")])[:1_500]]
+    found = {
+        (name, text[start:end]): is_live(name, text, start, end)
+        for text in (texts[i] for i in redactor.suspects(texts))
+        for name, start, end in redactor.find(text)
+    }
+
+    assert len(found) >= 2
+    assert not any(found.values())
 
 
 @pytest.mark.feature("redaction.live")
