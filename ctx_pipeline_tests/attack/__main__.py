@@ -9,8 +9,9 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-from ctx_pipeline_tests.attack import damage
+from ctx_pipeline_tests.attack import damage, kills
 from ctx_pipeline_tests.attack.world import World
 
 
@@ -26,19 +27,24 @@ def main() -> int:
     )
     asked = parser.parse_args()
     deadline = time.monotonic() + asked.minutes * 60
+    asked.folder.mkdir(parents=True, exist_ok=True)
     world = World(asked.folder / "world")
     before = damage.prepare(world)
-    asked.folder.mkdir(exist_ok=True)
+    killed: list[Any] = []
     log = asked.folder / f"tried-{asked.seed}.jsonl"
     tried = [damage.Outcome(**json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
     done = {(one.kind, one.how) for one in tried}
-    pairs = [(kind, how) for kind in damage.kinds(world) for how in damage.WAYS]
+    pairs = [*((kind, how) for kind in damage.kinds(world) for how in damage.WAYS), *kills.pairs(asked.seed)]
     if asked.shuffle:
         random.Random(asked.seed).shuffle(pairs)
     for kind, how in pairs:
         if (kind, how) in done or asked.only not in kind or time.monotonic() > deadline:
             continue
-        outcome = damage.attack(world, before, kind, how, asked.seed)
+        if kills.is_one(kind):
+            killed = killed or [*kills.prepare(asked.folder / "killed")]
+            outcome = kills.attack(*killed, kind, how)
+        else:
+            outcome = damage.attack(world, before, kind, how, asked.seed)
         tried.append(outcome)
         with log.open("a") as file:
             file.write(json.dumps(outcome._asdict()) + "\n")
