@@ -196,10 +196,17 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             import difflib
 
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2) if args else []
+            below = self._below(ctx) if args and ctx.parent is None else {}
+            known = below | {name: name for name in self.list_commands(ctx)}
+            near = [known[name] for name in difflib.get_close_matches(args[0], known, n=2)] if args else []
             if not near:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
+
+    def _below(self, ctx: click.Context) -> dict[str, str]:
+        """Return the commands of the commands, by their last word."""
+        groups = {name: command for name in self.list_commands(ctx) if isinstance(command := self.get_command(ctx, name), click.Group)}
+        return {last: f"{name} {last}" for name, group in groups.items() for last in group.list_commands(ctx)}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Write the command list without importing a command."""

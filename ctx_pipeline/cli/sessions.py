@@ -192,6 +192,7 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
         f"{usage['cache_read_tokens']:,} from the cache, {dollars(usage['cost_nano'])}"
     )
     say(f"{counted(s['prompts'], 'prompt')}, {counted(s['tool_calls'], 'tool call')}, {s['failed_tool_calls']:,} failed")
+    _window(detail["readings"])
     if s["unknown"] or s["quarantined"]:
         say(f"{counted(s['unknown'], 'record')} of an unknown kind, {counted(s['quarantined'], 'record')} that could not be read")
     for label, count in detail["unknown"].items():
@@ -203,6 +204,15 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     say()
     _findings(detail["readings"])
     _signals(detail["readings"], s, everything=everything)
+
+
+def _window(readings: list[dict[str, Any]]) -> None:
+    """Print how full the window was at most, where that is known."""
+    values = {r["signal"]: r["value"] for r in readings if r["value"] is not None}
+    if most := values.get("context_peak_tokens"):
+        share = values.get("context_peak_share")
+        full = f" ({100 * share:.0f}% of the window)" if share is not None else ""
+        say(f"at most {tokens(most)} tokens in the window{full}, {counted(int(values.get('compaction_count', 0)), 'compaction')}")
 
 
 def _findings(readings: list[dict[str, Any]]) -> None:

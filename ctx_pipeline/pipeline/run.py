@@ -43,6 +43,8 @@ STEPS: dict[str, tuple[str, str]] = {
 TELLING = frozenset({"ingest", "capture", "normalize", "facts", "measure", "mine", "derive"})
 """steps that take ``progress``"""
 
+_SHOWN = {"index_search": "search", "score_lesson_use": "lessons", "consolidate": "lessons", "index_memory": "lessons"}
+"""What a person is told of a step while it runs; the others make the page."""
 TAIL_STEPS = ("index_search", "score_lesson_use", "consolidate", "index_memory", "warehouse", "render")
 
 
@@ -104,10 +106,10 @@ def run_stages(
     outcome.reports += step("derive", store, settings, cells=cells, progress=progress)
     for name in TAIL_STEPS:
         if progress:
-            progress(name, 0, 1)
+            progress(_SHOWN.get(name, "page"), 0, 1)
         outcome.reports += step(name, store, settings)
         if progress:
-            progress(name, 1, 1)
+            progress(_SHOWN.get(name, "page"), 1, 1)
     for report in outcome.reports:
         outcome.held |= {key or report.stage: error for key, error in report.failed_partitions.items()}
     outcome.cells_materialized = len({key for r in outcome.reports for key, cell in r.cells.items() if key and cell.status == "done"})

@@ -40,6 +40,20 @@ def test_help_shows_a_dozen_commands_and_where_the_others_are(ctx: Ctx):
     assert (wrong.returncode, "did you mean pipeline" in wrong.stderr) == (2, True)
 
 
+@pytest.mark.feature("cli.near-commands")
+@pytest.mark.parametrize(("typed", "meant"), [("shw", "show"), ("blocks", "usage blocks"), ("backtest", "memory backtest")])
+def test_an_unknown_command_names_the_nearest_one_also_below_another(ctx: Ctx, typed: str, meant: str):
+    wrong = ctx(typed, ok=False)
+
+    assert wrong.returncode == 2
+    assert re.search(rf"Did you mean (?:.* or )?{meant}\b", wrong.stderr)
+
+
+@pytest.mark.feature("cli.show-window")
+def test_show_says_how_full_the_window_was(ran: Ctx):
+    assert "\nat most 28.1 k tokens in the window (14% of the window), 0 compactions\n" in ran("show", "latest").stdout
+
+
 @pytest.mark.feature("cli.cost")
 def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
     found = ran.json("cost")["periods"]

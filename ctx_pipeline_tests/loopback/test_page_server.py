@@ -115,7 +115,7 @@ def test_a_person_searches_tool_output_and_judges_a_lesson_by_clicking(page, sto
         tab.wait_for_function("card => card.querySelector('.status').textContent === 'rejected'", arg=card.element_handle())
         browser.close()
 
-    assert "tool result" in told, "from disk only what was said and called is searched"
+    assert "tool result" in told, "the hit is what a tool printed"
     assert _ctx(environ, folder, "memory", "show", lesson["memory_id"])["status"] == "rejected"
     assert trouble == []
 
@@ -171,16 +171,19 @@ def test_a_running_session_grows_on_the_page_while_its_agent_writes(tmp_path):
         page.goto(address)
         page.wait_for_selector("#running li")
         before = page.locator("#running li").text_content()
+        page.evaluate("window.opened = 1")
         with file.open("a") as out:
             out.write(_turn(1, "And spaces", 120_000))
         grown = eventually(lambda: "2 turns" in page.locator("#running li").text_content())
         after = page.locator("#running li").text_content()
+        reloaded = page.evaluate("window.opened") != 1
         browser.close()
 
     assert FIRST in before
-    assert "1 turn, 1 model call" in before
+    assert not reloaded
+    assert "1 turn, 1 model call, 0 tool calls, $0.12" in before
     assert "40.0k tokens, 20% of the window" in before
     assert grown
-    assert "2 turns, 2 model calls" in after
+    assert "2 turns, 2 model calls, 0 tool calls, $0.48" in after
     assert "120k tokens, 60% of the window" in after
     assert trouble == []
