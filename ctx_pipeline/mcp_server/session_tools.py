@@ -34,6 +34,9 @@ SESSION_ACTIONS = (
     "checkpoints",
 )
 
+_NEWEST = 20
+"""Checkpoints that are told; a snapshot may be had of any event."""
+
 Action = Annotated[str, Field(max_length=40, description="What to do; an unknown one lists those that exist.")]
 Session = Annotated[str | None, Field(max_length=200, description="Another session than your own: its id, or host:id.")]
 Folder = Annotated[str | None, Field(max_length=4_096, description="Absolute path of the folder you work in; its newest session is meant.")]
@@ -99,8 +102,9 @@ class SessionTools:
             return SessionAnswer(action=action, text="\n".join(shown_lines(entries, for_model=True)) or "nothing was learned that holds")
         if action == "checkpoints":
             profile = profiles.active(self._settings)
-            marks = states.checkpoints(session_id, budget=profile.snapshot_bytes, interval=profile.checkpoint_calls, **place)
-            return SessionAnswer(action=action, value={"checkpoints": [mark._asdict() for mark in marks]})
+            marks = states.checkpoints(session_id, interval=profile.checkpoint_calls, recall=False, **place)
+            told = [mark._asdict() for mark in marks[-_NEWEST:]]
+            return SessionAnswer(action=action, value={"checkpoints": told, "earlier": max(0, len(marks) - _NEWEST)})
         if action == "load":
             brought = states.loaded(session_id, profile=profiles.active(self._settings), **place)
             found = brought.found._replace(state=states.safe(brought.found.state))

@@ -29,7 +29,7 @@ def view_of(store: Store, host: str, session_id: str, tables: tuple[str, ...]) -
     """Return the rows of a session. Raises UnknownName for one without any event, such as one that was captured and not read yet."""
     row = store.ledger.session(host, session_id)
     views = list(store.lake.read_sessions(row.partition, {session_id}, tables)) if row is not None else []
-    if not views or not views[0].events:
+    if not views or ("events" in tables and not views[0].events):
         raise UnknownName(f"event of {host} session", session_id, ())
     return views[0]
 

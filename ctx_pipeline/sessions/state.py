@@ -46,6 +46,7 @@ from ctx_pipeline.sessions.session_choice import (
 )
 from ctx_pipeline.sessions.session_details import view_of
 from ctx_pipeline.sessions.state_fold import fold, resume_command, upto
+from ctx_pipeline.sessions.windows.window_history import asked as asked_moment
 from ctx_pipeline.sessions.windows.window_history import open_window
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
@@ -53,6 +54,7 @@ from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
@@ -62,6 +64,9 @@ ENCODING = "o200k_base"
 
 SNAPSHOT = "snapshot"
 """Kind of the artifact."""
+
+_TABLES = ("events", "tool_calls", "model_calls", "threads", "command_runs", "check_runs", "file_accesses")
+"""What a state is drawn from: facts as they stand in their tables, where these are made of the session's present rows."""
 
 _COLD = 4
 """Characters a token, for what was read before: an order of magnitude, and said to be one."""
@@ -102,13 +107,11 @@ def _state(store: Store, settings: Settings, choice: Choice, at: str | None) -> 
         state = _brought(store, choice)
         until = None
     else:
-        view = view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "model_calls", "threads"))
+        view = view_of(store, choice.host, choice.session_id, _TABLES)
         until = None
         if at is not None:
-            window = open_window(choice.host, choice.session_id, moments=(at,), settings=settings)
-            moment = window.asked[0]
-            until = moment.at
-            view = upto(view, window.thread.thread_id, moment.seq, moment.at)
+            thread, seq, until = _placed(view, at, settings)
+            view = upto(view, thread, seq, until)
         state = fold(view)
     notes = notes_of(store, choice.host, choice.session_id)
     said = [
@@ -117,6 +120,19 @@ def _state(store: Store, settings: Settings, choice: Choice, at: str | None) -> 
         if n.what in ("task", "finding", "decision") and (until is None or (from_iso(n.at) or 0) <= until)
     ]
     return with_notes(state, said)
+
+
+def _placed(view: SessionView, at: str, settings: Settings) -> tuple[str, int, int | None]:
+    """Return thread, ``seq`` and time of a moment; the window is rebuilt only for one that stands in no event, such as ``turn:3``."""
+    one = asked_moment(at, view.events)
+    thread = one.thread or view.events[0].thread_id
+    events = [e for e in view.events if e.thread_id == thread]
+    one = one.inside(events)
+    if one.after is None:
+        window = open_window(view.host, view.session_id, moments=(at,), settings=settings)
+        return window.thread.thread_id, window.asked[0].seq, window.asked[0].at
+    times = [time for e in events if e.seq <= one.after and (time := _micros(e.ts)) is not None]
+    return thread, one.after, times[-1] if times else None
 
 
 def _brought(store: Store, choice: Choice) -> SessionState:
@@ -345,7 +361,7 @@ def _cold(found: Found, settings: Settings | None) -> int:
     if not found.choice.captured:
         return 0
     with reading(settings) as (store, _):
-        view = view_of(store, found.choice.host, found.choice.session_id, ("events", "tool_calls"))
+        view = view_of(store, found.choice.host, found.choice.session_id, ("file_accesses",))
     return sum(int(a.chars) for a in file_accesses(view) if a.did in (READ, SEARCH)) // _COLD
 
 
@@ -432,9 +448,9 @@ class Checkpoint(NamedTuple):
     at: str | None
     tool_calls: int
     """so many had been made"""
-    used: int
-    """files known at the moment that were used again up to the end"""
-    held: int
+    used: int | None
+    """files known at the moment that were used again up to the end; None where that was not measured"""
+    held: int | None
     """of these, in the snapshot"""
 
 
@@ -443,12 +459,13 @@ def checkpoints(
     *,
     budget: int = snapshots.BUDGET,
     interval: int = INTERVAL,
+    recall: bool = True,
     cwd: str | None = None,
     settings: Settings,
 ) -> list[Checkpoint]:
     """Return the checkpoints of a session, which nobody has to ask for: every state stands in the records.
 
-    They lie after every ``interval`` tool calls of its main thread (where the environment
+    Without ``recall`` it is not measured what a snapshot held, which takes a tenth of a second each. They lie after every ``interval`` tool calls of its main thread (where the environment
     does not say another number), before each compaction, and before a pause of a quarter of an hour.
     """
     said = settings.environ.get("LEAN_CTX_CHECKPOINT_INTERVAL", "")
@@ -473,6 +490,8 @@ def checkpoints(
             if every and made % every == 0:
                 marks.append((e.seq, e, "interval", e.event_id, made))
         before = e
+    if not recall:
+        return [Checkpoint(moment, why, iso(event.ts), calls, None, None) for _, event, why, moment, calls in marks[-_MOST_CHECKPOINTS:]]
     later = _upto_event(view, view.events[-1])
     found = []
     for seq, event, why, moment, calls in marks[-_MOST_CHECKPOINTS:]:

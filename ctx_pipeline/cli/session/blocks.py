@@ -73,7 +73,7 @@ def checkpoints(name: str | None, as_json: bool) -> None:
     settings = for_reading()
     profile = active(settings)
     found = api.checkpoints(name, budget=profile.snapshot_bytes, interval=profile.checkpoint_calls, settings=settings)
-    used, held = sum(c.used for c in found), sum(c.held for c in found)
+    used, held = sum(c.used or 0 for c in found), sum(c.held or 0 for c in found)
     if as_json:
         emit({"checkpoints": [c._asdict() for c in found], "used": used, "held": held})
         return
