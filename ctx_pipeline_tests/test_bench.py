@@ -26,6 +26,7 @@ FILES = {
     "hooks": ("hook:", "memory weave"),
     "ingest": ("ingest:", "sync:", "read:", "search: query"),
     "install": ("install:",),
+    "mcp": ("mcp:",),
     "memory": ("memory: retrieve", "memory: import"),
     "memory_questions": (),
     "page": ("page:",),

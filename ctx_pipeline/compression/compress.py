@@ -36,9 +36,13 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _COMPOUND = re.compile(r"[^\W_][A-Z_\d]|^[A-Z]")
 _PLAIN_WORD = 0.2
 _WEIGHT = {
-    **{"class": 5, "interface": 5, "function": 4},
+    "class": 5,
+    "interface": 5,
+    "function": 4,
     **dict.fromkeys(("enum", "type", "module", "section", "rule", "block"), 3),
-    **{"value": 2, "property": 2, "implementation": 1},
+    "value": 2,
+    "property": 2,
+    "implementation": 1,
 }
 """Kind of a declaration -> how early it is told."""
 

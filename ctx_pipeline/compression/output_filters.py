@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
@@ -198,13 +197,15 @@ def logs(lines: list[str]) -> Filtered:
 
 _HIT = lazy_pattern(r"^((?:\.{0,2}/)?[^\s:][^:\n]{0,300}?):(\d{1,7})([:-])(.*)$")
 _MANY_HITS, _HITS_A_FILE, _LONGEST_HIT = 60, 8, 200
+_WHOLE_HITS = 80
+"""Hits with their text from which on of a further file one is told, and where the rest are."""
 
 
 def hits(lines: list[str]) -> Filtered:
     """Say the path of hits once, with line and text of each below it; of very many the first ones in each file, and where the rest are."""
     found: list[str] = []
     path, here, rest = "", 0, list[str]()
-    exact = True
+    exact, told = True, 0
     many = sum(1 for line in lines if _HIT.match(line)) > _MANY_HITS
 
     def close() -> None:
@@ -229,10 +230,11 @@ def hits(lines: list[str]) -> Filtered:
         if many and len(text) > _LONGEST_HIT:
             text = f"{text[:_LONGEST_HIT]}…"
         exact = exact and text == match[4]
-        if many and here > _HITS_A_FILE:
+        if many and here > (_HITS_A_FILE if told < _WHOLE_HITS else 1):
             rest.append(match[2])
             exact = False
         else:
+            told += 1
             found.append(f" {match[2]}{match[3]}{text}")
     close()
     return Filtered(found, exact)
@@ -287,23 +289,92 @@ def repeated(lines: list[str]) -> Filtered:
     return Filtered(found[:-1], exact=len(found) - 1 == len(lines))
 
 
+_JSON_LINE = 1_000
+"""Characters of JSON that stand in one line; of more each member has its own, so that a long text does not hide what follows it."""
+
+
 def as_json(text: str) -> str | None:
     """Return JSON without indentation, objects of one shape under one head; None for what is no JSON."""
     bare = text.strip()
     if not bare.startswith(("{", "[")):
         return None
     try:
-        value = json.loads(bare)
+        return "\n".join(_packed(json.loads(bare)))
     except (ValueError, RecursionError):
         return None
-    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if isinstance(value, list) and len(value) > 2 and all(isinstance(v, dict) for v in value):
-        shapes = Counter(tuple(v) for v in value)
-        shape, count = shapes.most_common(1)[0]
-        if count == len(value) and shape:
-            rows = [json.dumps(list(v.values()), ensure_ascii=False, separators=(",", ":"))[1:-1] for v in value]
-            return "\n".join([f"[{len(value)} objects] {','.join(shape)}", *rows])
-    return plain
+
+
+def _packed(value: Any) -> list[str]:
+    """Return a value in one line, or in one for each of its members where that would be long."""
+    if isinstance(value, list) and (rows := _rows(value)):
+        return rows
+    plain = _cell(value)
+    if len(plain) <= _JSON_LINE or not isinstance(value, dict | list):
+        return [plain]
+    members = [(f"{_dumped(key)}:", one) for key, one in value.items()] if isinstance(value, dict) else [("", one) for one in value]
+    found = []
+    for head, member in members:
+        first, *rest = _packed(member)
+        found += [f"{head}{first}", *rest]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    found[0], found[-1] = f"{opening}{found[0]}", f"{found[-1]}{closing}"
+    return found
+
+
+_LEAST_ROWS, _LEAST_PREFIX = 3, 16
+
+
+def _rows(value: list[Any]) -> list[str]:
+    """Return a list of objects as a head and a row for each, those with the same keys together; empty where few have the same."""
+    shapes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for one in value:
+        if not isinstance(one, dict) or not one:
+            return []
+        shapes.setdefault(tuple(one), []).append(one)
+    if len(value) < _LEAST_ROWS or len(value) < _LEAST_ROWS * len(shapes):
+        return []
+    return [line for shape, members in shapes.items() for line in _table(shape, members)]
+
+
+def _table(shape: tuple[str, ...], members: list[dict[str, Any]]) -> list[str]:
+    """Return objects with the same keys: what they have in common in the head, the rest in a row each."""
+    heads, columns = [], []
+    for key in shape:
+        cells = [_cell(one[key]) for one in members]
+        start = _start(min(cells), max(cells))
+        if len(members) > 1 and len(set(cells)) == 1:
+            heads.append(f"{key}={cells[0]}")
+        elif len(start) >= _LEAST_PREFIX and start.startswith('"') and "\\" not in start:
+            heads.append(f"{key}={start}…")
+            columns.append([f"…{cell[len(start) : -1]}" for cell in cells])
+        else:
+            heads.append(key)
+            columns.append(cells)
+    return [f"[{len(members)} objects] {','.join(heads)}", *(",".join(row) for row in zip(*columns, strict=True))]
+
+
+def _start(first: str, last: str) -> str:
+    """Return what the first and the last of sorted texts, and so all between them, begin with."""
+    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:same]
+
+
+def _cell(value: Any) -> str:
+    """Return a value in one line; a list of objects with the same keys says them once."""
+    if isinstance(value, list) and len(value) >= _LEAST_ROWS and all(isinstance(one, dict) and one for one in value):
+        shapes = {tuple(one) for one in value}
+        if len(shapes) == 1:
+            rows = [",".join(_cell(cell) for cell in one.values()) for one in value]
+            return f"[{','.join(shapes.pop())}: {' '.join(f'({row})' for row in rows)}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_dumped(key)}:{_cell(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_cell, value))}]"
+    return _dumped(value)
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 FILTERS: dict[str, Callable[[list[str]], Filtered]] = {

@@ -22,17 +22,25 @@ LARGEST = 16 << 20
 MOST_LINES = 240
 """Lines of a shortened output; of more those stay that tell of failures, the first and the last ones."""
 
+MOST_HIT_LINES = 600
+"""Lines of hits, which say of each file where it has some: a name that is cut out is a file that is not looked at."""
+
 MOST_DIFF_LINES = 4_000
 """Lines of a difference: an edit may follow for which its text is needed."""
 
 _LONGEST_LINE = 2_000
+_LONG_JSON, _LONGEST_MEMBER = 400, 400
 _HEAD, _TAIL = 60, 100
 _ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
-_OWN_MARKS = lazy_pattern(r"(?m)^\[(?:ctx [0-9a-f]{12}[:\]]|[\d,]+ (?:lines|characters|bytes)\b)")
+_CARET_ANSI = lazy_pattern(r"\^\[\[[0-9;]{0,12}[mKJHG]")
+_OWN_MARKS = lazy_pattern(r"(?m)^\[(?:ctx(?:[_ ]recall)? [0-9a-f]{12}[:\]]|[\d,]+ (?:lines|characters|bytes)\b)")
 """Lines of an output that look like those that stand for what was left out: a backslash tells them apart."""
 
 FILE = "file"
 """Kind of what shows the text of files: it stays as it is, since an edit may follow."""
+
+_NUMBERS, _NUMBERED = lazy_pattern(r"\bnl\b|\bcat -\w*n"), lazy_pattern(r"(?m)^ {1,6}(\d{1,7}\t)")
+"""Commands that number the lines of a file, and the blanks that they put before the number."""
 
 _PROGRAMS = {
     "git": "git",
@@ -95,6 +103,8 @@ def shorten(
     kind = kind_of(command)
     raw = count(output)
     plain = kept_outputs.redacted(output if kind == FILE else _plain(output), settings)
+    if _NUMBERS.search(command):
+        plain = _NUMBERED.sub(r"\1", plain)
     quoted = plain if kind == FILE else _OWN_MARKS.sub(r"\\\g<0>", plain)
     made, kind = _made(quoted, kind)
     if quoted != plain:
@@ -108,9 +118,9 @@ def shorten(
         handle = kept_outputs.handle_of(plain)
         status = f"exit {exit_status}, " if exit_status is not None else ""
         lines = plain.count("\n") + (not plain.endswith("\n"))
-        text = f"{text.rstrip()}\n[ctx {handle}: {status}shortened from {lines} lines; whole: {again} {handle}]"
+        text = f"{text.rstrip()}\n[{again} {handle}: {status}whole of {lines} lines]"
     tokens = count(text)
-    if tokens >= raw or (kind == FILE and made.exact):
+    if tokens >= raw or (kind == FILE and text == output):
         told = Shortened(plain, "raw", raw if plain == output else count(plain), raw, "")
     else:
         told = Shortened(text, kind, tokens, raw, handle)
@@ -126,23 +136,31 @@ def _made(plain: str, kind: str) -> tuple[Filtered, str]:
         return Filtered(plain.split("\n"), exact=True), kind
     if kind not in ("search", "test", "git") and (packed := as_json(plain)) is not None:
         return _fitting(Filtered(packed.split("\n"), exact=True)), "json"
-    lines = plain.split("\n")
+    lines = [part for line in plain.split("\n") for part in _members(line)]
     hunks = any(line.startswith("@@ ") for line in lines)
     makers = [FILTERS[kind]] if kind in FILTERS else []
     if kind not in ("search", "list", "tree") and not hunks:
         makers += [progress] if kind == "log" else [progress, repeated]
-    found = Filtered(lines, exact=True)
+    found = Filtered(lines, exact="\n".join(lines) == plain)
     for made in makers:
         after = made(found.lines)
         found = Filtered(after.lines, found.exact and after.exact)
-    return _fitting(found, MOST_DIFF_LINES if hunks else MOST_LINES), kind
+    return _fitting(found, MOST_DIFF_LINES if hunks else MOST_HIT_LINES if kind == "search" else MOST_LINES), kind
+
+
+def _members(line: str) -> list[str]:
+    """Return a long line that holds JSON as the lines of its members, any other as it is."""
+    packed = as_json(line) if len(line) > _LONG_JSON else None
+    return [line] if packed is None else [_cut(part, _LONGEST_MEMBER) for part in packed.split("\n")]
+
+
+def _cut(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[:most]}… [{len(line) - most:,} characters]"
 
 
 def _fitting(made: Filtered, most: int = MOST_LINES) -> Filtered:
     """Return at most about so many lines, cut where they are too long; what tells of failures stays."""
-    lines = [
-        line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}… [{len(line) - _LONGEST_LINE:,} characters]" for line in made.lines
-    ]
+    lines = [_cut(line, _LONGEST_LINE) for line in made.lines]
     cut = lines != made.lines
     if len(lines) <= most:
         return Filtered(lines, made.exact and not cut)
@@ -168,6 +186,8 @@ def _plain(output: str) -> str:
     )
     if "\x1b" in text:
         text = _ANSI.sub("", text)
+    if "^[[" in text:  # logs of runners have it in these two letters
+        text = _CARET_ANSI.sub("", text)
     text = text.replace("\r\n", "\n")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

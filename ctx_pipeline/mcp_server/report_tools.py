@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.findings.rules import find, for_model
 from ctx_pipeline.maintenance.verify import verify
+from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
 from ctx_pipeline.mcp_server.paging import answering
 from ctx_pipeline.mcp_server.session_tools import Act, Action, Folder, Moment, Session
 from ctx_pipeline.sessions import artifacts
@@ -42,6 +43,7 @@ class ReportTools:
     def __init__(self, settings: Settings, act: Act) -> None:
         self._settings = settings
         self._act = act
+        self._kept = KeptAnswers(settings)
 
     @answering
     def get_findings(
@@ -53,7 +55,10 @@ class ReportTools:
         limit: Rows = 20,
     ) -> Report:
         """Return what the person should look at, by money and time at stake, each with the command that acts on it."""
-        found = find(host=host, project=project, since=since, until=until, settings=self._settings)
+        found = self._kept.of(
+            ("findings", host, project, since, until),
+            lambda: find(host=host, project=project, since=since, until=until, settings=self._settings),
+        )
         return Report(value={"findings": [one.to_json() for one in for_model(found)[:limit]], "found": len(found)})
 
     @answering
@@ -157,7 +162,7 @@ class ReportTools:
         self, period: Annotated[Literal["week", "month", "all"], Field(description="Calendar days of the person's zone.")] = "week"
     ) -> Report:
         """Draw a week (from Monday), a month or all time as a card: tokens, cost, sessions, top commands; no made-up percentile."""
-        card = wrapped(period, settings=self._settings)
+        card = self._kept.of(("wrapped", period), lambda: wrapped(period, settings=self._settings))
         return Report(text=text_card(card), value=card.to_json())
 
     @answering
@@ -195,5 +200,5 @@ class ReportTools:
         """Tell whether every stage holds what it promises and every session its limits: stats. A check without data is no pass."""
         if action != "stats":
             raise unknown_action(action, ("stats",))
-        told = verify(settings=self._settings).to_json()
+        told = self._kept.of(("verify",), lambda: verify(settings=self._settings)).to_json()
         return Report(value={n: told[n] for n in ("schema", "counts", "pass_rate", "worst_action", "failed")} if summary else told)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
 from ctx_pipeline.mcp_server.paging import answering
 from ctx_pipeline.sessions import profiles
 from ctx_pipeline.sessions import state as states
@@ -57,6 +58,7 @@ class SessionTools:
     def __init__(self, settings: Settings, act: Act) -> None:
         self._settings = settings
         self._act = act
+        self._kept = KeptAnswers(settings)
 
     @answering
     def ctx_session(
@@ -93,7 +95,7 @@ class SessionTools:
             more = {"reason": reason, "replaces": replaces} if action == "decision" else {}
             return SessionAnswer(action=action, value=self._act(action, by="agent", text=value, name=session_id, cwd=cwd, **more))
         if action == "status":
-            found = states.session_state(session_id, at=at, **place)
+            found = self._kept.of((action, session_id, at, cwd), lambda: states.session_state(session_id, at=at, **place))
             found = found._replace(state=states.safe(found.state))
             warned = self._warnings(found) if at is None and found.choice.captured else []
             return SessionAnswer(action=action, text="\n".join([_status(found), *warned]), value=found.to_json())
@@ -106,13 +108,14 @@ class SessionTools:
             told = [mark._asdict() for mark in marks[-_NEWEST:]]
             return SessionAnswer(action=action, value={"checkpoints": told, "earlier": max(0, len(marks) - _NEWEST)})
         if action == "load":
-            brought = states.loaded(session_id, profile=profiles.active(self._settings), **place)
+            chosen = profiles.active(self._settings)
+            brought = self._kept.of((action, session_id, cwd, chosen.name), lambda: states.loaded(session_id, profile=chosen, **place))
             found = brought.found._replace(state=states.safe(brought.found.state))
             return SessionAnswer(action=action, text=brought.block.text, value=brought._replace(found=found).to_json())
         if action == "save":
             return SessionAnswer(action=action, value=self._act("save", by="agent"))
         if action == "list":
-            rows, total = listed(limit=10, for_model=True, settings=self._settings)
+            rows, total = self._kept.of((action,), lambda: listed(limit=10, for_model=True, settings=self._settings))
             return SessionAnswer(action=action, value={"sessions": rows, "total": total})
         if action == "cleanup":
             return SessionAnswer(action=action, value=self._act("cleanup", by="agent", days=7, really=False))

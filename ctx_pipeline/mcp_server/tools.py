@@ -11,6 +11,7 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.integrations.agent_output import withheld
 from ctx_pipeline.learning import injection
 from ctx_pipeline.learning import memories as memory_api
+from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
 from ctx_pipeline.mcp_server.paging import LessonRefused, answering, cursor_at, place_of
 from ctx_pipeline.mcp_server.schemas import (
     Event,
@@ -68,6 +69,7 @@ class Tools:
     def __init__(self, settings: Settings, judge: Judge) -> None:
         self._settings = settings
         self._judge = judge
+        self._kept = KeptAnswers(settings)
 
     @answering
     def search_history(
@@ -263,7 +265,10 @@ class Tools:
         """Tell tokens and cost of the person's agents by day, session, project, model, tool ...; a cursor leads to the rows before."""
         asked = ("usage", by, since, until, host, project, model)
         place = place_of(cursor, *asked)
-        told = usage(by, since=since, until=until, host=host, project=project, model=model, settings=self._settings).to_json()
+        told = self._kept.of(
+            asked,
+            lambda: usage(by, since=since, until=until, host=host, project=project, model=model, settings=self._settings).to_json(),
+        )
         end = max(0, len(told["rows"]) - place)
         return UsageAnswer(
             by=by,
@@ -282,12 +287,13 @@ class Tools:
         cursor: Cursor = None,
     ) -> SignalReadings:
         """Tell what was measured: of one session with the events it rests on, or what all sessions add up to."""
-        place = place_of(cursor, "signals", host, session_id, group)
+        asked = ("signals", host, session_id, group)
+        place = place_of(cursor, *asked)
         full = key = None
         if session_id:
             if not host:
                 raise UsageError("a session needs its host", hint="give host and session_id as a hit has them")
-            shown = signals_api.show(host, session_id, group=group, settings=self._settings)
+            shown = self._kept.of(asked, lambda: signals_api.show(host, session_id, group=group, settings=self._settings))
             key, full, rows = shown["host"], shown["session_id"], [_reading(r) for r in shown["readings"]]
         else:
             rows = [
@@ -295,7 +301,7 @@ class Tools:
                 for record in signals_api.summary(group=group, settings=self._settings)
             ]
         end = place + MOST_ROWS
-        following = cursor_at(end, "signals", host, session_id, group) if end < len(rows) else None
+        following = cursor_at(end, *asked) if end < len(rows) else None
         return SignalReadings(host=key, session_id=full, readings=rows[place:end], next_cursor=following)
 
     def _tellable(self, memory_id: str) -> Memory:

@@ -58,6 +58,11 @@ class Look:
         return self.kind not in {ABSENT, UNKNOWN}
 
 
+def begin() -> None:
+    """Start the helper process, so that it is there when the first path is looked at. Never raises."""
+    _looker().begin()
+
+
 def look_at(path: str | os.PathLike[str], *, links: bool = True) -> Look:
     """Return what is at an absolute path, or that it is unknown and why; a link itself without ``links``. Never raises."""
     told = _ask("stat" if links else "lstat", os.fspath(path))
@@ -169,6 +174,11 @@ class Looker:
                 except (OSError, ValueError):
                     self._abandon()
             return "nothing can be looked at"
+
+    def begin(self) -> None:
+        """Start the helper without asking it anything."""
+        with self._lock, suppress(OSError, ValueError):
+            self._started()
 
     def close(self) -> None:
         """End the helper; the next question starts another."""

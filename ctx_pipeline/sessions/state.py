@@ -465,8 +465,10 @@ def checkpoints(
 ) -> list[Checkpoint]:
     """Return the checkpoints of a session, which nobody has to ask for: every state stands in the records.
 
-    Without ``recall`` it is not measured what a snapshot held, which takes a tenth of a second each. They lie after every ``interval`` tool calls of its main thread (where the environment
-    does not say another number), before each compaction, and before a pause of a quarter of an hour.
+    Without ``recall`` it is not measured what a snapshot held, which takes a tenth of a second
+    each. They lie after every ``interval`` tool calls of its main thread (where the
+    environment does not say another number), before each compaction, and before a pause of a
+    quarter of an hour.
     """
     said = settings.environ.get("LEAN_CTX_CHECKPOINT_INTERVAL", "")
     every = int(said) if said.isdecimal() else interval

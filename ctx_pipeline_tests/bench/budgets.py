@@ -78,6 +78,38 @@ BUDGETS = {
     "hook: after a compaction, wall, median": Budget(0.15),
     "hook: capture, until it answers, wall, median": Budget(0.15),
     "hook: capture, until one new session is in, wall, median": Budget(0.35),
+    # what an agent waits for
+    "mcp: start until the tools are listed, least": Budget(1.2),
+    **{
+        f"mcp: {name}, median": Budget(50, "ms")
+        for name in (
+            "search_history",
+            "list_sessions",
+            "read_session",
+            "retrieve_memories",
+            "ctx_session status",
+            "ctx_session load",
+            "ctx_session resume",
+            "ctx_session snapshot",
+            "ctx_session checkpoints",
+            "ctx_session playbook",
+            "ctx_session list",
+            "ctx_session profile",
+            "ctx_read",
+            "ctx_read signatures",
+            "ctx_search",
+            "ctx_tree",
+            "ctx_shell",
+            "get_usage daily",
+            "get_usage tool",
+            "get_signals of all",
+            "get_signals of one",
+            "get_findings",
+            "ctx_analyze",
+            "ctx_wrapped",
+            "ctx_verify",
+        )
+    },
     # Dagster
     "definitions: process that imports them": Budget(4),
     "Dagster run of eight small cells and the tail": Budget(4),

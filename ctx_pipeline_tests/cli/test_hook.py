@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import ctx_pipeline
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.learning.injection import in_control_group
 from ctx_pipeline.model.memories import Memory
@@ -76,11 +77,14 @@ def start(source: str = "startup", **more: Any) -> dict[str, Any]:
     return {"session_id": SESSION, "cwd": SHOP, "hook_event_name": "SessionStart", "source": source, "model": "m"} | more
 
 
+_CHECKOUT = str(Path(ctx_pipeline.__file__).parents[1])
+
+
 def hook(environ: Mapping[str, str], payload: Any, *words: str, does: str = "weave", host: str = "claude") -> str:
     """Return what the hook prints; it must end with 0 and print nothing on standard error."""
     process = processes.start(
         patient_hook.command(does, host, *words),
-        env={**environ, "PATH": os.environ["PATH"]},
+        env={"PYTHONPATH": _CHECKOUT, **environ, "PATH": os.environ["PATH"]},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -81,8 +81,8 @@ def test_claude_reads_passes_as_a_count_in_an_object_of_the_tools_own_shape(envi
     }
     first, second, last = updated["stdout"].split("\n")
     assert (first, second) == ("[60 lines of passes]", "60 passed in 1.2s")
-    handle = last.split()[1].rstrip(":")
-    assert last == f"[ctx {handle}: shortened from 61 lines; whole: ctx recall {handle}]"
+    handle = last.split()[2].rstrip(":")
+    assert last == f"[ctx recall {handle}: whole of 61 lines]"
     monkeypatch.setenv("CTX_HOME", environ["CTX_HOME"])
     assert CliRunner().invoke(cli, ["recall", handle]).output == f"{PASSES}\n"
     journal = Journal(Path(environ["CTX_HOME"]) / "journal.db", read_only=True)
@@ -106,7 +106,7 @@ def test_codex_reads_the_short_text_in_place_of_its_result_and_no_script_throws(
     assert told is not None
     assert sorted(told) == ["continue", "stopReason"]
     assert told["continue"] is False
-    assert told["stopReason"].startswith("[60 lines of passes]\n60 passed in 1.2s\n[ctx ")
+    assert told["stopReason"].startswith("[60 lines of passes]\n60 passed in 1.2s\n[ctx recall ")
 
 
 @pytest.mark.feature("hooks.shorten")
@@ -159,7 +159,7 @@ def test_a_window_is_not_shown_the_same_lines_twice_until_it_is_emptied(environ,
     assert shorten(claude("cat parts.py", listing)) is None
     again = shorten(claude("cat parts.py", listing))
     assert again is not None
-    assert again["hookSpecificOutput"]["updatedToolOutput"]["stdout"].startswith("[121 lines as shown before]\n[ctx ")
+    assert again["hookSpecificOutput"]["updatedToolOutput"]["stdout"].startswith("[121 lines as shown before]\n[ctx recall ")
     assert shorten(claude("cat parts.py", listing) | {"agent_id": "a1"}) is None
     assert shorten(claude("cat parts.py", listing) | {"session_id": "another"}) is None
     start = {"session_id": SESSION, "cwd": SHOP, "hook_event_name": "SessionStart"}

@@ -51,6 +51,25 @@ def test_files_of_the_project_are_measured_shortened_and_benchmarked(project: Ho
     run(conversation)
 
 
+def test_a_checkpoint_tells_of_declarations_of_every_kind(project: Home):
+    (project.folder / "kinds.py").write_text(
+        "class Cart:\n    @property\n    def total(self) -> int:\n        return 1\n\n    def add(self, n: int) -> None:\n        pass\n"
+    )
+    (project.folder / "page.css").write_text(".cart {\n  color: red;\n}\n")
+    (project.folder / "main.tf").write_text('resource "aws_s3_bucket" "logs" {\n  bucket = "logs"\n}\n')
+
+    async def conversation():
+        async with over_stdio(project) as client:
+            made = await asked(client, "ctx_compress", paths=["kinds.py", "page.css", "main.tf"])
+            assert "prop pub Cart.total:int" in made["text"]
+            assert ".cart" in made["text"]
+            assert "aws_s3_bucket logs" in made["text"]
+
+    run(conversation)
+    for name in ("kinds.py", "page.css", "main.tf"):
+        (project.folder / name).unlink()
+
+
 def test_nothing_outside_the_project_is_read(project: Home):
     async def conversation():
         async with over_stdio(project) as client:

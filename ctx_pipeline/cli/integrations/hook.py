@@ -103,6 +103,10 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
     if (settings.home / FORGETTING).exists():
         _start(settings, "forget", "--finish")
         return b""
+    from ctx_pipeline import recorded_paths
+
+    # every answer looks at a folder: the helper starts while this process imports
+    recorded_paths.begin()
     import json
 
     from ctx_pipeline.learning.injection import inject

@@ -1,0 +1,117 @@
+"""How long an agent waits for the MCP server: until it is there, and for each tool over a home, asked by the official client."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+import ctx_pipeline
+from ctx_pipeline_tests.bench.rows import Row, copied, many
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STARTS, CALLS = 8, 20
+
+_QUESTIONS = ("timeout in tests", "how was the cart fixed", "database connection refused", "npm install fails", "login form", "lint errors")
+_ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "search_history": ("search_history", {"query": "?"}),
+    "list_sessions": ("list_sessions", {}),
+    "read_session": ("read_session", {"host": "?", "session_id": "?"}),
+    "retrieve_memories": ("retrieve_memories", {"query": "?"}),
+    **{
+        f"ctx_session {action}": ("ctx_session", {"action": action, "session_id": "?"})
+        for action in ("status", "load", "resume", "snapshot", "checkpoints", "playbook")
+    },
+    "ctx_session list": ("ctx_session", {"action": "list"}),
+    "ctx_session profile": ("ctx_session", {"action": "profile"}),
+    "ctx_read": ("ctx_read", {"path": "listing.py"}),
+    "ctx_read signatures": ("ctx_read", {"path": "state.py", "mode": "signatures"}),
+    "ctx_search": ("ctx_search", {"pattern": "def listed"}),
+    "ctx_tree": ("ctx_tree", {}),
+    "ctx_shell": ("ctx_shell", {"command": "pytest -v", "output": "tests/test_a.py::test_b PASSED\n" * 1000}),
+    "get_usage daily": ("get_usage", {"by": "daily"}),
+    "get_usage tool": ("get_usage", {"by": "tool"}),
+    "get_signals of all": ("get_signals", {}),
+    "get_signals of one": ("get_signals", {"host": "?", "session_id": "?"}),
+    "get_findings": ("get_findings", {}),
+    "ctx_analyze": ("ctx_analyze", {"path": "listing.py"}),
+    "ctx_wrapped": ("ctx_wrapped", {}),
+    "ctx_verify": ("ctx_verify", {}),
+}
+"""Row -> tool and arguments; where they say ``?`` each call asks of another session or with another question."""
+
+
+def mcp_rows(home: Path) -> list[Row]:
+    """Return seconds to a listing of tools, and for each tool milliseconds of the first answer and of later ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = copied(home, Path(folder) / "home")
+        environ = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "HOME": folder,
+            "CTX_HOME": str(Path(folder) / "store"),
+            "CLAUDE_CONFIG_DIR": str(copy / ".claude"),
+            "CODEX_HOME": str(copy / ".codex"),
+        }
+        subprocess.run([sys.executable, "-m", "ctx_pipeline", "run", "--json"], env=environ, check=True, stdout=subprocess.DEVNULL)
+        # code to read and search, outside of any repository
+        project = shutil.copytree(Path(ctx_pipeline.__file__).parent / "sessions", Path(folder) / "project")
+        return anyio.run(_measured, environ, str(project))
+
+
+async def _measured(environ: dict[str, str], project: str) -> list[Row]:
+    args = ["-P", "-m", "ctx_pipeline", "mcp", "--tools", "all"]
+    command = StdioServerParameters(command=sys.executable, args=args, env=environ, cwd=project)
+    started = []
+    for _ in range(many(STARTS)):
+        began = time.perf_counter()
+        async with Client(stdio_client(command)) as client:
+            await client.list_tools()
+            started.append(time.perf_counter() - began)
+    rows = [Row("mcp: start until the tools are listed, least", min(started)), Row("mcp: start, median", statistics.median(started))]
+    sessions = _sessions(environ)
+    async with Client(stdio_client(command)) as client:
+        for name, (tool, asked) in _ASKED.items():
+            times = []
+            for number in range(many(CALLS) + 1):
+                given = _filled(asked, number, sessions)
+                began = time.perf_counter()
+                answer = await client.call_tool(tool, given)
+                times.append((time.perf_counter() - began) * 1000)
+                if answer.is_error:
+                    raise RuntimeError(f"{name}: {answer.content}")
+            later = sorted(times[1:])
+            rows += [
+                Row(f"mcp: {name}, first", times[0], "ms"),
+                Row(f"mcp: {name}, median", statistics.median(later), "ms"),
+                Row(f"mcp: {name}, 95th percentile", later[int(len(later) * 0.95)], "ms"),
+            ]
+    return rows
+
+
+def _sessions(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.sessions import pages
+
+    lines, _ = pages.newest(limit=10_000, settings=settings_module.load(environ, home=Path(environ["CTX_HOME"])))
+    return random.Random(0).sample([(line.host, line.session_id) for line in lines], min(len(lines), CALLS + 1))
+
+
+def _filled(asked: Mapping[str, Any], number: int, sessions: list[tuple[str, str]]) -> dict[str, Any]:
+    host, session_id = sessions[number % len(sessions)]
+    named = session_id if "host" in asked else f"{host}:{session_id}"
+    told = {"host": host, "session_id": named, "query": _QUESTIONS[number % len(_QUESTIONS)]}
+    return {name: told[name] if value == "?" else value for name, value in asked.items()}
