@@ -308,7 +308,7 @@ def _packed(value: Any) -> list[str]:
     """Return a value in one line, or in one for each of its members where that would be long."""
     if isinstance(value, list) and (rows := _rows(value)):
         return rows
-    plain = _cell(value)
+    plain = _one_line(value)
     if len(plain) <= _JSON_LINE or not isinstance(value, dict | list):
         return [plain]
     members = [(f"{_dumped(key)}:", one) for key, one in value.items()] if isinstance(value, dict) else [("", one) for one in value]
@@ -340,7 +340,7 @@ def _table(shape: tuple[str, ...], members: list[dict[str, Any]]) -> list[str]:
     """Return objects with the same keys: what they have in common in the head, the rest in a row each."""
     heads, columns = [], []
     for key in shape:
-        cells = [_cell(one[key]) for one in members]
+        cells = [_one_line(one[key]) for one in members]
         start = _start(min(cells), max(cells))
         if len(members) > 1 and len(set(cells)) == 1:
             heads.append(f"{key}={cells[0]}")
@@ -359,17 +359,17 @@ def _start(first: str, last: str) -> str:
     return first[:same]
 
 
-def _cell(value: Any) -> str:
+def _one_line(value: Any) -> str:
     """Return a value in one line; a list of objects with the same keys says them once."""
     if isinstance(value, list) and len(value) >= _LEAST_ROWS and all(isinstance(one, dict) and one for one in value):
         shapes = {tuple(one) for one in value}
         if len(shapes) == 1:
-            rows = [",".join(_cell(cell) for cell in one.values()) for one in value]
+            rows = [",".join(_one_line(cell) for cell in one.values()) for one in value]
             return f"[{','.join(shapes.pop())}: {' '.join(f'({row})' for row in rows)}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_dumped(key)}:{_cell(one)}" for key, one in value.items()) + "}"
+        return "{" + ",".join(f"{_dumped(key)}:{_one_line(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list):
-        return f"[{','.join(map(_cell, value))}]"
+        return f"[{','.join(map(_one_line, value))}]"
     return _dumped(value)
 
 
