@@ -15,6 +15,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped, title_text
+from ctx_pipeline.storage.search_index import ranking, tokenize, word_forms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,7 +100,7 @@ def files(data: PageData, chunks: Mapping[SessionLine, str], words: Sequence[str
             policy=POLICY,
         )
         made[file_of(title)] = text.encode("utf-8", "replace")
-    made["data/sessions.js"] = chunk("sessions", session_list(data, chunks) | {"words": list(words)})
+    made["data/sessions.js"] = chunk("sessions", session_list(data, chunks) | {"words": list(words), "scoring": scoring()})
     signals = {s.signal: [s.signal, s.kind, s.unit, data.meanings[s.signal]] for s in data.signals}
     made["panels/readings.js"] = chunk("panel-readings", list(signals.values()))
     for panel in found:
@@ -132,6 +133,29 @@ def session_list(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str,
         "hosts": [[h.key, h.title, h.tone] for h in titles.values()],
         "columns": list(_COLUMNS),
         "rows": [_row(s, chunks[s], list(titles).index(s.host)) for s in data.sessions],
+    }
+
+
+def scoring() -> dict[str, Any]:
+    """Return how ``ctx search`` scores a row, so that the search from disk has no numbers of its own."""
+    return {
+        "work": ranking.WORK._asdict(),
+        "talk": ranking.TALK._asdict(),
+        "around": ranking.AROUND,
+        "saturation": ranking.SATURATION,
+        "saidCounts": ranking.SAID_COUNTS,
+        "enough": ranking.ENOUGH,
+        "wordsAtOnce": ranking.MOST_WORDS_AT_ONCE,
+        "sample": ranking.SAMPLE,
+        "pool": ranking.POOL,
+        "strict": ranking.STRICT,
+        "counted": ranking.COUNTED,
+        "scored": ranking.SCORED,
+        "words": tokenize.WORDS,
+        "characters": tokenize.CHARS,
+        "stop": sorted(tokenize.STOP),
+        "endings": list(word_forms.ENDINGS),
+        "added": list(word_forms.ADDED),
     }
 
 

@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help="folder with .claude and .codex")
     parser.add_argument("--only", default="", help="part of FILE.FUNCTION")
     parser.add_argument("--embedder", help="package.module:function that the questions to memories are embedded with")
+    parser.add_argument("--dialogues", type=Path, help="questions over long dialogues: a file in the form of LoCoMo")
     parser.add_argument("--trial", action="store_true", help="little work over a small home: do all rows still work?")
     parser.add_argument("--json", action="store_true", help="an object a row")
     chosen = parser.parse_args()
@@ -49,11 +50,12 @@ def main() -> None:
             chosen.home = Path(folder) / "home"
             for host in ("claude", "codex"):
                 shutil.copytree(_SAMPLES / host, chosen.home / f".{host}")
-        _run(chosen.home, chosen.only, chosen.embedder, as_json=chosen.json)
+        given = {"home": chosen.home, "embedder": chosen.embedder, "dialogues_file": chosen.dialogues}
+        _run(chosen.only, {name: value for name, value in given.items() if value}, as_json=chosen.json)
 
 
-def _run(home: Path | None, only: str, embedder: str | None, *, as_json: bool) -> None:
-    base = floor(home) if home else None
+def _run(only: str, given: dict[str, Any], *, as_json: bool) -> None:
+    base = floor(given["home"]) if "home" in given else None
     if base and not as_json:
         print(f"floor: read and decode {base.megabytes:.0f} MB in one process: {base.seconds:.2f} s\n")
     if not as_json:
@@ -62,10 +64,9 @@ def _run(home: Path | None, only: str, embedder: str | None, *, as_json: bool) -
         if only not in name:
             continue
         wanted = inspect.signature(function).parameters
-        if "home" in wanted and not home:
+        if "home" in wanted and "home" not in given:
             print(f"{name}: needs --home", file=sys.stderr)
             continue
-        given = {"home": home} | ({"embedder": embedder} if embedder else {})
         for row in function(**{key: value for key, value in given.items() if key in wanted}):
             found = shown(row, base.seconds if base else None)
             print(json.dumps(found) if as_json else _line(found), flush=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import settings as settings_of
+from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.search_index.ranking import ranked
@@ -81,6 +82,36 @@ def turns_found(store: Store, asked: Sequence[TurnQuestion]) -> list[tuple[bool,
     return found
 
 
+LAST_LINES = 8
+"""Lines of an output that a person pastes."""
+
+_LEAST_WORDS = 6
+
+
+def pasted_errors(store: Store) -> list[tuple[str, frozenset[str]]]:
+    """Return the last lines of every output of a failed call, and the sessions (ids) in which a failure ended with just these."""
+    shelf = store.search.rows_of_index
+    ended: dict[str, set[str]] = {}
+    for base, rows, part, first in shelf.rows_of_parts():
+        failed = [row for row in range(base, base + rows) if shelf.attributes_of(row)[0:3:2] == ("tool_result", "failed")]
+        places = [(part, first + row - base) for row in failed]
+        for found in store.lake.reader.rows(EVENTS, places, ("host", "session_id", "text")) if places else ():
+            lines = [line for line in ((found.text if found else None) or "").splitlines() if line.strip()]
+            text = "\n".join(lines[-LAST_LINES:])
+            if found is not None and len(question(text).tokens) >= _LEAST_WORDS:
+                ended.setdefault(text, set()).add(found.session_id)
+    return [(text, frozenset(sessions)) for text, sessions in ended.items()]
+
+
+def pasted_found(store: Store, pasted: Sequence[tuple[str, frozenset[str]]]) -> list[bool]:
+    """Return for each pasted error whether the first hit is of a session in which it was printed."""
+    found = []
+    for text, sessions in pasted:
+        hits = store.search.search(store.lake, text, limit=1)
+        found.append(any(event.session_id in sessions for hit in hits for event in (hit.event, *hit.copies)))
+    return found
+
+
 def ranks(store: Store, order: Callable[[str], Iterable[int]], asked: Sequence[Question]) -> list[int]:
     """Return for each question the place of the right session among the sessions of the hits, 0 where it is not among them."""
     shelf = store.search.rows_of_index
@@ -139,6 +170,9 @@ def search_questions_rows(home: Path) -> list[Row]:
             named = (f"moments, {half} ({len(moments)}): the turn in the first 10", f"moments, {half} ({len(moments)}): its session first")
             for name, right in zip(named, zip(*turns_found(store, moments), strict=True), strict=True):
                 rows.append(Row(name, sum(right) / len(moments), ""))
+        if pasted := pasted_errors(store):
+            share = sum(pasted_found(store, pasted)) / len(pasted)
+            rows.append(Row(f"pasted errors ({len(pasted)}): a session that printed it first", share, ""))
     return rows
 
 
@@ -148,7 +182,7 @@ def search_update_rows(home: Path) -> list[Row]:
         copied = Path(folder) / "home"
         shutil.copytree(home / ".claude", copied / ".claude")
         shutil.copytree(home / ".codex", copied / ".codex")
-        settings = _settings(copied, Path(folder) / "store")
+        settings = settings_in(copied, Path(folder) / "store")
         with open_store(settings) as store:
             ingest(store, settings)
             pattern = max((copied / ".claude").rglob("*.jsonl"), key=lambda path: path.stat().st_size)
@@ -163,14 +197,15 @@ def search_update_rows(home: Path) -> list[Row]:
     return [Row("search: a new session of 1 MB captured and indexed", statistics.median(taken))]
 
 
-def _settings(home: Path, store: Path) -> settings_of.Settings:
+def settings_in(home: Path, store: Path) -> settings_of.Settings:
+    """Return the settings of a store that reads the claude and codex folders of a home."""
     folders = {key: next((home / name for name in (f".{key}", key) if (home / name).is_dir()), home / key) for key in ("claude", "codex")}
     return settings_of.load({"CTX_HOME": str(store), "CLAUDE_CONFIG_DIR": str(folders["claude"]), "CODEX_HOME": str(folders["codex"])})
 
 
 def opened(home: Path, folder: Path) -> Store:
     """Return the store of a home with claude and codex folders, ingested below a folder."""
-    settings = _settings(home, folder / "store")
+    settings = settings_in(home, folder / "store")
     with open_store(settings) as made:
         ingest(made, settings)
     return open_store(settings, read_only=True)

@@ -12,6 +12,8 @@ from ctx_pipeline_tests.bench.bench_search import (
     in_context,
     mean_reciprocal,
     opened,
+    pasted_errors,
+    pasted_found,
     plain,
     ranks,
     table,
@@ -32,20 +34,24 @@ def test_the_table_has_forty_different_questions_half_of_them_held_out():
 
 
 @corpus
-@pytest.mark.feature("search.table-of-questions")
+@pytest.mark.feature("search.table-of-questions", "search.pasted-errors")
 def test_the_right_sessions_come_first_more_often_than_by_rows_alone(tmp_path):
     asked = table()
     with opened(CORPUS, tmp_path) as store:
         turns, sessions = (sum(right) for right in zip(*turns_found(store, turn_questions()), strict=True))
+        pasted = pasted_errors(store)
+        first = pasted_found(store, pasted)
         places, before = ranks(store, in_context(store), asked), ranks(store, plain(store), asked)
 
-    assert (turns, sessions) >= (25, 23)
-    assert sessions >= 23
+    assert turns >= 26
+    assert sessions >= 27
+    assert len(pasted) > 150
+    assert sum(first) / len(first) > 0.95
     assert sum(place > 0 for place in places) >= 38
     assert sum(place == 1 for place in places) >= 29
     assert sum(0 < place <= 10 for place in places) >= 32
     assert mean_reciprocal(places) > mean_reciprocal(before) + 0.03
-    assert mean_reciprocal(places) > 0.8
+    assert mean_reciprocal(places) > 0.81
     told = re.findall(r"^\| (tune|held) \| (.+?) \| (\S+) \| (\S+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [(half, text) for half, text, *_ in told] == [(one.set, one.text) for one in asked]
     # rows that score alike are in the order in which they were captured, which is another one each time

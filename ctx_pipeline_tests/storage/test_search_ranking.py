@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.search_index import Asked, SearchIndex
-from ctx_pipeline.storage.search_index.ranking import SELDOM
+from ctx_pipeline.storage.search_index.ranking import TALK, ranked
 from ctx_pipeline.storage.search_index.snippets import around, snippet
 from ctx_pipeline.storage.search_index.tokenize import named, question
 from ctx_pipeline.storage.search_index.word_forms import forms_of
@@ -116,9 +117,9 @@ def test_pages_follow_on_each_other_without_gap_or_twin(index):
 
 @pytest.mark.feature("search.paging")
 def test_hits_beyond_those_that_are_scored_are_reached(index, monkeypatch):
-    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking._SCORED", 3)
-    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking._POOL", 4)
-    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking._SAMPLE", 4)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.SCORED", 3)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.POOL", 4)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.SAMPLE", 4)
     add(index, "p", *["apple"] * 10)
     assert sorted(found(index, "apple", limit=100)) == [("p", n) for n in range(10)]
     assert len(found(index, "apple", limit=6, offset=4)) == 6
@@ -173,11 +174,48 @@ def test_a_word_that_stands_nowhere_is_found_in_its_other_forms_and_marked(index
 
 
 @pytest.mark.feature("search.word-forms")
-def test_a_word_that_stands_in_many_rows_is_not_blurred_by_its_other_forms(index):
-    for number in range(SELDOM + 1):
-        add(index, f"f{number}", "testing of the parser", "z", session=f"f{number}")
+def test_a_word_as_it_was_typed_comes_before_its_other_forms_which_follow_however_common_it_is(index):
+    filler(index)
     add(index, "other", "tests of the parser", "z", session="other")
-    assert "other" not in {hit.part for hit in index.query("testing", limit=50)}
+    for number in range(12):
+        add(index, f"t{number}", "testing of the parser", "z", session=f"t{number}")
+    hits = [hit.part for hit in index.query("testing", limit=50)]
+    assert set(hits[:12]) == {f"t{number}" for number in range(12)}
+    assert hits[12:] == ["other"]
+
+
+@pytest.mark.feature("search.word-forms")
+def test_what_is_counted_and_paged_has_the_other_forms_too(index):
+    filler(index)
+    for number in range(3):
+        add(index, f"p{number}", "cached builds of the parser" if number else "caching of the parser", "z", session=f"p{number}")
+    whole = found(index, "cached", limit=100)
+    assert [found(index, "cached", limit=1, offset=n) for n in range(3)] == [[hit] for hit in whole]
+    assert len(whole) == 3
+
+
+@pytest.mark.feature("search.surroundings")
+def test_what_a_tool_printed_around_a_row_does_not_speak_for_it(index):
+    filler(index)
+    index.begin_bulk()
+    near = "in the nightly build with unicode names"
+    index.add_part(CELL, "p", 2, [(0, "the parser fails again", None), (1, None, near)], [("printed", 0, 1)])
+    index.add_part(CELL, "q", 2, [(0, "the parser fails again", None), (1, near, None)], [("said", 0, 1)])
+    index.finish()
+    best = [hit.part for hit in index.query("parser fails in the nightly build with unicode names") if hit.row == 0]
+    assert best == ["q", "p"]
+
+
+@pytest.mark.feature("search.surroundings")
+@pytest.mark.parametrize("asked", ["apple", "apple nobodysaid"])
+def test_a_row_by_itself_has_the_bm25_that_a_hand_computes(index, asked):
+    add(index, "p", "apple apple apple pear", "plum", "plum", "plum", session="p")
+    shelf = index.rows_of_index
+    scored = ranked(index.connection, shelf, question(asked), None)
+    # one of four rows has it: log(3.5 / 1.5); said three times, each twice; 4 words where 7 / 4 are usual
+    length = 4 / (7 / 4)
+    lost = 1 - TALK.length + TALK.length * length
+    assert scored.scores[scored.rows[0]].alone == pytest.approx(log(3.5 / 1.5) * 6 * 2.2 / (6 + 1.2 * lost))
 
 
 @pytest.mark.feature("search.word-forms")

@@ -1,12 +1,9 @@
 // The order of `ctx search` over documents that the page holds: the same words, levels and scores as storage/search_index.
 "use strict";
 (() => {
-  const STOP = new Set("a an and are as at be but by can did do does for from had has have how i if in is it its me my not of on or our so that the then there these they this to was we were what when where which who why will with would you your".split(" "));
-  const ENDINGS = "ations ation ingly ments ings ions ment ness able ing ion ies ied ers ed er es ly s".split(" ");
-  const ADDED = ["", ..."s ed ing er ers ion ions ation able ly ment e es".split(" ")];
-  const [WORDS, ENOUGH, AT_ONCE, SELDOM, AROUND] = [24, 5, 3, 10, 2];
-  const [SAMPLE, POOL, STRICT, RARE, SCORED] = [1000, 2500, 600, 4000, 300];
-  const WEIGHTS = [1, 0.5, 0.4];
+  // Numbers and words come with the list of sessions, from the program that answers `ctx search`.
+  let how = null;
+  let stops = null;
   const UNSPACED = "\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uac00-\\ud7af\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
   const SIGN = new RegExp(`[${UNSPACED}]`, "u");
   const SIGNS = new RegExp(`[${UNSPACED}]`, "gu");
@@ -70,21 +67,27 @@
 
   const pieces = (token) => (SIGN.test(token) ? token.match(RUNS).flatMap((run) => (SIGN.test(run) && [...run].length > 1 ? [...run].slice(1).map((sign, i) => [[...run][i], sign]) : [[run]])) : [[token]]);
 
+  // A list that is longer than what is looked for: its beginning and its end.
+  const ends = (list) => (list.length <= how.words ? [list] : [list.slice(0, how.words / 2), list.slice(-how.words / 2)]);
+
   // What to look for: each expression is a list of phrases, a phrase a list of tokens.
   function question(text) {
-    const parts = text.slice(0, 2000).split(/\s+/).map((part) => tokens(part)).filter((part) => part.length).slice(0, WORDS);
-    const words = parts.map((part) => tokens(folded(spaced(part.join(" ")))));
+    const both = text.length <= how.characters ? text : `${text.slice(0, how.characters / 2)} ${text.slice(-how.characters / 2)}`;
+    const runs = ends(both.split(/\s+/).map((part) => tokens(part)).filter((part) => part.length));
+    const parts = runs.flat();
+    const plain = (part) => tokens(folded(spaced(part.join(" "))));
+    const words = parts.map(plain);
     const all = new Map(parts.flat().flatMap((token) => pieces(token)).map((piece) => piece.map(folded)).map((piece) => [piece.join(" "), piece]));
-    const asked = [...all.values()].slice(0, WORDS);
-    const stop = (piece) => piece.length === 1 && STOP.has(piece[0]);
+    const asked = ends([...all.values()]).flat();
+    const stop = (piece) => piece.length === 1 && stops.has(piece[0]);
     const told = asked.filter((piece) => !stop(piece));
-    const whole = words.filter((word) => !word.every((token) => STOP.has(token)));
+    const whole = words.filter((word) => !word.every((token) => stops.has(token)));
     const every = whole.length ? whole : words;
-    return { asked, telling: told.length ? told : asked, phrase: [words.flat()], every, whole: new Set(every.map(String)).size };
+    return { asked, telling: told.length ? told : asked, phrases: runs.map((run) => run.flatMap(plain)), every, whole: new Set(every.map(String)).size };
   }
 
   function stem(word) {
-    for (const ending of ENDINGS) {
+    for (const ending of how.endings) {
       const shortest = ending === "ly" ? 4 : 3;
       if (!word.endsWith(ending) || word.length - ending.length < shortest || (ending === "s" && "su".includes(word.at(-2)))) continue;
       const cut = word.slice(0, -ending.length);
@@ -99,7 +102,7 @@
     if (!/^[a-z]{4,}$/.test(word)) return [];
     const cut = stem(word);
     const vowel = (at) => "aeiouy".includes(cut.at(at));
-    const found = ADDED.map((ending) => cut + ending);
+    const found = how.added.map((ending) => cut + ending);
     if (cut.at(-1) === "y" && !vowel(-2)) found.push(...["ies", "ied", "ier"].map((ending) => cut.slice(0, -1) + ending));
     else if (!vowel(-1) && !"wxhs".includes(cut.at(-1)) && vowel(-2) && !vowel(-3)) found.push(...["ed", "ing", "er", "ers"].map((ending) => cut + cut.at(-1) + ending));
     return [...new Set(found)].filter((form) => form !== word && form.length >= 3);
@@ -183,32 +186,69 @@
       let seen = rows.length;
       let kept = rows;
       let complete = true;
-      if (seen >= SAMPLE) {
-        kept = rows.slice(-SAMPLE);
-        seen = Math.max(SAMPLE, Math.floor((SAMPLE * total) / Math.max(1, total - kept[0] + 1)));
+      if (seen >= how.sample) {
+        kept = rows.slice(-how.sample);
+        seen = Math.max(how.sample, Math.floor((how.sample * total) / Math.max(1, total - kept[0] + 1)));
         complete = false;
-        if (seen < POOL) {
-          kept = rows.slice(-SAMPLE - POOL);
-          complete = kept.length - SAMPLE !== POOL;
+        if (seen < how.pool) {
+          kept = rows.slice(-how.sample - how.pool);
+          complete = kept.length - how.sample !== how.pool;
           seen = kept.length;
         }
       }
       return { rows: kept, seen, complete };
     }
 
-    words(telling) {
-      return telling.map((token) => {
-        let phrases = [token];
-        let found = this.newest(phrases);
-        const others = found.seen <= SELDOM && token.length === 1 ? forms(token[0]) : [];
-        if (others.length) {
-          const wider = [token, ...others.map((form) => [form])];
-          const more = this.newest(wider);
-          if (more.seen > found.seen) [found, phrases] = [more, wider];
-        }
-        const weight = found.seen < this.top ? Math.max(Math.log((this.top - found.seen + 0.5) / (found.seen + 0.5)), 0.05) : 0.05;
-        return { ...found, phrases, weight, set: new Set(found.rows) };
+    // Each word as it was typed and, where that finds more, in all its forms.
+    ways(telling) {
+      return telling.flatMap((token) => {
+        const found = [{ phrases: [token], typed: true, ...this.newest([token]) }];
+        const wider = token.length === 1 ? [token, ...forms(token[0]).map((form) => [form])] : [];
+        const either = wider.length > 1 ? this.newest(wider) : found[0];
+        if (either.seen > found[0].seen) found.push({ phrases: wider, typed: false, ...either });
+        const exact = new Set(found[0].rows);
+        return found.map((way) => {
+          const share = 1 / found.length;
+          const weight = share * Math.max(way.seen < this.top ? Math.log((this.top - way.seen + 0.5) / (way.seen + 0.5)) : 0, 0.05);
+          return { ...way, name: token.join(" "), token, share, weight, exact, set: new Set(way.rows) };
+        });
       });
+    }
+
+    once(row) {
+      return SAID.has(this.rows.get(row).kind) ? how.saidCounts : 1;
+    }
+
+    // BM25 of rows, each word as it was typed and in all its forms; of rarer words it counts how often they stand there.
+    alone(rows, ways, scoring) {
+      const k = how.saturation;
+      const usual = Math.max(1, this.usual);
+      const lost = new Map(
+        rows.map((row) => {
+          const length = this.rows.get(row).long / usual;
+          return [row, k * (1 - scoring.length + scoring.length * Math.min(length, scoring.long) + Math.max(0, length - scoring.long))];
+        }),
+      );
+      const counted = new Set();
+      let budget = how.counted;
+      for (const way of ways.filter(({ typed }) => typed).sort((a, b) => a.seen - b.seen || (a.name < b.name ? -1 : 1))) {
+        budget -= way.seen;
+        if (budget < 0 || !way.complete || 2 * way.seen >= this.rows.size) break;
+        counted.add(way.name);
+      }
+      return new Map(
+        rows.map((row) => [
+          row,
+          sum(
+            ways.map(({ set, exact, name, token, weight }) => {
+              if (!set.has(row)) return 0;
+              const once = this.once(row);
+              const n = counted.has(name) && exact.has(row) ? this.found(token).get(row) * once : once;
+              return (weight * (k + 1) * n) / (n + lost.get(row));
+            }),
+          ),
+        ]),
+      );
     }
   }
 
@@ -217,96 +257,74 @@
   // Rows in order: the phrase, all words, any words, beginnings; each scored with its neighbours and its session.
   function ranked(index, text) {
     const asked = question(text);
-    if (!asked.asked.length || !index.top) return { rows: [], scores: new Map(), words: [] };
-    const words = index.words(asked.telling);
+    if (!asked.asked.length || !index.top) return { rows: [], scores: new Map(), ways: [] };
+    const ways = index.ways(asked.telling);
     const tiers = new Map();
-    const own = new Map();
-    const weighed = (rows) => {
-      const whole = sum(words.map((word) => word.weight));
-      const usual = Math.max(1, sum(rows.map((row) => index.rows.get(row).long)) / Math.max(1, rows.length));
-      return rows.map((row) => [row, (whole * 2.2) / (1 + 1.2 * (0.25 + (0.75 * index.rows.get(row).long) / usual))]);
-    };
-    const whole = words.filter((word) => word.complete).sort((a, b) => a.rows.length - b.rows.length);
-    if (asked.asked.length > 1 && (!whole.length || whole[0].rows.some((row) => whole.every((word) => word.set.has(row))))) {
-      if (asked.whole > 1 && asked.whole <= AT_ONCE) {
-        const rows = index.every(asked.every);
-        const few = sum(words.map((word) => word.seen)) <= RARE;
-        for (const [row, score] of few ? index.scored(rows.slice(-POOL), asked.every) : weighed(rows.slice(-STRICT))) tiers.set(row, 1), own.set(row, score);
-      }
-      const phrase = index.any(asked.phrase).slice(-STRICT);
-      for (const [row, score] of weighed(phrase.filter((row) => !own.has(row)))) own.set(row, score);
-      for (const row of phrase) tiers.set(row, 0);
+    let otherwise = new Map();
+    const whole = ways.filter((way) => way.typed && way.complete).sort((a, b) => a.rows.length - b.rows.length);
+    if (asked.asked.length > 1 && (!whole.length || whole[0].rows.some((row) => whole.every((way) => way.set.has(row))))) {
+      if (asked.whole > 1 && asked.whole <= how.wordsAtOnce) for (const row of index.every(asked.every).slice(-how.strict)) tiers.set(row, 1);
+      for (const row of index.every(asked.phrases).slice(-how.strict)) tiers.set(row, 0);
     }
-    const add = (found, tier) => {
-      for (const [row, score] of found) {
-        if (!tiers.has(row)) tiers.set(row, tier);
-        own.set(row, tier === 3 ? own.get(row) ?? score : Math.max(score, own.get(row) || 0));
-      }
-    };
-    if (tiers.size < ENOUGH) {
-      add(anyOf(index, words), 2);
-      if (!tiers.size) add(index.scored(index.any(asked.asked).slice(-POOL), asked.asked), 2);
-      if (tiers.size < ENOUGH) {
-        const rows = [...new Set(asked.telling.flatMap((token) => [...index.found(token, true).keys()]))].sort((a, b) => a - b).slice(-POOL);
-        add(index.scored(rows, asked.telling, true), 3);
+    const add = (rows, tier) => rows.forEach((row) => tiers.has(row) || tiers.set(row, tier));
+    if (tiers.size < how.enough) {
+      const covered = new Map();
+      for (const way of ways) for (const row of way.rows) covered.set(row, way.weight + (covered.get(row) || 0));
+      add(best(covered).slice(0, how.scored), 2);
+      if (!tiers.size) otherwise = index.scored(index.any(asked.asked).slice(-how.pool), asked.asked);
+      add([...otherwise.keys()], 2);
+      if (tiers.size < how.enough) {
+        const rows = [...new Set(asked.telling.flatMap((token) => [...index.found(token, true).keys()]))].sort((a, b) => a - b).slice(-how.pool);
+        const begun = index.scored(rows, asked.telling, true);
+        add([...begun.keys()], 3);
+        otherwise = new Map([...begun, ...otherwise]);
       }
     }
-    const scores = inContext(index, words, own, tiers);
+    const rows = [...tiers.keys()];
+    const scoring = rows.some((row) => !SAID.has(index.rows.get(row).kind)) ? how.work : how.talk;
+    const own = index.alone(rows, ways, scoring);
+    for (const [row, score] of otherwise) own.set(row, own.get(row) || score);
+    const scores = inContext(index, ways, own, tiers, scoring);
     const order = [...scores.keys()].sort((a, b) => tiers.get(a) - tiers.get(b) || scores.get(b) - scores.get(a) || b - a);
-    return { rows: [...order, ...best(own, tiers).filter((row) => !scores.has(row))], own, words };
+    return { rows: [...order, ...best(own, tiers).filter((row) => !scores.has(row))], own, scores, ways };
   }
 
-  function anyOf(index, words) {
-    const rare = [];
-    let budget = RARE;
-    for (const word of [...words].sort((a, b) => a.seen - b.seen || (String(a.phrases[0].join(" ")) < String(b.phrases[0].join(" ")) ? -1 : 1))) {
-      if (rare.length && (word.seen > budget || word.seen > 0.3 * index.top)) break;
-      budget -= word.seen;
-      if (word.seen) rare.push(word);
-    }
-    const covered = new Map();
-    for (const word of words) for (const row of word.rows) covered.set(row, word.weight + (covered.get(row) || 0));
-    const top = new Set(best(covered).slice(0, SCORED));
-    const phrases = rare.flatMap((word) => word.phrases);
-    const rows = index.any(phrases).filter((row) => top.has(row));
-    const found = phrases.length ? index.scored(rows, phrases) : new Map();
-    for (const word of words) if (!rare.includes(word)) for (const row of top) if (word.set.has(row)) found.set(row, (found.get(row) || 0) + word.weight * 0.75);
-    return found;
-  }
-
-  function inContext(index, words, own, tiers) {
-    const rows = best(own, tiers).slice(0, SCORED);
+  function inContext(index, ways, own, tiers, scoring) {
+    const rows = best(own, tiers).slice(0, how.scored);
     const spans = rows.map((row) => index.spans[index.rows.get(row).session]);
     const near = rows.map((row, i) => {
       const { first, last } = spans[i];
       return sum(
-        words.map((word) => {
+        ways.map((way) => {
           let n = 0;
-          for (let at = Math.max(first, row - AROUND); at <= Math.min(last, row + AROUND); at += 1) n += word.set.has(at) ? 1 : 0;
-          return (2 * word.weight * n) / (n + 1);
+          for (let at = Math.max(first, row - how.around); at <= Math.min(last, row + how.around); at += 1) {
+            if (way.set.has(at) && (at === row || SAID.has(index.rows.get(at).kind))) n += 1;
+          }
+          return ((how.saturation + 1) * way.weight * n) / (n + how.saturation);
         }),
       );
     });
-    const whole = sessions(index, words);
+    const weights = [scoring.alone, scoring.around, scoring.session];
+    const whole = sessions(index, ways);
     const parts = [rows.map((row) => own.get(row)), near, spans.map((span) => whole.get(span.key) || 0)].map(standard);
-    return new Map(rows.map((row, i) => [row, sum(parts.map((values, n) => WEIGHTS[n] * values[i]))]));
+    return new Map(rows.map((row, i) => [row, sum(parts.map((values, n) => weights[n] * values[i]))]));
   }
 
   // BM25 of whole sessions, in which a word counts once a row.
-  function sessions(index, words) {
+  function sessions(index, ways) {
     const scores = new Map();
     const total = index.spans.length;
     const usual = Math.max(1, index.top / Math.max(1, total));
-    for (const word of words) {
+    for (const way of ways) {
       const held = new Map();
-      for (const row of word.rows) {
+      for (const row of way.rows) {
         const at = index.rows.get(row).session;
         held.set(at, (held.get(at) || 0) + 1);
       }
-      const weight = Math.log((total - held.size + 0.5) / (held.size + 0.5) + 1);
+      const weight = way.share * Math.log((total - held.size + 0.5) / (held.size + 0.5) + 1);
       for (const [at, n] of held) {
         const { key, first, last } = index.spans[at];
-        const gain = (weight * n * 2.2) / (n + 1.2 * (0.25 + (0.75 * (last - first + 1)) / usual));
+        const gain = (weight * n * (how.saturation + 1)) / (n + how.saturation * (0.25 + (0.75 * (last - first + 1)) / usual));
         scores.set(key, (scores.get(key) || 0) + gain);
       }
     }
@@ -321,7 +339,7 @@
 
   // The best documents for a question; what several sessions hold, the same words at the same moment, is one of them.
   function bestOf(index, text, most) {
-    const { rows, words } = ranked(index, text);
+    const { rows, ways } = ranked(index, text);
     const seen = new Map();
     const hits = [];
     for (const row of rows) {
@@ -333,8 +351,13 @@
       hits.push(one);
       if (hits.length === most) break;
     }
-    return { hits, words: [...new Set(words.flatMap((word) => word.phrases.map((phrase) => phrase.join(""))))] };
+    return { hits, words: [...new Set(ways.flatMap((way) => way.phrases.map((phrase) => phrase.join(""))))] };
   }
 
-  ctx.ranking = { Index, best: bestOf };
+  function use(scoring) {
+    how = scoring;
+    stops = new Set(scoring.stop);
+  }
+
+  ctx.ranking = { Index, best: bestOf, forms, ranked, use };
 })();

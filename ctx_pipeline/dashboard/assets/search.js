@@ -35,6 +35,7 @@
   }
 
   async function fromDisk(list, query) {
+    ctx.ranking.use(list.scoring);
     const { index, whole, all } = await held(list.words);
     const { hits, words } = ctx.ranking.best(index, query, MOST);
     const shown = hits.map(({ key, kind, mark, at, text }) => ({ key, kind: KINDS[kind], mark, at, ...cut(text, words) }));

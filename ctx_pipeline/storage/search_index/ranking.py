@@ -11,7 +11,7 @@ from ctx_pipeline.storage.search_index.word_forms import forms_of
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ctx_pipeline.storage.search_index.row_lookup import RowLookup, Span
     from ctx_pipeline.storage.search_index.tokenize import Question
@@ -25,35 +25,51 @@ ENOUGH = 5
 MOST_WORDS_AT_ONCE = 3
 """Questions of more telling words (an identifier is one) are not asked for rows with all of them: a long output has them by chance."""
 
-_POOL = 2_500
-"""Newest rows of the rarer words whose own score is computed."""
+POOL = 2_500
+"""Newest rows that are looked at of a word, all of whose rows are known then where there are fewer."""
 
-_STRICT = 600
-"""Newest rows with the phrase, or with all words where these are common, that are scored."""
+STRICT = 600
+"""Newest rows with the phrase, or with all words, that are scored."""
 
-_RARE = 4_000
-"""Rows of the rarer words together, over which BM25 goes."""
+COUNTED = 6_000
+"""Rows of the rarer words together, of which it is known how often a word stands in them."""
 
-_SAMPLE = 1_000
+SAMPLE = 1_000
 """Newest rows of a word that are looked at to know how common it is, and where it stands."""
 
-_SCORED = 300
+SCORED = 300
 """Rows, the best by themselves, that are scored with their surroundings."""
 
-_AROUND = 2
-"""Rows before and after one that make its surroundings."""
 
-WEIGHTS = (1.0, 0.5, 0.4)
-"""What the row alone, its surroundings and its session weigh, each as standard deviations over the rows that are scored."""
+class Scoring(NamedTuple):
+    """How rows are scored."""
 
-_COMMON = 0.3
-"""Share of all rows from which on a word says nothing beside a rarer one."""
+    alone: float
+    around: float
+    session: float
+    """what the row by itself, its surroundings and its session weigh, each as standard deviations over the rows that are scored"""
+    length: float
+    """b of BM25: how much a row loses by its length, up to ``long`` times the usual one"""
+    long: float
+    """from here on a row loses in proportion to its length"""
 
-SELDOM = 10
-"""Rows up to which a word is looked for in its other forms too: of common words they only blur what was asked."""
 
-_NOT_ALONE = 0.75
-"""Share of its weight that a common word adds to a row: what BM25 gives a word that stands once in a row of usual length."""
+WORK = Scoring(1.0, 0.5, 0.4, 0.6, 1.5)
+"""Where some rows are calls or outputs of tools: sessions with many of them have all words at some place."""
+
+TALK = Scoring(1.0, 0.8, 0.6, 0.4, 3.0)
+"""Where all rows were said: turns are short, and what one is about stands in those around it."""
+
+AROUND = 2
+"""Rows before and after one that make its surroundings; of these only what was said counts."""
+
+SATURATION = 1.2
+"""k1 of BM25: how soon a word that comes again stops to count."""
+
+SAID_COUNTS = 2.0
+"""How often a word counts that stands once in what was said."""
+
+_BM25 = f"-bm25(history, 1.0, {SAID_COUNTS})"
 
 
 class Score(NamedTuple):
@@ -75,21 +91,22 @@ class Ranking(NamedTuple):
     expression: str
 
 
-class _Words(NamedTuple):
-    """Telling words with the newest rows of each (ascending), how many rows there are, and their weight."""
+class _Way(NamedTuple):
+    """One way to look for a word: as it was typed, or in all its forms."""
 
-    rows: dict[str, list[int]]
-    times: dict[str, int]
-    weight: dict[str, float]
-    complete: set[str]
-    """words all of whose rows are here"""
-    expressions: dict[str, str]
-    """what each word is looked for as: itself, and where it hardly stands anywhere its other forms"""
-
-    def may_meet(self) -> bool:
-        """Whether some row may have all words: told from the rarer ones, whose rows are all known."""
-        known = sorted((self.rows[word] for word in self.complete), key=len)
-        return not known or bool(set(known[0]).intersection(*known[1:]))
+    word: str
+    typed: bool
+    expression: str
+    rows: list[int]
+    """the newest ones, ascending"""
+    times: int
+    """about how many rows there are"""
+    complete: bool
+    """whether ``rows`` are all"""
+    share: float
+    """half where a word is looked for in both ways"""
+    weight: float
+    """its share of the inverse document frequency"""
 
 
 def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question, mask: bytes | None) -> Ranking:
@@ -98,34 +115,32 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
         return Ranking([], {}, LEVELS[0], "")
     finder = _Finder(connection, shelf, mask)
     tiers: dict[int, int] = {}
-    own: dict[int, float] = {}
+    otherwise: dict[int, float] = {}
     level, expression = LEVELS[0], question.phrase
-    words = _words(finder, question.significant_terms)
-    if len(question.tokens) > 1 and words.may_meet():
+    ways = [way for word in question.significant_terms for way in _ways(finder, word)]
+    if len(question.tokens) > 1 and _may_meet(ways):
         if 1 < question.telling <= MOST_WORDS_AT_ONCE:
             level, expression = LEVELS[1], question.every
-            own = finder.all_of(expression, words)
-            tiers = dict.fromkeys(own, 1)
-        phrase = finder.newest(question.phrase, _STRICT)
-        own |= finder.weighed([row for row in phrase if row not in own], words)
-        tiers |= dict.fromkeys(phrase, 0)
+            tiers = dict.fromkeys(finder.newest(expression, STRICT), 1)
+        tiers |= dict.fromkeys(finder.newest(question.phrase, STRICT), 0)
     if len(tiers) < ENOUGH:
-        level, expression = LEVELS[2 if len(question.tokens) > 1 else 1], question.some
-        for row, score in finder.any_of(words).items():
-            tiers.setdefault(row, 2)
-            own[row] = max(score, own.get(row, score))
+        level, expression = LEVELS[2 if len(question.tokens) > 1 else 1], " OR ".join({way.word: way.expression for way in ways}.values())
+        tiers = dict.fromkeys(finder.most_of(ways), 2) | tiers
         if not tiers:
-            expression = question.any
-            own = finder.scored(expression)
-            tiers = dict.fromkeys(own, 2)
+            # no row of the samples is meant: look among all
+            otherwise = finder.scored(expression) or finder.scored(question.any)
+            tiers = dict.fromkeys(otherwise, 2)
         if len(tiers) < ENOUGH:
             beginnings = finder.scored(question.beginnings)
-            if beginnings.keys() - own.keys():
+            if beginnings.keys() - tiers.keys():
                 level, expression = LEVELS[3], f"{expression} OR {question.beginnings}"
-                for row, score in beginnings.items():
-                    tiers.setdefault(row, 3)
-                    own.setdefault(row, score)
-    scores = _in_context(shelf, words, own, tiers)
+                tiers = dict.fromkeys(beginnings, 3) | tiers
+                otherwise = beginnings | otherwise
+    sizes = finder.sizes(tiers)
+    scoring = WORK if any(not sizes[row][1] for row in tiers) else TALK
+    own = finder.alone(list(tiers), ways, scoring)
+    own |= {row: score for row, score in otherwise.items() if not own[row]}
+    scores = _in_context(finder, ways, own, tiers, scoring)
     rest = [row for row in _best(own, tiers) if row not in scores] if len(scores) < len(own) else []
     return Ranking([*sorted(scores, key=lambda row: (scores[row].tier, -scores[row].total, -row)), *rest], scores, level, expression)
 
@@ -148,22 +163,20 @@ class _Finder:
         self.connection = connection
         self.shelf = shelf
         self.mask = mask
+        self._sizes: dict[int, tuple[int, int]] = {}
 
-    def scored(self, expression: str, rows: frozenset[int] | None = None) -> dict[int, float]:
-        """Return the newest rows of an expression with their BM25 (higher is better); what a person typed weighs more than output.
+    def sizes(self, rows: Collection[int]) -> dict[int, tuple[int, int]]:
+        """Return how many words rows, among others, have of what was done and of what was said."""
+        if missing := [row for row in rows if row not in self._sizes]:
+            asked = "SELECT id, sz FROM history_docsize WHERE id IN (SELECT value FROM json_each(?))"
+            found = {row: _varints(size) for row, size in self.connection.execute(asked, (json.dumps(missing),))}
+            self._sizes |= dict.fromkeys(missing, (0, 0)) | {row: (size[0], size[1]) for row, size in found.items()}
+        return self._sizes
 
-        Only ``rows`` of them where these are given, else those that the mask has.
-        """
-        if rows is not None:
-            self.connection.create_function("ctx_wanted", 1, rows.__contains__)
-            only = " AND ctx_wanted(rowid)"
-        else:
-            only = self._of_mask()
-        found = self.connection.execute(
-            f"SELECT rowid, -bm25(history, 1.0, 2.0) FROM history WHERE history MATCH ?{only} ORDER BY rowid DESC LIMIT ?",
-            (expression, _POOL),
-        )
-        return dict(found.fetchall())
+    def scored(self, expression: str) -> dict[int, float]:
+        """Return the newest rows of an expression that the mask has with their BM25 (higher is better)."""
+        asked = f"SELECT rowid, {_BM25} FROM history WHERE history MATCH ?{self._of_mask()} ORDER BY rowid DESC LIMIT ?"
+        return dict(self.connection.execute(asked, (expression, POOL)).fetchall())
 
     def newest(self, expression: str, most: int, below: int | None = None, *, meant: bool = True) -> list[int]:
         """Return the newest rows that an expression finds, the newest first: with ``meant`` only those that the mask has."""
@@ -173,59 +186,59 @@ class _Finder:
         asked = f"SELECT rowid FROM history WHERE history MATCH ?{only} ORDER BY rowid DESC LIMIT ?"
         return _listed(self.connection, asked, (expression, *values, most))
 
+    def most_of(self, ways: Sequence[_Way]) -> list[int]:
+        """Return the rows of the samples that are meant and have the most of the words by weight, the best first."""
+        covered: dict[int, float] = {}
+        for way in ways:
+            more = dict.fromkeys(way.rows if self.mask is None else self.shelf.alive(way.rows, self.mask), way.weight)
+            for row in covered.keys() & more.keys():
+                more[row] += covered[row]
+            covered |= more
+        return _best(covered, {})[:SCORED]
+
+    def alone(self, rows: Sequence[int], ways: Sequence[_Way], scoring: Scoring) -> dict[int, float]:
+        """Return BM25 of rows, each word as it was typed and in all its forms."""
+        sizes = self.sizes(rows)
+        documents, *words = _varints(self.connection.execute("SELECT block FROM history_data WHERE id = 1").fetchone()[0])
+        usual = max(1.0, sum(words) / max(1, documents))
+        length = {row: sum(sizes[row]) / usual for row in rows}
+        lost = {row: SATURATION * _loss(long, scoring) for row, long in length.items()}
+        once = {row: SAID_COUNTS if sizes[row][1] else 1.0 for row in rows}
+        counted = self._counted([way for way in ways if way.typed], documents, length)
+        own = dict.fromkeys(rows, 0.0)
+        for number, way in enumerate(ways):
+            weight = way.weight * (SATURATION + 1)
+            counts = counted.get(way.word, {})
+            # a row with another form of a word has it once more than it has the word
+            typed = frozenset() if way.typed else frozenset(ways[number - 1].rows)
+            for row in own.keys() & way.rows:
+                times = counts.get(row, once[row]) if way.typed or row in typed else once[row]
+                own[row] += weight * times / (times + lost[row])
+        return own
+
+    def _counted(self, typed: Sequence[_Way], documents: int, length: Mapping[int, float]) -> dict[str, dict[int, float]]:
+        """Return word -> row -> how often the word stands there: of the rarer words.
+
+        FTS5 tells a count only as BM25, which is solved for it. ``length`` is that of the rows, 1 the usual one.
+        """
+        self.connection.create_function("ctx_wanted", 1, frozenset(length).__contains__)
+        asked = f"SELECT rowid, {_BM25} FROM history WHERE history MATCH ? AND ctx_wanted(rowid)"
+        found: dict[str, dict[int, float]] = {}
+        budget = COUNTED
+        for way in sorted((way for way in typed if way.times), key=lambda way: (way.times, way.word)):
+            budget -= way.times
+            most = 2.2 * log((documents - way.times + 0.5) / (way.times + 0.5)) if way.times < documents else 0.0
+            if budget < 0 or most <= 0 or not way.complete:
+                break
+            scored = self.connection.execute(asked, (way.expression,)).fetchall()
+            found[way.word] = {row: score * 1.2 * (0.25 + 0.75 * length[row]) / (most - score) for row, score in scored if 0 < score < most}
+        return found
+
     def _of_mask(self) -> str:
         if self.mask is None:
             return ""
         self.connection.create_function("ctx_wanted", 1, self.mask.__getitem__)
         return f" AND rowid < {len(self.mask)} AND ctx_wanted(rowid)"
-
-    def all_of(self, expression: str, words: _Words) -> dict[int, float]:
-        """Return rows with all words: by BM25, whose count of rows goes over all of every word, only where these are few."""
-        if sum(words.times.values()) <= _RARE:
-            return self.scored(expression)
-        return self.weighed(self.newest(expression, _STRICT), words)
-
-    def weighed(self, rows: Sequence[int], words: _Words) -> dict[int, float]:
-        """Return the weight of all words for rows that have them all: BM25 as if each stood there once, less in a long row."""
-        whole = sum(words.weight.values())
-        found = self.connection.execute(
-            "SELECT id, sz FROM history_docsize WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(rows)),)
-        )
-        lengths = {row: sum(_varints(size)) for row, size in found.fetchall()}
-        usual = max(1.0, sum(lengths.values()) / max(1, len(lengths)))
-        return {row: whole * 2.2 / (1 + 1.2 * (0.25 + 0.75 * lengths.get(row, 0) / usual)) for row in rows}
-
-    def any_of(self, words: _Words) -> dict[int, float]:
-        """Return the rows with most of the words: the rarer ones by BM25, to which common ones add their weight."""
-        rare: list[str] = []
-        budget = _RARE
-        for word in sorted(words.times, key=lambda w: (words.times[w], w)):
-            if rare and (words.times[word] > budget or words.times[word] > _COMMON * self.shelf.top):
-                break
-            budget -= words.times[word]
-            if words.times[word]:
-                rare.append(word)
-        best = self._most_of(words)
-        if not best:
-            # no row of the samples is meant: look among all
-            return self.scored(" OR ".join(words.expressions.values()))
-        found = self.scored(" OR ".join(words.expressions[word] for word in rare), frozenset(best)) if rare else {}
-        for word in [word for word in words.rows if word not in rare]:
-            added = words.weight[word] * _NOT_ALONE
-            for row in set(best).intersection(words.rows[word]):
-                found[row] = found.get(row, 0.0) + added
-        return found
-
-    def _most_of(self, words: _Words) -> list[int]:
-        """Return the rows of the samples that are meant and have the most of the words by weight, the best first."""
-        held = words.rows if self.mask is None else {word: self.shelf.alive(rows, self.mask) for word, rows in words.rows.items()}
-        covered: dict[int, float] = {}
-        for word, rows in held.items():
-            more = dict.fromkeys(rows, words.weight[word])
-            for row in covered.keys() & more.keys():
-                more[row] += covered[row]
-            covered |= more
-        return _best(covered, {})[:_SCORED]
 
 
 def _varints(data: bytes) -> list[int]:
@@ -239,50 +252,59 @@ def _varints(data: bytes) -> list[int]:
     return numbers
 
 
-def _words(finder: _Finder, significant_terms: Sequence[str]) -> _Words:
-    words = _Words({}, {}, {}, set(), {})
-    total = finder.shelf.top
-    for word in significant_terms:
-        expression = f'"{word}"'
-        found, seen, complete = _newest(finder, expression)
-        if seen <= SELDOM and (forms := forms_of(word)):
-            others = " OR ".join((expression, *(f'"{form}"' for form in forms)))
-            known, times, every = _newest(finder, others)
-            if times > seen:
-                expression, found, seen, complete = others, known, times, every
-        if complete:
-            words.complete.add(word)
-        words.expressions[word], words.rows[word], words.times[word] = expression, found, seen
-        words.weight[word] = max(log((total - seen + 0.5) / (seen + 0.5)), 0.05) if seen < total else 0.05
-    return words
+def _ways(finder: _Finder, word: str) -> list[_Way]:
+    """Return how a word is looked for: as it was typed, and in all its forms where these are in more rows."""
+    expression = f'"{word}"'
+    found = [(True, expression, *_newest(finder, expression))]
+    if forms := forms_of(word):
+        others = " OR ".join((expression, *(f'"{form}"' for form in forms)))
+        in_forms = _newest(finder, others)
+        if in_forms[1] > found[0][3]:
+            found.append((False, others, *in_forms))
+    share, total = 1 / len(found), finder.shelf.top
+    weights = [share * max(log((total - times + 0.5) / (times + 0.5)) if times < total else 0.0, 0.05) for _, _, _, times, _ in found]
+    return [_Way(word, *one, share, weight) for one, weight in zip(found, weights, strict=True)]
+
+
+def _may_meet(ways: Sequence[_Way]) -> bool:
+    """Tell whether some row may have all words: told from the rarer ones, whose rows are all known."""
+    known = sorted((way.rows for way in ways if way.typed and way.complete), key=len)
+    return not known or bool(set(known[0]).intersection(*known[1:]))
 
 
 def _newest(finder: _Finder, expression: str) -> tuple[list[int], int, bool]:
     """Return the newest rows of an expression (ascending), about how many there are, and whether these are all."""
     total = finder.shelf.top
-    found = finder.newest(expression, _SAMPLE, meant=False)
+    found = finder.newest(expression, SAMPLE, meant=False)
     seen = len(found)
-    more = seen == _SAMPLE
+    more = seen == SAMPLE
     if more:
         seen = max(seen, seen * total // max(1, total - found[-1] + 1))
-        if seen < _POOL:
-            rest = finder.newest(expression, _POOL, found[-1], meant=False)
+        if seen < POOL:
+            rest = finder.newest(expression, POOL, found[-1], meant=False)
             found += rest
-            seen, more = len(found), len(rest) == _POOL
+            seen, more = len(found), len(rest) == POOL
     found.reverse()
     return found, seen, not more
 
 
-def _in_context(shelf: RowLookup, words: _Words, own: Mapping[int, float], tiers: Mapping[int, int]) -> dict[int, Score]:
+def _loss(length: float, scoring: Scoring) -> float:
+    """Return what a row loses in BM25 by its length, 1 being the usual one."""
+    return 1 - scoring.length + scoring.length * min(length, scoring.long) + max(0.0, length - scoring.long)
+
+
+def _in_context(
+    finder: _Finder, ways: Sequence[_Way], own: Mapping[int, float], tiers: Mapping[int, int], scoring: Scoring
+) -> dict[int, Score]:
     """Return the scores of the best rows by themselves, with those of their neighbours and of their session."""
-    best = _best(own, tiers)[:_SCORED]
-    spans = [shelf.span_of(row) for row in best]
-    near = _around(words, best, spans)
-    whole = _sessions(shelf, words)
+    best = _best(own, tiers)[:SCORED]
+    spans = [finder.shelf.span_of(row) for row in best]
+    near = _around(finder, ways, best, spans)
+    whole = _sessions(finder.shelf, ways)
     sessions = [whole.get(span[2:], 0.0) if span else 0.0 for span in spans]
     alone = [own[row] for row in best]
     standard = [_standard(values) for values in (alone, near, sessions)]
-    totals = [sum(map(mul, WEIGHTS, values)) for values in zip(*standard, strict=True)]
+    totals = [sum(map(mul, scoring, values)) for values in zip(*standard, strict=True)]
     told = zip((tiers[row] for row in best), totals, alone, near, sessions, strict=True)
     return dict(zip(best, map(Score._make, told), strict=True))
 
@@ -296,53 +318,53 @@ def _best(own: Mapping[int, float], tiers: Mapping[int, int]) -> list[int]:
     return order
 
 
-def _around(words: _Words, rows: Sequence[int], spans: Sequence[Span | None]) -> list[float]:
-    """Return for each row how much of the question stands in it and its neighbours of the same session."""
+def _around(finder: _Finder, ways: Sequence[_Way], rows: Sequence[int], spans: Sequence[Span | None]) -> list[float]:
+    """Return for each row how much of the question stands in it and in what was said around it in the same session."""
     where: dict[int, int] = {}
-    used = list(words.rows)[:_FIELDS]
-    near = {other for row in rows for other in range(row - _AROUND, row + _AROUND + 1)}
-    for number, word in enumerate(used):
+    near = {other for row in rows for other in range(row - AROUND, row + AROUND + 1)}
+    for number, way in enumerate(ways):
         one = 1 << (_BITS * number)
-        for row in near.intersection(words.rows[word]):
+        for row in near.intersection(way.rows):
             where[row] = where.get(row, 0) + one
-    weights = [2 * words.weight[word] for word in used]
+    sizes = finder.sizes(where)
+    said = {row: packed for row, packed in where.items() if sizes[row][1]}
+    weights = [(SATURATION + 1) * way.weight for way in ways]
     known: dict[int, float] = {0: 0.0}
     scores = []
-    there = where.get
+    there = said.get
     for row, span in zip(rows, spans, strict=True):
-        packed = there(row, 0)
+        packed = where.get(row, 0)
         if span is not None:
             first, last, _, _ = span
-            for other in range(1, _AROUND + 1):
+            for other in range(1, AROUND + 1):
                 if row - other >= first:
                     packed += there(row - other, 0)
                 if row + other <= last:
                     packed += there(row + other, 0)
         if packed not in known:
-            counts = [(packed >> (_BITS * number)) & _FIELD for number in range(len(used))]
-            known[packed] = sum(weight * n / (n + 1) for weight, n in zip(weights, counts, strict=True))
+            counts = [(packed >> (_BITS * number)) & _FIELD for number in range(len(ways))]
+            known[packed] = sum(weight * n / (n + SATURATION) for weight, n in zip(weights, counts, strict=True))
         scores.append(known[packed])
     return scores
 
 
 _BITS = 4
 _FIELD = 15
-_FIELDS = 24
 """Counts of words in a window are added up as fields of one number: four bits for up to five rows."""
 
 
-def _sessions(shelf: RowLookup, words: _Words) -> dict[tuple[str, str], float]:
+def _sessions(shelf: RowLookup, ways: Sequence[_Way]) -> dict[tuple[str, str], float]:
     """Return the BM25 of whole sessions, in which a word counts once a row."""
     scores: dict[tuple[str, str], float] = {}
     total = len(shelf.spans)
     usual = max(1.0, shelf.top / max(1, total))
-    for rows in words.rows.values():
-        found = shelf.counted(rows)
-        weight = log((total - len(found) + 0.5) / (len(found) + 0.5) + 1)
+    for way in ways:
+        found = shelf.counted(way.rows)
+        weight = way.share * log((total - len(found) + 0.5) / (len(found) + 0.5) + 1)
         for span, times in found:
             first, last, host, session_id = span
             length = (last - first + 1) / usual
-            gain = weight * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * length))
+            gain = weight * times * (SATURATION + 1) / (times + SATURATION * (0.25 + 0.75 * length))
             scores[host, session_id] = scores.get((host, session_id), 0.0) + gain
     return scores
 

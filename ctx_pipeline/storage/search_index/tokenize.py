@@ -17,7 +17,11 @@ SAID = frozenset({"prompt", "injected", "answer", "reasoning", "title", "compact
 DONE = frozenset({"tool_call", "tool_result", "error", "todo"})
 """Event kinds that are searched, by column."""
 
-_WORDS = 24
+WORDS = 24
+"""Most words of a question that are looked for."""
+
+CHARS = 2_000
+"""Characters of a question that are looked at."""
 _TOKEN = re.compile(r"[^\W_]+")
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 """Letters of scripts in which words are not set apart by spaces (Han, Kana) or not from what is added to them (Hangul)."""
@@ -35,8 +39,7 @@ _LOOKED = 1_000_000
 _PATHS_CHARS = 4_096
 """Paths beyond the first part of a long tool call: how far they are looked for, and characters of them that are searched."""
 
-
-_STOP = frozenset(
+STOP = frozenset(
     (
         "a",
         "an",
@@ -170,19 +173,25 @@ class Question(NamedTuple):
 def question(text: str) -> Question:
     """Return what to look for: the words in their order, all that tell something, any of these, any word, words that begin so.
 
-    The first 2,000 characters and 24 words count. Nothing in a text is an operator.
+    Of 2,000 characters and 24 words as many count at the beginning as at the end: what is pasted says at its end what went
+    wrong. Nothing in a text is an operator.
     """
-    parts = [found for part in text[:2000].split() if (found := _TOKEN.findall(part))][:_WORDS]
+    text = text if len(text) <= CHARS else f"{text[: CHARS // 2]} {text[-CHARS // 2 :]}"
+    every = [found for part in text.split() if (found := _TOKEN.findall(part))]
+    runs = [every] if len(every) <= WORDS else [every[: WORDS // 2], every[-WORDS // 2 :]]
+    parts = [part for run in runs for part in run]
+    phrases = ['"{}"'.format(" ".join(" ".join(_spaced(" ".join(part)).split()) for part in run)) for run in runs]
     words = [" ".join(_spaced(" ".join(part)).split()) for part in parts]
-    tokens = tuple(dict.fromkeys(piece.lower() for part in parts for token in part for piece in _pieces(token)))[:_WORDS]
+    tokens = tuple(dict.fromkeys(piece.lower() for part in parts for token in part for piece in _pieces(token)))
+    tokens = tokens if len(tokens) <= WORDS else (*tokens[: WORDS // 2], *tokens[-WORDS // 2 :])
     if not tokens:
         return Question()
-    significant_terms = tuple(t for t in tokens if t not in _STOP) or tokens
-    whole = [w for w in words if not _STOP.issuperset(w.lower().split())] or words
+    significant_terms = tuple(t for t in tokens if t not in STOP) or tokens
+    whole = [w for w in words if not STOP.issuperset(w.lower().split())] or words
     return Question(
         tokens,
         significant_terms,
-        phrase=f'"{" ".join(words)}"',
+        phrase=" AND ".join(phrases) if parts else "",
         every=" AND ".join(f'"{w}"' for w in whole),
         some=" OR ".join(f'"{t}"' for t in significant_terms),
         any=" OR ".join(f'"{t}"' for t in tokens),

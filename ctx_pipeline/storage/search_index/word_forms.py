@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_ENDINGS = (
+ENDINGS = (
     "ations",
     "ation",
     "ingly",
@@ -25,9 +25,10 @@ _ENDINGS = (
 )
 """Endings that are taken off a word, the longest first."""
 
-_ADDED = ("", "s", "ed", "ing", "er", "ers", "ion", "ions", "ation", "able", "ly", "ment")
-_ADDED_WITH_E = ("e", "es")
-_SHORTEST = 3
+ADDED = ("", "s", "ed", "ing", "er", "ers", "ion", "ions", "ation", "able", "ly", "ment", "e", "es")
+"""Endings that a stem may have."""
+
+SHORTEST = 3
 _VOWELS = frozenset("aeiouy")
 
 
@@ -37,21 +38,21 @@ def forms_of(word: str) -> tuple[str, ...]:
     Many of them are no words: an index that has no row of one says so soon. Empty for words with digits or other
     letters than English ones, and for words of fewer than four letters.
     """
-    if len(word) < _SHORTEST + 1 or not (word.isascii() and word.isalpha()):
+    if len(word) < SHORTEST + 1 or not (word.isascii() and word.isalpha()):
         return ()
     stem = _stem(word)
-    found = [stem + ending for ending in _ADDED + _ADDED_WITH_E]
+    found = [stem + ending for ending in ADDED]
     if stem[-1] == "y" and stem[-2] not in _VOWELS:
         found += [stem[:-1] + ending for ending in ("ies", "ied", "ier")]
     elif stem[-1] not in _VOWELS and stem[-1] not in "wxhs" and stem[-2] in _VOWELS and stem[-3] not in _VOWELS:
         found += [stem + stem[-1] + ending for ending in ("ed", "ing", "er", "ers")]
-    return tuple(dict.fromkeys(form for form in found if form != word and len(form) >= _SHORTEST))
+    return tuple(dict.fromkeys(form for form in found if form != word and len(form) >= SHORTEST))
 
 
 def _stem(word: str) -> str:
     """Return a word without its ending; the word itself where too little would be left."""
-    for ending in _ENDINGS:
-        shortest = _SHORTEST + (ending == "ly")
+    for ending in ENDINGS:
+        shortest = SHORTEST + (ending == "ly")
         if word.endswith(ending) and len(word) - len(ending) >= shortest and not (ending == "s" and word[-2] in "su"):
             stem = word[: -len(ending)]
             if not _VOWELS.intersection(stem):
@@ -59,5 +60,5 @@ def _stem(word: str) -> str:
             if ending in ("ies", "ied"):
                 return stem + "y"
             doubled = stem[-1] == stem[-2] and stem[-1] not in "lsz"
-            return stem[:-1] if doubled and len(stem) > _SHORTEST else stem
-    return word[:-1] if word.endswith("e") and len(word) > _SHORTEST + 1 else word
+            return stem[:-1] if doubled and len(stem) > SHORTEST else stem
+    return word[:-1] if word.endswith("e") and len(word) > SHORTEST + 1 else word

@@ -1,0 +1,106 @@
+"""What the page finds from disk comes in the order of ``ctx search``, with its numbers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ctx_pipeline.dashboard
+from ctx_pipeline.dashboard.page import scoring
+from ctx_pipeline.storage.search_index import SearchIndex
+from ctx_pipeline.storage.search_index.ranking import ranked
+from ctx_pipeline.storage.search_index.tokenize import question
+from ctx_pipeline.storage.search_index.word_forms import forms_of
+from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.storage.test_search_index import CELL
+
+if TYPE_CHECKING:
+    from typing import Any
+
+SCRIPT = Path(ctx_pipeline.dashboard.__file__).parent / "assets" / "ranking.js"
+PROMPT, CALL = 0, 5
+"""Numbers of two kinds in the documents of a page: one was said, the other done."""
+
+SESSIONS = (
+    (
+        (PROMPT, "Why does the nightly import skip the last file? The log of the importer ends in the middle."),
+        (CALL, "grep -rn import nightly log skip file last file"),
+        (PROMPT, "The importers skipped it since the file had no newline at its end."),
+        (PROMPT, "Thanks"),
+    ),
+    (
+        (PROMPT, "Import the photos of the last holiday"),
+        (CALL, "cp photos/*.jpg archive"),
+        (PROMPT, "All photos are in the archive now, none of the files was skipped."),
+    ),
+    (
+        (PROMPT, "Build it at night and publish the log"),
+        (PROMPT, "The nightly build runs at two o'clock."),
+        (CALL, "crontab -e"),
+        (PROMPT, "a file file file file of notes"),
+    ),
+    ((PROMPT, "Rename parse_header to read_header"), (CALL, "sed -i s/parse_header/read_header/ a.py"), (PROMPT, "Renamed in two files.")),
+)
+QUESTIONS = (
+    "nightly import skip the last file",
+    "importing photos",
+    "parse_header",
+    "skipped files",
+    "the file",
+    "log",
+    "renaming headers",
+    "the import that nobodyknows of files",
+    " ".join(f"w{n}" for n in range(30)) + " photos archive",
+)
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="the page's script is run with node")
+
+
+def answered(code: str, *values: Any) -> Any:
+    """Return what an expression over ``ctx`` and ``given`` is in the page's script."""
+    program = f"const ctx = {{}};\n{SCRIPT.read_text('utf-8')}\nconst given = {json.dumps(values)};\nconsole.log(JSON.stringify({code}));"
+    done = processes.run(["node", "-e", program], env={"PATH": "/usr/bin:/bin:/usr/local/bin"})
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.feature("dashboard.search")
+def test_hits_from_disk_come_in_the_order_of_the_command_with_the_same_scores(tmp_path):
+    index = SearchIndex(tmp_path / "search.db")
+    index.begin_bulk()
+    sessions = []
+    for number, said in enumerate(SESSIONS):
+        rows = [(n, text if kind == PROMPT else None, None if kind == PROMPT else text) for n, (kind, text) in enumerate(said)]
+        index.add_part(CELL, f"p{number}", len(rows), rows, [(f"s{number}", 0, len(rows) - 1)])
+        documents = [{"kind": kind, "text": text, "row": n} for n, (kind, text) in enumerate(said)]
+        first = 1 + sum(map(len, SESSIONS[:number]))
+        sessions.append({"key": f"s{number}", "first": first, "rows": len(said), "documents": documents})
+    index.finish()
+
+    code = """(() => {
+        ctx.ranking.use(given[1]);
+        const index = new ctx.ranking.Index(0);
+        given[0].forEach((session) => index.add(session));
+        const found = given[2].map((question) => ctx.ranking.ranked(index, question));
+        return found.map(({ rows, scores }) => rows.map((row) => [row, scores.get(row)]));
+    })()"""
+    found = answered(code, sessions, scoring(), QUESTIONS)
+
+    for asked, hits in zip(QUESTIONS, found, strict=True):
+        right = ranked(index.connection, index.rows_of_index, question(asked), None)
+        assert right.rows, asked
+        assert [row for row, _ in hits] == right.rows, asked
+        assert [score for _, score in hits] == pytest.approx([right.scores[row].total for row in right.rows]), asked
+    index.close()
+
+
+@pytest.mark.feature("dashboard.search", "search.word-forms")
+def test_the_page_knows_the_same_forms_of_a_word():
+    words = ["uploads", "stopped", "stop", "replies", "reply", "cached", "compile", "settings", "e404", "api", "quickly", "class", "needed"]
+    assert answered("(ctx.ranking.use(given[1]), given[0].map(ctx.ranking.forms))", words, scoring()) == [
+        list(forms_of(word)) for word in words
+    ]
