@@ -84,8 +84,8 @@ def _lines(view: Any, longest: int) -> Iterator[str]:
         ("project", session.project),
         ("branch", session.branch),
         ("models", ", ".join(session.models)),
-        ("from", iso(session.first_ts)),
-        ("to", iso(session.last_ts)),
+        ("from", _utc(session.first_ts)),
+        ("to", _utc(session.last_ts)),
         ("forked from", session.parent_session),
     ):
         if value:
@@ -105,9 +105,15 @@ def _lines(view: Any, longest: int) -> Iterator[str]:
         yield ""
         tool = tools.get(event.event_id)
         head = f"{_HEADS[event.kind]}{f' {_inline(tool.tool)}' if tool else ''}"
-        yield f"### {head}{f', {iso(event.ts)}' if event.ts is not None else ''}"
+        yield f"### {head}{f', {_utc(event.ts)}' if event.ts is not None else ''}"
         yield ""
         yield from _body(event.kind, event.text, longest)
+
+
+def _utc(ts: int | None) -> str | None:
+    """Return a time as it is read in any zone: a session is shared with people elsewhere."""
+    told = iso(ts)
+    return f"{told[:19].replace('T', ' ')} UTC" if told else None
 
 
 def _body(kind: str, text: str, longest: int) -> Iterator[str]:

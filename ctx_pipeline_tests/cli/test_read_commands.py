@@ -254,3 +254,12 @@ def test_a_hostile_branch_reaches_no_terminal(ctx: Ctx):
     text = ctx("show", "claude", session, "--json").stdout
     assert not {"\x1b", "\x07", "\u009b"} & set(text)
     assert json.loads(text)["session"]["branch"] == "\x1b]0;owned\x07\u009b2J"
+
+
+@pytest.mark.feature("cli.blocks-limit")
+def test_blocks_are_limited_to_the_newest(ran: Ctx):
+    every = ran.json("usage", "blocks")["blocks"]
+    newest = ran.json("usage", "blocks", "--limit", "2")["blocks"]
+
+    assert newest == every[-2:]
+    assert f"\n{len(every) - 2} more: --limit {len(every)}\n" in ran("usage", "blocks", "--limit", "2").stdout

@@ -37,7 +37,7 @@ def test_a_session_is_rendered_with_prompts_diffs_and_output(worked: Settings):
     text = render("claude", SESSION[:8], settings=worked)
 
     assert text.startswith("# Change x, please\n")
-    assert "### User, 2026-10-01T10:00:00" in text
+    assert "### User, 2026-10-01 10:00:00 UTC" in text
     assert "### Tool call Edit, " in text
     assert "```diff\n--- a.py\n+++ a.py\n-x = 1\n+x = 2\n+y = 3\n```" in text
     # output that holds a fence stands in a longer one

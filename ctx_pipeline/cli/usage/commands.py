@@ -307,7 +307,8 @@ for _grouping in GROUPINGS.values():
 @usage.command()
 @filters
 @click.option("--active", is_flag=True, help="Only the open window.")
-def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen: Any) -> None:
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most the newest N windows.")
+def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: int | None, **chosen: Any) -> None:
     """By five-hour window, with burn rate, projection and the host's own percentages."""
     import time
 
@@ -321,7 +322,8 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
     everything = api.blocks(**chosen, settings=settings, now=now)
     if not everything:
         known_names(settings, project=chosen.get("project"), model=chosen.get("model"), stored=bool(chosen.get("stored")))
-    found = [b for b in everything if b.active or not active]
+    fit = [b for b in everything if b.active or not active]
+    found = fit[-limit:] if limit else fit
     if as_json:
         emit({"blocks": [b.to_json(now) for b in found]})
         return
@@ -348,6 +350,7 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
     names |= {"rate": "burn rate", "ahead": "at its end", "limits": "limits, official"}
     if rows:
         table(rows, {k: v for k, v in names.items() if any(r[k] for r in rows)}, drop=("limits", "ahead", "tokens", "rate"))
+        more_rows(len(fit), len(found))
         say(f"five-hour windows; times in {zone_name(zone)}; calls without a time are in none")
     else:
         say("no window is open" if active and everything else "no model calls in this range")
