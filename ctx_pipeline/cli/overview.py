@@ -102,4 +102,5 @@ def _hosts(shown: Week, flat: dict[str, str]) -> None:
 def quiet_line(titles: list[str]) -> None:
     """Print in one line what is not urgent: records that could not be read, unknown kinds, secrets."""
     told = "; ".join(f"{title[:1].lower()}{title[1:]}" for title in titles)
-    paragraph(f"also: {one_line(told, 300)} (ctx doctor)", dim=True)
+    commands = dict.fromkeys(f"ctx doctor{' --redactions' * ('secret' in title)}" for title in titles)
+    paragraph(f"also: {one_line(told, 300)} ({', '.join(commands)})", dim=True)

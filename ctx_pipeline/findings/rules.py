@@ -120,7 +120,7 @@ def _secrets(history: History) -> Finding | None:
     found = history.replaced if stored else history.newest.secrets
     kinds = ", ".join(f"{name} {count(n)}" for name, n in sorted(found.items(), key=lambda r: (-r[1], r[0]))[:4])
     if stored:
-        title, command = f"{plural(stored, 'secret')} replaced before anything was stored", "ctx search --regex '\\[REDACTED:[a-z]'"
+        title, command = f"{plural(stored, 'secret')} replaced before anything was stored", "ctx doctor --redactions"
         detail = f"{kinds}. Still in plain text in your transcripts. Rotate them."
         return Finding("", title, command, detail, cases=stored)
     number = sum(found.values())

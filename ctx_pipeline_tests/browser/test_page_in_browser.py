@@ -168,6 +168,20 @@ def test_a_project_shows_its_sessions(page):
     assert page.locator("#shown").text_content() == "1 to 20 of 20 sessions"
 
 
+@pytest.mark.feature("dashboard.reduced-motion")
+def test_nothing_moves_for_a_person_who_asks_for_less_motion(page):
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate("() => document.querySelectorAll('h2, a').forEach((one) => (one.style.transition = 'color 2s'))")
+    page.locator("#session-table tbody a").first.click()
+    page.wait_for_selector("dialog[open] .timeline:not(.waiting) li")
+    moving = page.evaluate(
+        """() => [document.getAnimations().length, [...document.querySelectorAll("*")].map((one) => getComputedStyle(one)).filter(
+            (style) => style.transitionDuration !== "0s" || style.animationName !== "none" || style.scrollBehavior !== "auto").length]"""
+    )
+
+    assert moving == [0, 0]
+
+
 @pytest.mark.feature("dashboard.drill-down")
 def test_a_session_loads_its_chunk_when_it_is_opened_and_every_tab_has_content(page):
     requested: list[str] = []

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.cli.overview import quiet_line
 from ctx_pipeline.cli.root import _COMMANDS, _EVERYDAY, GROUPS
 from ctx_pipeline.findings.rules import overview
 from ctx_pipeline.findings.week import week
@@ -175,3 +176,11 @@ def test_secrets_are_one_quiet_line_behind_the_findings(environ):
 
     assert [one.rule for one in shown.quiet] == ["secrets-in-transcripts"]
     assert "secrets-in-transcripts" not in {one.rule for one in shown.findings}
+
+
+@pytest.mark.feature("cli.week")
+def test_the_quiet_line_names_the_command_of_each_of_its_parts(capsys):
+    quiet_line(["1 secret replaced before anything was stored", "2 records could not be read"])
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert said == "also: 1 secret replaced before anything was stored; 2 records could not be read (ctx doctor --redactions, ctx doctor)"

@@ -34,6 +34,7 @@ ANSWERS = {
     "ctx signal evidence user_correction_count": r"Container cannot reach the database\n  wait, stop\. Which network is the database on\?",
     "ctx learn --all --agents-md": r"\n- Use uv instead of pip in the Dockerfile too\.",
     "ctx render latest --share": r"\[REDACTED:database-url\]",
+    "ctx doctor --redactions": r"\ndatabase-url +\d+ +1\n",
     "ctx doctor": r"\n6 sessions, \d+ sources captured\n",
 }
 
