@@ -37,6 +37,7 @@ def cost_of(mode: str, recorded: int | None, calculated: int | None) -> int | No
 BEFORE_FORK = "declared parent before its fork"
 EARLIEST = "earliest own record"
 BY_ID = "session id"
+SAME_TOTALS = "running totals of its declared parent, call after call"
 
 _NEVER = 1 << 62
 
@@ -70,18 +71,67 @@ def decide(holders: Mapping[str, Sequence[str]], own: Mapping[str, int | None], 
     return owners
 
 
-def _descends(session: str, group: set[str], parents: Mapping[str, str | None]) -> bool:
-    """Tell whether a declared ancestor is in the group; a circle of parents is no ancestry."""
-    seen = {session}
+def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+    """Return call key of a fork -> session and key of the call of an ancestor that it repeats.
+
+    A copy that a busy disk wrote slowly looks like own calls of the fork: their keys are the
+    fork's id and running totals, and the same totals, of five numbers each, stand under an
+    ancestor's id. Counted from the fork's first call on, as long as each is one that an
+    ancestor made before; the first call of an ancestor alone proves nothing, since threads may begin alike.
+    ``calls`` is session -> call key -> time, ``parents`` session -> declared parent.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for session, held in calls.items():
+        if parents.get(session) is None:
+            continue
+        own = [key for key in _in_order(held) if key.startswith(f"{session}:")]
+        above: dict[str, tuple[str, str]] = {}
+        first: set[str] = set()
+        for ancestor in ancestors(session, parents) if own else ():
+            keys = _in_order(calls.get(ancestor, {}))
+            above.update({key.partition(":")[2]: (ancestor, key) for key in keys if key.startswith(f"{ancestor}:")})
+            first.update(keys[:1])
+        repeated: dict[str, tuple[str, str]] = {}
+        for key in own:
+            origin = above.get(key.partition(":")[2])
+            if origin is None or (calls[origin[0]][origin[1]] or 0) > (held[key] or 0):
+                break
+            repeated[key] = origin
+        if len(repeated) > 1 or any(key not in first for _, key in repeated.values()):
+            found.update(repeated)
+    return found
+
+
+def with_replays(decided: Mapping[str, Owner], repeated: Mapping[str, tuple[str, str]]) -> dict[str, Owner]:
+    """Return the owners with those of repeated calls: whoever owns the call that each repeats."""
+    owners = dict(decided)
+    for key in repeated:
+        session, origin = repeated[key]
+        while origin in repeated:
+            session, origin = repeated[origin]
+        owners[key] = Owner(decided[origin].session_id if origin in decided else session, SAME_TOTALS)
+    return owners
+
+
+def _in_order(held: Mapping[str, int | None]) -> list[str]:
+    return sorted(held, key=lambda key: (held[key] or 0, key))
+
+
+def ancestors(session: str, parents: Mapping[str, str | None]) -> list[str]:
+    """Return the declared ancestors, the nearest first; a circle of parents is no ancestry."""
+    found: list[str] = []
     above = parents.get(session)
-    found = False
     while above is not None:
-        if above in seen:
-            return False
-        found = found or above in group
-        seen.add(above)
+        if above == session or above in found:
+            return []
+        found.append(above)
         above = parents.get(above)
     return found
+
+
+def _descends(session: str, group: set[str], parents: Mapping[str, str | None]) -> bool:
+    """Tell whether a declared ancestor is in the group; a circle of parents is no ancestry."""
+    return not group.isdisjoint(ancestors(session, parents))
 
 
 # What tables print where the records say nothing; the same words name it in filters and in ctx explain.

@@ -19,7 +19,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes, project_of, repository_of
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.model.usage_rules import decide
+from ctx_pipeline.model.usage_rules import ancestors, decide, replays, with_replays
 from ctx_pipeline.storage.raw.home_files import HEAD, Problem, Seen, is_lines, readable_head, walk, whole_lines
 
 if TYPE_CHECKING:
@@ -407,16 +407,26 @@ def owners(candidates: Mapping[str, Sequence[Candidates]]) -> dict[str, dict[str
         for member, keys in zip(members, held, strict=True) if twice else ():
             for key in keys & twice:
                 shared.setdefault(key, []).append(member.session_id)
-        if not shared:
+        parents = {m.session_id: m.parent for m in members}
+        repeated = _replays(members, parents)
+        if not shared and not repeated:
             continue
         mine = {session for group in shared.values() for session in group}
         own = {
-            m.session_id: min((ts for key, ts in m.calls if ts is not None and key not in shared), default=None)
+            m.session_id: min((ts for key, ts in m.calls if ts is not None and key not in shared and key not in repeated), default=None)
             for m in members
             if m.session_id in mine
         }
-        found[host] = decide(shared, own, {m.session_id: m.parent for m in members})
+        found[host] = with_replays(decide(shared, own, parents), repeated)
     return found
+
+
+def _replays(members: Sequence[Candidates], parents: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+    forks = [m for m in members if m.parent is not None and any(key.startswith(f"{m.session_id}:") for key, _ in m.calls)]
+    if not forks:
+        return {}
+    needed = {session for fork in forks for session in (fork.session_id, *ancestors(fork.session_id, parents))}
+    return replays({m.session_id: dict(m.calls) for m in members if m.session_id in needed}, parents)
 
 
 class Candidates(NamedTuple):

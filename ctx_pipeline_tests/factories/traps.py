@@ -286,6 +286,13 @@ def _forked(trap: Trap, home: Path) -> None:
     _rollout(trap, home, *again, tokens(trap, 640, 2), number=2)
 
 
+def _copied_slowly(trap: Trap, home: Path) -> None:
+    """A busy disk wrote the copy of three turns 400 ms apart; the fork's own turn follows a minute later."""
+    _rollout(trap, home, meta(trap), context(trap), *(tokens(trap, 2 + n, n) for n in (1, 2, 3)))
+    copy = [tokens(trap, 600, number, millis=400 * (number - 1)) for number in (1, 2, 3)]
+    _rollout(trap, home, meta(trap, 2, 600, forked_from_id=trap.id()), context(trap, 600), *copy, tokens(trap, 660, 4), number=2)
+
+
 def _reset(trap: Trap, home: Path) -> None:
     _rollout(trap, home, meta(trap), context(trap), tokens(trap, 2, 1), tokens(trap, 60, 0.5, 0.5))
 
@@ -387,6 +394,7 @@ TRAPS = (
     Trap("a model switched in mid-thread", "codex", 14, CODEX.times(2), CODEX_NANO + 4_600_000, _switched),
     Trap("a spawned thread that starts from zero", "codex", 15, CODEX.times(1.5), CODEX_NANO * 3 // 2, _spawned),
     Trap("a paginated thread", "codex", 16, CODEX, CODEX_NANO, _paginated),
+    Trap("a fork whose copy was written slowly", "codex", 17, CODEX.times(4), 4 * CODEX_NANO, _copied_slowly),
 )
 
 

@@ -207,6 +207,22 @@ def test_a_spawned_thread_in_its_parents_session_keeps_call_keys_apart():
     ]
 
 
+@pytest.mark.feature("usage.owner-same-totals")
+def test_a_spawned_thread_whose_copy_was_written_slowly_owns_what_it_used_itself():
+    source = {"subagent": {"thread_spawn": {"parent_thread_id": make.PARENT}}}
+    sums = [make.usage(1_000 * n, 600 * n, 50 * n) for n in (1, 2, 3)]
+    last = make.usage(1_000, 600, 50)
+    parent = make.stream(
+        [make.meta(-900, thread=make.PARENT), make.context(-899), *(make.tokens(-800 + n, total, last) for n, total in enumerate(sums))],
+        make.PARENT,
+        path=make.rel(make.PARENT),
+    )
+    copy = [make.tokens(0.4 * n, total, last) for n, total in enumerate(sums, 1)]
+    child = make.stream([make.meta(source=source), *copy, make.tokens(60, make.usage(4_000, 2_400, 200), last)], number=2)
+    found = [(c.thread_id == T, c.owner, c.copy_of) for c in calls(parent, child, session=make.PARENT)]
+    assert found == [(False, True, None)] * 3 + [(True, False, make.PARENT)] * 3 + [(True, True, None)]
+
+
 @pytest.mark.feature("codex.fork-events")
 def test_replayed_history_is_neither_prompts_nor_tool_calls_again():
     source = {"subagent": {"thread_spawn": {"parent_thread_id": make.PARENT}}}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import Ledger, NormalizedSession, Segment, Source
-from ctx_pipeline.storage.ledger.owners import BEFORE_FORK, BY_ID, EARLIEST
+from ctx_pipeline.storage.ledger.owners import BEFORE_FORK, BY_ID, EARLIEST, SAME_TOTALS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +101,40 @@ def test_forgetting_the_owner_gives_its_calls_to_the_copy(ledger):
     assert ledger.forget([stream_of("parent")]) == {Cell("toy", "2026-05"), Cell("toy", "2026-06")}
     assert all_copies(ledger) == {}
     assert ledger.query("SELECT count(*) FROM owners") == [(0,)]
+
+
+@pytest.mark.feature("usage.owner-same-totals")
+@pytest.mark.parametrize("order", list(permutations(["first", "parent", "fork"])))
+def test_calls_with_the_running_totals_of_an_ancestor_before_them_are_copies_in_all_orders(tmp_path, order):
+    calls = {
+        "first": {"first:100": 1, "first:200": 2, "first:900": 80},
+        "parent": {"parent:200": 20, "parent:300": 21},
+        "fork": {"fork:200": 50, "fork:300": 51, "fork:900": 60, "fork:100": 70},
+    }
+    ledger = Ledger(tmp_path / "ledger.db")
+    for name in order:
+        captured(ledger, name, parent={"parent": "first", "fork": "parent"}.get(name))
+        ledger.record_normalized([decoded(name, calls[name])], code_version=1)
+
+    # what the first thread made at 80 is no call that a fork could have copied at 60, and what follows an own call is its own
+    assert all_copies(ledger) == {
+        ("parent", "parent:200"): ("first", SAME_TOTALS),
+        ("fork", "fork:200"): ("first", SAME_TOTALS),
+        ("fork", "fork:300"): ("parent", SAME_TOTALS),
+    }
+    ledger.forget([stream_of("first")])
+    assert all_copies(ledger) == {("fork", "fork:200"): ("parent", SAME_TOTALS), ("fork", "fork:300"): ("parent", SAME_TOTALS)}
+    ledger.close()
+
+
+@pytest.mark.feature("usage.owner-same-totals")
+def test_a_thread_that_begins_like_its_parent_is_no_copy(ledger):
+    captured(ledger, "parent")
+    captured(ledger, "fork", parent="parent")
+    ledger.record_normalized(
+        [decoded("parent", {"parent:100": 1, "parent:200": 2}), decoded("fork", {"fork:100": 50, "fork:250": 60})], code_version=1
+    )
+    assert all_copies(ledger) == {}
 
 
 @pytest.mark.feature("usage.owner-order")

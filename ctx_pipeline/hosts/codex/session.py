@@ -12,11 +12,14 @@ from ctx_pipeline.hosts.codex.event_messages import EVENTS
 from ctx_pipeline.hosts.codex.items import ITEMS, Families, joined
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT
 from ctx_pipeline.hosts.codex.record_types import value_of, written
+from ctx_pipeline.hosts.codex.rows import REPLAYED
 from ctx_pipeline.hosts.codex.thread_lines import read_thread
 from ctx_pipeline.hosts.codex.thread_state import Walk
 from ctx_pipeline.hosts.codex.usage import Counter
+from ctx_pipeline.model import usage_rules
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.raw import Parsed, SessionFacts, ThreadFacts
+from ctx_pipeline.model.tables import MODEL_CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.hosts.codex.thread_lines import Entry
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
 
+
+_KEY, _THREAD, _TS, _OWNER = map(MODEL_CALLS.names.index, ("call_key", "thread_id", "ts", "owner"))
+"""owner, copy_of and rule follow one another"""
 
 _TITLE = 200
 _NAME_LENGTH = 60
@@ -62,9 +68,25 @@ def parse(session: SessionInput) -> Parsed:
         parsed.threads.append(facts)
         if len(parsed.threads) == 1:
             parsed.facts = _session_facts(walk, facts, session.hints.get(thread_id, {}))
+    if len(parsed.threads) > 1:
+        parsed.model_calls = _without_repeats(session.session_id, parsed)
     if _archived(session):
         parsed.facts.status = "archived"
     return parsed
+
+
+def _without_repeats(session_id: str, parsed: Parsed) -> list[tuple]:
+    """Return the model calls, those as copies that a thread repeats with the running totals of the thread that spawned it."""
+    calls: dict[str, dict[str, int | None]] = {}
+    for row in parsed.model_calls:
+        if row[_OWNER]:
+            calls.setdefault(row[_THREAD], {})[row[_KEY]] = row[_TS]
+    repeated = usage_rules.replays(calls, {thread.thread_id: thread.parent_thread_id for thread in parsed.threads})
+    if not repeated:
+        return parsed.model_calls
+    return [
+        (*row[:_OWNER], False, session_id, REPLAYED, *row[_OWNER + 3 :]) if row[_KEY] in repeated else row for row in parsed.model_calls
+    ]
 
 
 def _archived(session: SessionInput) -> bool:

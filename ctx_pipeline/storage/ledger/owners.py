@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.model.usage_rules import BEFORE_FORK, BY_ID, EARLIEST, Owner, decide
+from ctx_pipeline.model.usage_rules import BEFORE_FORK, BY_ID, EARLIEST, SAME_TOTALS, Owner, decide, replays, with_replays
 from ctx_pipeline.storage.ledger.connection import json_list
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.storage.ledger.rows import NormalizedSession
 
-__all__ = ["BEFORE_FORK", "BY_ID", "EARLIEST", "Owner", "copies", "decide", "drop_sessions", "record"]
+__all__ = ["BEFORE_FORK", "BY_ID", "EARLIEST", "SAME_TOTALS", "Owner", "copies", "decide", "drop_sessions", "record"]
 
 
 # Titles that one session's files give to a branch of another: who owns the branch, and what it is called there.
@@ -243,14 +243,16 @@ def _resolve_sessions(connection: sqlite3.Connection, host: str, touched: set[st
         for key in held:
             holders.setdefault(key, []).append(session)
     shared = {key: sessions for key, sessions in holders.items() if len(sessions) > 1}
+    repeated = _replays(connection, host, group)
     own = {
-        session: min((ts for key, ts in held.items() if ts is not None and key not in shared), default=None)
+        session: min((ts for key, ts in held.items() if ts is not None and key not in shared and key not in repeated), default=None)
         for session, held in calls.items()
     }
-    after = decide(shared, own, _parents(connection, host, sharing))
+    after = with_replays(decide(shared, own, _parents(connection, host, sharing)), repeated)
     ids = json_list(sorted(group))
     before: dict[str, Owner] = {}
     seen: set[tuple[str, str]] = {(key, session) for key, sessions in shared.items() for session in sessions}
+    seen |= {(key, key.partition(":")[0]) for key in repeated}
     for key, session, owner, rule in connection.execute(
         "SELECT o.call_key, n.session_id, o.owner_session, o.rule FROM callers n CROSS JOIN calls c ON c.session = n.number"
         " CROSS JOIN owners o ON o.host = n.host AND o.call_key = c.call_key"
@@ -280,6 +282,23 @@ def _resolve_sessions(connection: sqlite3.Connection, host: str, touched: set[st
         (host, json_list(sorted(affected))),
     )
     return {Cell(*row) for row in rows}
+
+
+def _replays(connection: sqlite3.Connection, host: str, sessions: set[str]) -> dict[str, tuple[str, str]]:
+    """Return the calls of these sessions that repeat one of a declared ancestor under the session's own id."""
+    forks = connection.execute(
+        "SELECT s.session_id FROM sessions s CROSS JOIN callers n ON n.host = s.host AND n.session_id = s.session_id"
+        " WHERE s.host = ? AND coalesce(s.linked_parent, s.told_parent) IS NOT NULL AND s.session_id IN (SELECT value FROM json_each(?))"
+        " AND EXISTS (SELECT 1 FROM calls c WHERE c.session = n.number"
+        " AND c.call_key > s.session_id || ':' AND c.call_key < s.session_id || ';')",
+        (host, json_list(sorted(sessions))),
+    ).fetchall()
+    if not forks:
+        return {}
+    below = {session for (session,) in forks}
+    parents = _parents(connection, host, below)
+    found = replays(_calls(connection, host, below | parents.keys()), parents)
+    return {key: origin for key, origin in found.items() if key.partition(":")[0] in below}
 
 
 def _remove_orphans(connection: sqlite3.Connection, host: str) -> None:
