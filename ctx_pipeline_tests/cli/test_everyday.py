@@ -55,6 +55,11 @@ def test_show_says_how_full_the_window_was(ran: Ctx):
     assert "\nat most 28.1 k tokens in the window (14% of the window), 0 compactions\n" in ran("show", "latest").stdout
 
 
+@pytest.mark.feature("cli.near-commands")
+def test_a_range_without_calls_says_of_which_day_the_newest_is(ran: Ctx):
+    assert ran("usage", "daily", "--since", "2030").stdout == "no model calls in this range; the newest is of 2026-10-19\n"
+
+
 @pytest.mark.feature("cli.cost")
 def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
     found = ran.json("cost")["periods"]

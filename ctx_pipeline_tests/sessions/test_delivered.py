@@ -32,6 +32,7 @@ def test_a_window_lists_its_files_as_of_any_moment(shop: Shop):
 def test_status_and_causes_are_printed(shop: Shop, monkeypatch):
     lines = shop.ctx(monkeypatch, "cache", "status", "--at", "before-compaction:1").stdout.splitlines()
     told = shop.json(monkeypatch, "cache", "--session", WORK)
+    assert shop.json(monkeypatch, "cache", WORK) == shop.json(monkeypatch, "cache", "status", WORK[:8]) == told
 
     assert lines[0] == "Cache: 2 files at before-compaction:1"
     assert lines[1].startswith("F1=shop/cart.py [30L, ")

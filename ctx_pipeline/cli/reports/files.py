@@ -10,7 +10,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import require_project, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
-from ctx_pipeline.cli.session_names import session_argument, session_of_person
+from ctx_pipeline.cli.session_names import read_name, session_argument, session_of_person
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.files import Heat
@@ -250,18 +250,18 @@ def _cold(untouched: list[str] | None, found: Heat, limit: int) -> None:
 # ctx cache: which files a context window holds, why files were delivered again, and marks of what it holds no more.
 
 
+_CACHE = ("status", "causes", "clear", "invalidate")
+
+
 @click.command()
-@click.argument("action", default="status", type=click.Choice(["status", "causes", "clear", "invalidate"]))
-@click.argument("path", required=False)
+@click.argument("words", nargs=-1, metavar="[status|causes|clear|invalidate] [SESSION|PATH]")
 @session_option
 @at_option
 @click.option("--thread", help="A subagent's or fork's window.")
 @click.option("--ttl", type=click.IntRange(0), help="Seconds for which the provider keeps a prompt; 0 ignores it.")
 @click.option("--limit", default=40, show_default=True, type=click.IntRange(1, 100_000), help="Lines to print.")
 @json_option
-def cache(
-    action: str, path: str | None, name: str | None, at: str | None, thread: str | None, ttl: int | None, limit: int, as_json: bool
-) -> None:
+def cache(words: tuple[str, ...], name: str | None, at: str | None, thread: str | None, ttl: int | None, limit: int, as_json: bool) -> None:
     """Show which files the model's window holds.
 
     status: files with their lines, tokens and reads, at the end or at a MOMENT. causes: why
@@ -269,18 +269,23 @@ def cache(
     model holds nothing, or no more of one file; the records stay as they are.
 
     Without --ttl a prompt is kept for five minutes, or an hour where the calls wrote an
-    hour's cache.
+    hour's cache. What the provider's cache saved is in `ctx usage daily --cache`.
     """
     from ctx_pipeline.errors import UsageError
 
+    action, rest = (words[0], words[1:]) if words and words[0] in _CACHE else ("status", words)
+    path = rest[0] if rest else ""
     if action == "invalidate" and not path:
         raise UsageError("name the file", hint="ctx cache invalidate src/auth.ts")
     if action in ("clear", "invalidate"):
-        _mark(action, path or "", name, as_json)
+        _mark(action, path, name, as_json)
         return
     from ctx_pipeline.sessions.repeated_reads import CAUSES, window_files
 
     settings = for_reading()
+    if rest:
+        host, said = read_name(rest, name)
+        name = f"{host}/{said or 'latest'}" if host else said
     name, line = session_of_person(settings, name)
     found = window_files(name, at=at, thread=thread, ttl=ttl, settings=settings)
     if as_json:
@@ -306,6 +311,7 @@ def cache(
         told = ", ".join(f"{cause} {one['times']}x ({tokens(one['tokens'])})" for cause, one in found.causes.items())
         say(f"delivered again: {told}")
     say(line)
+    say("what the provider's cache saved: ctx usage daily --cache", dim=True)
 
 
 def _mark(action: str, path: str, name: str | None, as_json: bool) -> None:

@@ -66,7 +66,10 @@ def show(
 ) -> None:
     """Print a report as a table, one row a key, or a row for each host and model of it."""
     if not report.rows:
-        say("no model calls in this range")
+        from ctx_pipeline.usage.engine import usage
+
+        newest = max((row["date"] for row in usage("daily", settings=settings).rows if row["date"]), default="")
+        say(f"no model calls in this range{f'; the newest is of {newest}' if newest else ''}")
         for text in notes(report) if report.unread else _billed(report):
             paragraph(text)
         return
