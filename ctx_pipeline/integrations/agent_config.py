@@ -104,17 +104,31 @@ def uninstall_server(settings: Settings, host: Host, path: Path) -> Change:
 def hooks_supported(host: Host) -> tuple[bool, str]:
     """Return whether the installed version of a host runs hooks, and its version as it says it; true where it cannot be asked."""
     recipe = hooks_of(host)
-    found = shutil.which(recipe.program) if recipe.program and recipe.since else None
+    version = _version(recipe) if recipe.since else ""
+    return not version or _numbers(version) >= recipe.since, version
+
+
+def events_taken(recipe: HookFile) -> list[str]:
+    """Return the events of a recipe whose answers the installed version of the host takes; one that is unknown is asked for no more."""
+    version = _numbers(_version(recipe)) if recipe.events_since else ()
+    return [event for event in recipe.events if version >= recipe.events_since.get(event, ())]
+
+
+def _version(recipe: HookFile) -> str:
+    """Return the version of a host as its program says it; empty where it cannot be asked."""
+    found = shutil.which(recipe.program) if recipe.program else None
     if found is None:
-        return True, ""
+        return ""
     try:
         said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout  # noqa: S603 - the host's own program
     except (OSError, subprocess.SubprocessError):
-        return True, ""
+        return ""
     match = re.search(r"\d+(?:\.\d+)+", said)
-    if match is None:
-        return True, ""
-    return tuple(int(part) for part in match[0].split(".")) >= recipe.since, match[0]
+    return match[0] if match else ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")) if version else ()
 
 
 def options_of(command: str) -> dict[str, str]:
@@ -160,7 +174,7 @@ def install_hooks(settings: Settings, host: Host, home: Path, *, instructions: b
         return put(settings, path, lambda text: config_patch.with_block(text, words), own=config_patch.has_block)
     path = home / recipe.file
     store = [f"--home={settings.home}"] if settings.environ.get("CTX_HOME") else []
-    wanted = [(event, does, recipe.matchers.get(event)) for event, does in recipe.events.items()]
+    wanted = [(event, recipe.events[event], recipe.matchers.get(event)) for event in events_taken(recipe)]
     if recipe.replaces is not None and "outputs" in hook_words.read(options)[1]:
         wanted.append((recipe.replaces.event, SHORTEN, recipe.replaces.matcher))
     groups: dict[str, dict[str, Any]] = {}
@@ -197,7 +211,7 @@ def hook_state(host: Host, home: Path) -> HookState:
             return HookState(host.key, home, place, "instructions", options=options_in_force(host, home))
     except SettingsError as error:
         return HookState(host.key, home, path, None, problem=error.message)
-    missing = [event for event in recipe.events if event not in events] if events else []
+    missing = [event for event in events_taken(recipe) if event not in events] if events else []
     off = bool(recipe.off_switch) and config_patch.parsed_json(read(path) or "", str(path)).get(recipe.off_switch) is True
     return HookState(host.key, home, path, "hooks" if events else None, events, missing, options=options_in_force(host, home), off=off)
 

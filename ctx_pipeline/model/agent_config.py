@@ -66,6 +66,8 @@ class HookFile:
     """Command that prints the host's version, as its first word with ``--version``."""
     since: tuple[int, ...] = ()
     """First version that runs these hooks; empty: every one that is in use."""
+    events_since: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Name of an event -> first version that takes what its hook says; an older or unknown version does not get it."""
     instructions: str = ""
     """File in the home whose text every session reads; a block in it stands in for hooks before ``since``."""
     note: str = ""

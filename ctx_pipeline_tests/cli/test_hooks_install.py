@@ -289,9 +289,13 @@ def test_a_codex_without_hooks_gets_a_block_in_its_instructions(person, monkeypa
     ctx("hooks", "uninstall", "codex")
     assert path.read_text() == "# My rules\n\nBe brief.\n\nMore of mine.\n"
 
-    program.write_text("#!/bin/sh\necho codex-cli 0.154.0\n")
+    program.write_text("#!/bin/sh\necho codex-cli 0.124.0\n")
     ctx("hooks", "install", "codex", "--yes")
     assert sorted(ours(person / ".codex" / "hooks.json")) == CODEX_EVENTS
+    program.write_text("#!/bin/sh\necho codex-cli 0.154.0\n")
+    assert "PreToolUse" in ctx("hooks", "status", "codex")
+    ctx("hooks", "install", "codex", "--yes")
+    assert sorted(ours(person / ".codex" / "hooks.json")) == sorted([*CODEX_EVENTS, "PreToolUse"])
 
 
 @pytest.mark.feature("hooks.other-peoples")

@@ -68,6 +68,29 @@ def test_three_wordings_of_pnpm_are_told_before_npm_and_not_before_pnpm(environ,
         assert before(environ, quiet, session_id=f"other-{number}") == ""
 
 
+@pytest.mark.feature("hooks.before-command", "hooks.payloads")
+def test_codex_is_told_before_a_command_in_the_form_that_its_schema_allows(environ, learned):
+    """Fields as Codex's own schemas of hooks name them; its output takes no other key than those that ``note`` looks for."""
+    learned(day("a", 1).prompt("pnpm please"))
+    payload = {
+        "session_id": SESSION,
+        "turn_id": "7",
+        "transcript_path": None,
+        "cwd": SHOP,
+        "hook_event_name": "PreToolUse",
+        "model": "gpt-5.2-codex",
+        "permission_mode": "default",
+        "tool_name": "Bash",
+        "tool_use_id": "call_1",
+        "tool_input": {"command": "npm install"},
+    }
+
+    assert "pnpm" in note(hook(environ, payload, host="codex"), "PreToolUse")
+    assert hook(environ, payload | {"tool_use_id": "call_2"}, host="codex") == ""
+    stopped = {"hook_event_name": "Stop", "stop_hook_active": False, "last_assistant_message": "Done."}
+    assert hook(environ, payload | stopped, does="capture", host="codex") == ""
+
+
 @pytest.mark.feature("hooks.before-command")
 def test_once_is_enough_where_the_very_program_is_about_to_run_and_the_same_session_hears_it_once(environ, learned):
     learned(day("a", 1).prompt("pnpm please"))

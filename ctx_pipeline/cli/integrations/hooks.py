@@ -13,7 +13,6 @@ from ctx_pipeline.memory.injection_policy import ACCEPTED, NOTHING, PROVEN, STAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from ctx_pipeline.integrations.agent_config import HookState
     from ctx_pipeline.model.agent_config import HookFile
@@ -78,9 +77,10 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
     if not supported:
         say(f"{found.title} {version} runs no hooks: a block in {recipe.instructions} tells it where memories are", err=True)
     chosen = {home: _options({} if defaults else agent_config.options_in_force(found, home), given, settings) for home in homes}
+    events = agent_config.events_taken(recipe)
     for home in homes:
         if supported:
-            _announce(found.title, home / recipe.file, recipe, chosen[home])
+            _announce(f"{found.title} will run ctx at {', '.join(events)} ({home / recipe.file}).", recipe, chosen[home])
         else:
             say(f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
     if not yes:
@@ -97,9 +97,9 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         say(recipe.note)
 
 
-def _announce(title: str, file: Path, recipe: HookFile, options: dict[str, str]) -> None:
+def _announce(when: str, recipe: HookFile, options: dict[str, str]) -> None:
     """Say what hooks will do before anything is changed."""
-    say(f"{title} will run ctx at {', '.join(recipe.events)} ({file}).", err=True)
+    say(when, err=True)
     say("It captures what the session wrote into your store, and tells the agent:", err=True)
     for sentence in _in_words(options, recipe):
         say(f"  {sentence}", err=True)

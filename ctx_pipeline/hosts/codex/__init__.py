@@ -93,9 +93,17 @@ HOST = Host(
         server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
         hooks=HookFile(
             "hooks.json",
-            # before a command it takes no words for the model (PreToolUse: "unsupported additionalContext"), after one it does
-            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "PostToolUse": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
-            matchers={"PostToolUse": "Bash"},
+            {
+                "SessionStart": WEAVE,
+                "UserPromptSubmit": WEAVE,
+                "PreToolUse": WEAVE,
+                "PostToolUse": WEAVE,
+                "Stop": CAPTURE,
+                "PreCompact": CAPTURE,
+            },
+            matchers={"PreToolUse": "Bash", "PostToolUse": "Bash"},
+            # before a command 0.124 refuses words for the model ("unsupported additionalContext"); the source of 0.144 takes them
+            events_since={"PreToolUse": (0, 144)},
             replaces=ReplacedOutput(
                 "PostToolUse",
                 "Bash",
