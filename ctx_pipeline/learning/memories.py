@@ -22,7 +22,7 @@ from ctx_pipeline.learning.repository_identity import known_place
 from ctx_pipeline.memory.consolidation import dangling
 from ctx_pipeline.memory.prompt_block import DEFAULT_BUDGET
 from ctx_pipeline.memory.prompt_block import weave as woven
-from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, ended, rank, words_of
+from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, LEAST_SEARCHED, Recalled, ended, rank, words_of
 from ctx_pipeline.memory.scope import place_of, visible
 from ctx_pipeline.mining.filters import contradiction, staleness
 from ctx_pipeline.model.memories import CASE, StoredCandidate
@@ -53,11 +53,12 @@ def retrieve(
     limit: int = 10,
     accepted_only: bool = False,
     threshold: float = 0.0,
+    least: float = LEAST_SEARCHED,
     settings: Settings | None = None,
 ) -> list[Scored]:
     """Return the memories that answer a query at a place, best first, with the parts of their scores.
 
-    With a ``threshold`` they hold at least that share of the query's weight, as what hooks inject does.
+    They hold at least the share ``least`` of the query's weight; with a ``threshold`` at least that, as what hooks inject does.
 
     Without ``cwd`` everything may be seen; with it only what holds everywhere or was
     learned in its repository; a folder that is not on this machine has the repository that
@@ -74,9 +75,10 @@ def retrieve(
         return place is None or visible(scope, repository, where, place)
 
     try:
-        recalled = index.recall(
-            words_of(query), error=words_of_error(query, cwd), allowed=allowed, least=LEAST_COVERED, accepted_only=accepted_only
-        )
+        error = words_of_error(query, cwd)
+        # another failure shares words with a pasted one, and its cure would harm
+        least = max(least, LEAST_COVERED) if error else least
+        recalled = index.recall(words_of(query), error=error, allowed=allowed, least=least, accepted_only=accepted_only)
         found = [Recalled(r.memory, r.score, r.covered) for r in recalled]
         if settings.embedder:
             found = _with_closeness(index, settings.embedder, query, cwd, found, allowed=allowed, accepted_only=accepted_only)
@@ -88,6 +90,7 @@ def retrieve(
             linked=None if threshold else index.get,
             everywhere=place is None,
             accepted_only=accepted_only,
+            least=least,
         )
     finally:
         index.close()
@@ -129,7 +132,7 @@ def weave(
 
     Raises BudgetTooSmall when the budget cannot hold a note at all.
     """
-    found = retrieve(query, cwd=cwd, limit=limit, accepted_only=accepted_only, settings=settings)
+    found = retrieve(query, cwd=cwd, limit=limit, accepted_only=accepted_only, least=LEAST_COVERED, settings=settings)
     return woven(found, budget=budget or DEFAULT_BUDGET, here=place_of(cwd or os.curdir))
 
 

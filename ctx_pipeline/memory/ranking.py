@@ -68,6 +68,9 @@ LINKED = 0.5
 LEAST_COVERED = 0.34
 """Share of the query's weight, rare words weighing more, that a memory must hold to be an answer."""
 
+LEAST_SEARCHED = 0.2
+"""The same share for what somebody searches for: who asks can pass over an answer, a prompt cannot."""
+
 CLOSE = 0.6
 """Cosine from which a memory answers a question whose words it does not hold."""
 
@@ -99,10 +102,11 @@ def rank(
     linked: Callable[[Sequence[str]], Iterable[Memory]] | None = None,
     everywhere: bool = False,
     accepted_only: bool = False,
+    least: float = LEAST_COVERED,
 ) -> list[Scored]:
     """Return at most ``limit`` memories, best first, with the parts of their scores.
 
-    Memories that cover too little of the query, and whose vectors are not close to its
+    Memories that cover less than ``least`` of the query, and whose vectors are not close to its
     own where there are such, are not answers: the list may be empty.
     ``linked`` looks up memories by id; one hop is followed, and only to memories that the
     place may see and that no check holds back. ``now`` is in microseconds since 1970.
@@ -118,12 +122,12 @@ def rank(
             and (everywhere or visible(memory.scope, memory.repository, memory.cwd, place))
         )
 
-    hits = [r for r in recalled if (r.covered >= LEAST_COVERED or (r.close or 0.0) >= CLOSE) and may(r.memory)]
-    best = max((r.score for r in hits if r.covered >= LEAST_COVERED), default=0.0)
+    hits = [r for r in recalled if (r.covered >= least or (r.close or 0.0) >= CLOSE) and may(r.memory)]
+    best = max((r.score for r in hits if r.covered >= least), default=0.0)
     scored: dict[str, Scored] = {}
     for hit in hits:
         relative = hit.score / best if best > 0 else 1.0
-        match = 0.5 * relative + 0.5 * hit.covered if hit.covered >= LEAST_COVERED else 0.0
+        match = 0.5 * relative + 0.5 * hit.covered if hit.covered >= least else 0.0
         if hit.close is not None:
             match = (match + CLOSENESS * max(0.0, hit.close)) / (1 + CLOSENESS)
         found = _scored(hit.memory, match, place, now)

@@ -49,6 +49,14 @@ def test_a_memory_that_holds_a_part_of_the_error_is_no_answer(settings):
     assert api.retrieve(f"{NOISE}\nTypeError: unhashable walrus: 'teapot' in kettle\n", settings=settings) == []
 
 
+@pytest.mark.feature("memory.retrieve-search", "hooks.inject")
+def test_who_searches_gets_what_holds_a_fifth_of_the_question_and_a_prompt_does_not(settings):
+    quarter, eighth = "unhashable teapot gradle kettle", "unhashable teapot gradle kettle walrus spam eggs tulip"
+    assert ids(api.retrieve(quarter, settings=settings)) == ["m-hash"]
+    assert api.weave(quarter, settings=settings) == ""
+    assert api.retrieve(eighth, settings=settings) == []
+
+
 @pytest.mark.feature("memory.retrieve-stems")
 def test_a_file_is_found_by_any_path_that_ends_in_it_and_by_a_place_in_it(settings):
     for asked in ("src/keys.py", "/home/sam/code/shop/src/keys.py", "src/keys.py:12:5", "/home/sam/code/shop/src/keys.py:12"):
