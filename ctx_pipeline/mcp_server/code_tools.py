@@ -63,6 +63,8 @@ class CodeTools:
             count=count,
         )
         head = f"{path} {found.first}-{found.last} of {found.lines}" if found.how in ("lines", "full") else f"{path} {found.how}"
+        if found.how == "unchanged":
+            return TextAnswer(text=f"{path}: {found.text}{found.odd}")
         more = f"\n[more: first={found.more}]" if found.more else ""
         return TextAnswer(text=f"{head}{found.odd}\n{found.text}{more}")
 
@@ -90,7 +92,7 @@ class CodeTools:
         asked = ("code", pattern, path, regex, glob)
         skip = place_of(cursor, *asked)
         found = code_reading.search_code(pattern, roots=self._roots(), path=path, regex=regex, glob=glob, skip=skip)
-        head = f"{found.hits} hits in {found.files} files"
+        head = f"{found.hits} hit{'' if found.hits == 1 else 's'} in {found.files} file{'' if found.files == 1 else 's'}"
         more = bool(found.text) and found.shown - skip >= code_reading.MOST_HITS
         return TextAnswer(text=f"{head}\n{found.text}".rstrip(), next_cursor=cursor_at(found.shown, *asked) if more else None)
 

@@ -105,6 +105,8 @@ class SessionTools:
         if action == "checkpoints":
             profile = profiles.active(self._settings)
             marks = states.checkpoints(session_id, interval=profile.checkpoint_calls, recall=False, **place)
+            if not marks:
+                return SessionAnswer(action=action, text="no checkpoint: the session is too short")
             told = [mark._asdict() for mark in marks[-_NEWEST:]]
             return SessionAnswer(action=action, value={"checkpoints": told, "earlier": max(0, len(marks) - _NEWEST)})
         if action == "load":

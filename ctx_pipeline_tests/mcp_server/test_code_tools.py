@@ -12,6 +12,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+import ctx_pipeline
 from ctx_pipeline_tests.mcp_server.conftest import SECONDS, run
 from ctx_pipeline_tests.mcp_server.test_answer_text import BUDGET, tokens, told
 
@@ -52,8 +53,9 @@ def project(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def reading(project: Path, environ, *words: str) -> AsyncIterator[Client]:
     args = ["-m", "ctx_pipeline", "mcp", "--tools", "read", *words]
+    env = {**environ, "PYTHONPATH": str(Path(ctx_pipeline.__file__).parents[1])}
     with anyio.fail_after(SECONDS):
-        async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=args, env=dict(environ), cwd=project))) as client:
+        async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=args, env=env, cwd=project))) as client:
             yield client
 
 
@@ -75,7 +77,8 @@ def test_a_file_is_given_exactly_and_the_second_time_in_a_line_or_a_diff(project
             first = await said(client, "ctx_read", path="src/cart.py")
             assert first == f"src/cart.py 1-72 of 72\n{CART * 6}".rstrip("\n")
             again = await said(client, "ctx_read", path="src/cart.py")
-            assert again.startswith("src/cart.py unchanged\nunchanged since you read it: 72 lines")
+            assert again.startswith("src/cart.py: unchanged since you read it: 72 lines, sha ")
+            assert "\n" not in again
             assert await said(client, "ctx_read", path="src/cart.py", mode="full") == first
             path.write_text((CART * 6).replace("result = 0", "result = 1", 1))
             changed = await said(client, "ctx_read", path="src/cart.py")
@@ -145,7 +148,7 @@ def test_an_output_is_shortened_and_a_part_of_it_read_again(project, environ):
             short = await said(client, "ctx_shell", command="pytest -v", output=output, exit_status=1)
             assert tokens(short) < 0.2 * tokens(output)
             assert "1 failed, 80 passed" in short
-            handle = short.rsplit("ctx_recall ", 1)[1].rstrip("]")
+            handle = short.rsplit("ctx_recall ", 1)[1].partition(":")[0]
             assert "test_7.py::test_it PASSED" in await said(client, "ctx_recall", handle=handle, first=8, last=8)
             assert "test_70.py" in await said(client, "ctx_recall", handle=handle, pattern="test_70")
             refused = await client.call_tool("ctx_recall", {"handle": "../../x"})
