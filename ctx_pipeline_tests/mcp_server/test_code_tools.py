@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,7 +19,6 @@ from ctx_pipeline_tests.mcp_server.test_answer_text import BUDGET, tokens, told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 CART = '''"""A cart."""
 
