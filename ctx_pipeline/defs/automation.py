@@ -36,7 +36,7 @@ from ctx_pipeline.pipeline.capture.retention import require_disk_space
 from ctx_pipeline.pipeline.plan import NEW_ASSET, OFF_PATH, RAW, WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
@@ -75,8 +75,8 @@ def job(keys: Collection[str]) -> UnresolvedAssetJobDefinition:
     )
 
 
-def sensor(keys: Collection[str], *, running: bool = False) -> dg.SensorDefinition:
-    """Return the sensor, off unless told otherwise; ``keys`` are the assets that this code location knows."""
+def sensor(keys: Collection[str], opened: Callable[[], Pipeline] = Pipeline, *, running: bool = False) -> dg.SensorDefinition:
+    """Return the sensor, off unless told otherwise; ``keys`` are the assets that this code location knows, ``opened`` its pipeline."""
 
     @dg.sensor(
         name=SENSOR,
@@ -86,7 +86,7 @@ def sensor(keys: Collection[str], *, running: bool = False) -> dg.SensorDefiniti
         description="The only thing that launches runs: asks the plan which partitions have new input or code.",
     )
     def automation(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        pipeline = Pipeline()
+        pipeline = opened()
         try:
             return tick(context.instance, context.cursor, pipeline, keys)
         finally:
@@ -103,7 +103,7 @@ def tick(
     The cursor keeps the token of each last request, and since when sources that are still
     written to have waited. What is captured by these runs is observed first.
     """
-    if busy := under_way(instance):
+    if busy := under_way(instance, keys):
         return dg.SkipReason(f"waits for run {busy}")
     clock = time.time() if now is None else now
     kept = json.loads(cursor or "{}")
@@ -132,11 +132,19 @@ def tick(
     seen = [cell for cell, chosen in cells.items() if RAW.key in chosen and cell in plan.waiting]
     return dg.SensorResult(
         run_requests=runs,
-        skip_reason=None if runs else "the plan asks for nothing new",
+        skip_reason=None if runs else _quiet(plan, keys),
         asset_events=[observation(cell, plan.waiting[cell], len(plan.live)) for cell in seen],
         dynamic_partitions_requests=partitions.requested(sorted(cells)) if cells else None,
         cursor=json.dumps({"asked": asked, "live": {name: live.get(name, clock) for name in plan.live}}, sort_keys=True),
     )
+
+
+def _quiet(plan: Plan, keys: Collection[str]) -> str:
+    """Return why nothing is launched; of a signal that was added since the definitions were loaded no run can be asked for."""
+    unknown = sorted(key for key, node in plan.assets.items() if key not in keys and any(c.state != "fresh" for c in node.cells.values()))
+    if unknown:
+        return f"added since the definitions were loaded, so reload them in ctx ui: {', '.join(unknown[:5])}"
+    return "the plan asks for nothing new"
 
 
 def _ranges(
@@ -176,7 +184,9 @@ LOCAL_TIME = Path("/etc/localtime")
 """A link to the machine's own zone, where there is one."""
 
 
-def build(settings: Settings, keys: Collection[str], *, running: bool = False) -> dg.ScheduleDefinition:
+def build(
+    settings: Settings, keys: Collection[str], opened: Callable[[], Pipeline] = Pipeline, *, running: bool = False
+) -> dg.ScheduleDefinition:
     """Return the schedule at ``settings.nightly``, off unless told otherwise."""
     hour, _, minute = settings.nightly.partition(":")
 
@@ -190,7 +200,7 @@ def build(settings: Settings, keys: Collection[str], *, running: bool = False) -
     )
     def nightly(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         moment = context.scheduled_execution_time
-        pipeline = Pipeline()
+        pipeline = opened()
         try:
             return requests(context.instance, look(pipeline), f"{moment:%Y-%m-%d}" if moment else "", keys)
         finally:

@@ -103,7 +103,7 @@ def of_signals(families: Iterable[str]) -> list[dg.AssetChecksDefinition]:
         dg.AssetCheckSpec(
             name=SIGNAL_ERRORS,
             asset=dg.AssetKey(["signals", family]),
-            description="No signal of the family raised in a session; which did, and where: `ctx doctor`.",
+            description="No signal of the family failed in a session; which did, and where: `ctx doctor`.",
         )
         for family in families
     ]
@@ -113,7 +113,7 @@ def of_signals(families: Iterable[str]) -> list[dg.AssetChecksDefinition]:
         from ctx_pipeline.pipeline.session_errors import stored_errors
 
         with steady():
-            errors = stored_errors(pipeline.store)
+            errors = stored_errors(pipeline.store, pipeline.settings)
         asked = [spec for spec in specs if spec.key in context.selected_asset_check_keys]
         # Dagster itself would look for what a check is about check by check, by statements of a hundredth of a second
         newest = {r.asset_entry.asset_key: r.asset_entry for r in context.instance.get_asset_records([spec.asset_key for spec in asked])}

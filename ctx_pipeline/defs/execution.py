@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 import dagster as dg
 from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
 from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
-from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from ctx_pipeline.defs import partitions
 from ctx_pipeline.defs.location import build
 from ctx_pipeline.defs.resources import FORCE, Pipeline
-from ctx_pipeline.defs.run_records import LAUNCHED_BY, PROCESS
+from ctx_pipeline.defs.run_records import LAUNCHED_BY, OURS, PROCESS
 from ctx_pipeline.model.process_identity import label
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.plan import OFF_PATH
@@ -65,7 +64,7 @@ class Execution:
             LAUNCHED_BY: by,
             PROCESS: label(os.getpid()),
             "user": by,
-            REPOSITORY_LABEL_TAG: _ORIGIN.get_label(),
+            **OURS,
             **({FORCE: "true"} if force else {}),
         }
         self._instance = instance

@@ -34,7 +34,8 @@ def build(
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     from ctx_pipeline.defs import assets, automation, checks, history_checks, partitions, resources, sensors
 
-    settings = pipeline.settings if pipeline else _settings(resource.store if resource else "")
+    given = resource or resources.PipelineResource()
+    settings = pipeline.settings if pipeline else _settings(given.store)
     cells = partitions.definition()
     known = versions or code_versions.collect(settings)
     keys = frozenset(plan.graph(known))
@@ -43,14 +44,14 @@ def build(
         assets=assets.linked(assets.build(known, cells), settings.home / "site"),
         asset_checks=[checks.build(cells), *checks.of_signals(known.families), *history_checks.build()],
         sensors=[
-            *sensors.build(running=watching),
-            automation.sensor(keys, running=watching),
-            sensors.registrar(),
+            *sensors.build(given.opened, running=watching),
+            automation.sensor(keys, given.opened, running=watching),
+            sensors.registrar(given.opened),
             sensors.keeper(running=watching),
         ],
-        schedules=[automation.build(settings, keys, running=watching)],
+        schedules=[automation.build(settings, keys, given.opened, running=watching)],
         jobs=[automation.job(keys)],
-        resources={"pipeline": pipeline or (resource or resources.PipelineResource()).forceable(), "duckdb": resources.serving(settings)},
+        resources={"pipeline": pipeline or given.forceable(), "duckdb": resources.serving(settings)},
         executor=_executor(settings.executor),
     )
 

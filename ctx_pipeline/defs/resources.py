@@ -126,11 +126,15 @@ class PipelineResource(dg.ConfigurableResource[Pipeline]):
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Pipeline]:  # noqa: ARG002 - Dagster's signature
         """Return the stages over the store."""
-        pipeline = Pipeline(settings_file.load(home=self.store) if self.store else None, force=self.force)
+        pipeline = self.opened()
         try:
             yield pipeline
         finally:
             pipeline.close()
+
+    def opened(self) -> Pipeline:
+        """Return the stages over the store, for the caller to close."""
+        return Pipeline(settings_file.load(home=self.store) if self.store else None, force=self.force)
 
     def forceable(self) -> dg.ResourceDefinition:
         """Return the resource whose runs may choose ``force`` alone: a store's signals are code, so no run names another one."""

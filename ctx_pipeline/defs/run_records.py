@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.model.process_identity import ended
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import dagster as dg
 
 _DAY = 86_400
@@ -23,7 +25,7 @@ class Pruned(NamedTuple):
 
 
 def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = None, seconds: float | None = None) -> Pruned:
-    """Remove runs that ended before a moment, the oldest first, but for those that a cell's newest materialization stands in.
+    """Remove runs of ours that ended before a moment, the oldest first, but for those that a cell's newest materialization stands in.
 
     ``most`` and ``seconds`` bound how many go at once; the others go the next time.
     """
@@ -31,7 +33,7 @@ def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = No
 
     removed = kept = 0
     done = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    old = dg.RunsFilter(statuses=done, updated_before=datetime.fromtimestamp(before, UTC))
+    old = dg.RunsFilter(statuses=done, updated_before=datetime.fromtimestamp(before, UTC), tags=OURS)
     if not instance.get_runs(old, limit=1):
         return Pruned(0, 0)
     held = _newest(instance)
@@ -63,20 +65,36 @@ TICK_SECONDS = 30.0
 COMMAND_SECONDS = 1.0
 """How long a command does"""
 
+LOCATION = ".dagster/repository"
+"""Run tag in which Dagster names the code location, whoever launched the run"""
+OURS = {LOCATION: "__repository__@ctx_pipeline.definitions"}
+"""That tag on the runs of this graph"""
+
 LAUNCHED_BY = "ctx/by"
 """Run tag: the command, sensor or schedule that launched it"""
 PROCESS = "ctx/process"
 """Run tag of a run in the process of a command: which one that is"""
 
 
-def under_way(instance: dg.DagsterInstance) -> str:
-    """Return the id of a run that has not ended, empty where there is none; what a killed command left is none, and so told."""
+def ours(run: dg.DagsterRun) -> bool:
+    """Tell whether a run is one of this graph: an instance may hold those of other projects, which are none of our business."""
+    return LAUNCHED_BY in run.tags or OURS.items() <= run.tags.items()
+
+
+def under_way(instance: dg.DagsterInstance, keys: Collection[str] = ()) -> str:
+    """Return the id of a run of ours that has not ended, empty where there is none; what a killed command left is none, and so told.
+
+    ``keys`` are the assets of a code location with a name of its own: a run of one of them counts too.
+    A run that was executed again bears the tags of the first one: its process is another.
+    """
     import dagster as dg
 
     states = dg.DagsterRunStatus
     going = [states.QUEUED, states.NOT_STARTED, states.STARTING, states.STARTED, states.CANCELING]
     for run in instance.get_runs(dg.RunsFilter(statuses=going)):
-        if PROCESS not in run.tags or ended(run.tags[PROCESS]) is not True:
+        if not ours(run) and not any(key.to_user_string() in keys for key in run.asset_selection or ()):
+            continue
+        if PROCESS not in run.tags or run.parent_run_id is not None or ended(run.tags[PROCESS]) is not True:
             return run.run_id
         instance.report_run_failed(run, "the process of the command has ended")
     return ""
@@ -84,16 +102,18 @@ def under_way(instance: dg.DagsterInstance) -> str:
 
 def tidy_if_many(instance: dg.DagsterInstance) -> None:
     """Remove some old runs where there are many: a history that only commands write, with no sensor on, stays small too."""
-    if instance.get_runs_count() > KEEP_RUNS + SLACK:
+    import dagster as dg
+
+    if instance.get_runs_count(dg.RunsFilter(tags=OURS)) > KEEP_RUNS + SLACK:
         tidy(instance, seconds=COMMAND_SECONDS)
 
 
 def tidy(instance: dg.DagsterInstance, *, seconds: float = TICK_SECONDS) -> Pruned:
-    """Remove runs older than 30 days and all but the newest 500, evaluations of conditions of a day ago; tell dead runs as failed."""
+    """Remove runs of ours older than 30 days and all but the newest 500; tell dead ones as failed."""
+    import dagster as dg
+
     under_way(instance)
-    if instance.schedule_storage is not None:
-        instance.schedule_storage.purge_asset_evaluations(before=time.time() - _DAY)
-    newest = instance.get_run_records(limit=KEEP_RUNS + 1)
+    newest = instance.get_run_records(dg.RunsFilter(tags=OURS), limit=KEEP_RUNS + 1)
     before = time.time() - KEEP_DAYS * _DAY
     if len(newest) > KEEP_RUNS:
         before = max(before, newest[-1].update_timestamp.timestamp())

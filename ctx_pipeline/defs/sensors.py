@@ -13,6 +13,8 @@ from ctx_pipeline.defs.resources import Pipeline
 from ctx_pipeline.pipeline.capture import placement
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell
 
@@ -25,12 +27,12 @@ MOST_OBSERVED = 50
 """Observations of one tick; the rest follow at the next, since every one is a row in the event log."""
 
 
-def build(*, running: bool = False) -> list[dg.SensorDefinition]:
-    """Return a sensor for every host, off unless told otherwise."""
-    return [_observer(host, running=running) for host in discovery.hosts().values()]
+def build(opened: Callable[[], Pipeline] = Pipeline, *, running: bool = False) -> list[dg.SensorDefinition]:
+    """Return a sensor for every host, off unless told otherwise; ``opened`` gives each tick a pipeline of its own."""
+    return [_observer(host, opened, running=running) for host in discovery.hosts().values()]
 
 
-def registrar() -> dg.SensorDefinition:
+def registrar(opened: Callable[[], Pipeline] = Pipeline) -> dg.SensorDefinition:
     """Return the sensor that tells Dagster which partitions there are. It launches and observes nothing, so it is on."""
 
     @dg.sensor(
@@ -40,7 +42,7 @@ def registrar() -> dg.SensorDefinition:
         description="Makes the hosts and months that hold sessions known as partitions. Launches and observes nothing.",
     )
     def known(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        pipeline = Pipeline()
+        pipeline = opened()
         try:
             return register(context.instance, pipeline)
         finally:
@@ -80,7 +82,7 @@ def sensor_name(host: Host) -> str:
     return host.sensor_name or f"{host.key}_sensor"
 
 
-def _observer(host: Host, *, running: bool) -> dg.SensorDefinition:
+def _observer(host: Host, opened: Callable[[], Pipeline], *, running: bool) -> dg.SensorDefinition:
     @dg.sensor(
         name=sensor_name(host),
         minimum_interval_seconds=INTERVAL_SECONDS,
@@ -88,7 +90,11 @@ def _observer(host: Host, *, running: bool) -> dg.SensorDefinition:
         description=f"Observes what {host.title} wrote: one observation for each partition whose sources changed. Launches nothing.",
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        return tick(host.key, context.cursor, Pipeline())
+        pipeline = opened()
+        try:
+            return tick(host.key, context.cursor, pipeline)
+        finally:
+            pipeline.close()
 
     return observe
 

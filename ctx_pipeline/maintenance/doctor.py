@@ -167,7 +167,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.lost = damaged_raw.lost_ranges(store)
     report.raw_lost = [(row.host, row.session_id) for row in ledger.undecodable_sessions()]
     report.quarantined = ledger.quarantined()
-    report.session_errors = session_errors.stored_errors(store)
+    report.session_errors = session_errors.stored_errors(store, settings)
     report.unknown = ledger.unknowns()
     report.unfinished = store.files.exists(FORGETTING)
     report.leases = ledger.live_leases()

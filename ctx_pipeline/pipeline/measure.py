@@ -15,7 +15,7 @@ from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, run_cells, wanted_columns, wanted_kinds
 from ctx_pipeline.pipeline.session_errors import SessionErrors
 from ctx_pipeline.pipeline.session_rows import SessionInputs, SessionRows, commit
-from ctx_pipeline.pipeline.signals.signal_inputs import analyses, by_query, observed
+from ctx_pipeline.pipeline.signals.signal_inputs import NO_NUMBER, analyses, by_query, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 CODE_VERSION = "2"
 
 RAISED = "the signal raised"
-"""How the reason of a reading begins whose signal has a defect."""
+_UNFIT = "the signal returned"
+_FAULTS = (RAISED, _UNFIT, NO_NUMBER)
+"""How the reason of a reading begins that a defect of its signal caused"""
 
 
 def measure(
@@ -194,12 +196,11 @@ class ReadingsOfCell:
             reading = answer if isinstance(answer, Reading) else (answer.get(session_id) if answer else None) or take(s, view)
             asset = self._asset_of[s.name]
             self._errors[asset].saw(host, session_id)
-            if reading.reason is not None and reading.reason.startswith(RAISED):
+            row = _stored(s, reading, host, session_id, f"{self._sources[asset, session_id]}.{self._codes[s.name]}")
+            if row.reason is not None and (isinstance(answer, Reading) or row.reason.startswith(_FAULTS)):
                 self._counts["errors"] += 1
-                self._errors[asset].note(host, session_id, f"{s.name}: {reading.reason}")
-            self._made[asset, session_id][s.name] = _stored(
-                s, reading, host, session_id, f"{self._sources[asset, session_id]}.{self._codes[s.name]}"
-            )
+                self._errors[asset].note(host, session_id, f"{s.name}: {row.reason}")
+            self._made[asset, session_id][s.name] = row
         for asset in {self._asset_of[s.name] for s in missing}:
             self._put(asset, session_id)
         self._counts["readings"] += len(missing)
@@ -237,7 +238,7 @@ def take(signal: Signal, view: SessionView) -> Reading:
     if found is None:
         return Reading(None, reason="nothing to measure")
     if not isinstance(found, Reading):
-        return Reading(None, reason=f"the signal returned {type(found).__name__}", confidence=0.0)
+        return Reading(None, reason=f"{_UNFIT} {type(found).__name__}", confidence=0.0)
     return found
 
 
@@ -246,7 +247,7 @@ def _stored(signal: Signal, reading: Reading, host: str, session_id: str, made_o
     try:
         return store_reading(signal, reading, host=host, session_id=session_id, made_of=made_of)
     except (TypeError, ValueError, AttributeError) as error:
-        unfit = Reading(None, reason=f"the signal returned what cannot be kept: {type(error).__name__}", confidence=0.0)
+        unfit = Reading(None, reason=f"{_UNFIT} what cannot be kept: {type(error).__name__}", confidence=0.0)
         return store_reading(signal, unfit, host=host, session_id=session_id, made_of=made_of)
 
 

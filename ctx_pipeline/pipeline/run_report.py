@@ -93,7 +93,7 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
         reasons = Counter((row.host, row.session_id, row.reason) for row in store.ledger.quarantined())
         ranked = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
         report.quarantine = [dict(zip(("host", "session_id", "reason", "records"), (*who, count), strict=True)) for who, count in ranked]
-    report.session_errors = [error._asdict() for error in session_errors.stored_errors(store)]
+    report.session_errors = [error._asdict() for error in session_errors.stored_errors(store, settings)]
     memories = store.ledger.asset_cell("memory/consolidated", Cell("", ""))
     report.memories = int(memories.rows) if memories else 0
     page = store.home / "site" / "index.html"

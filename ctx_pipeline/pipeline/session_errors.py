@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ctx_pipeline.errors import CtxError, StoreError
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline.reports import reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
     Made = TypeVar("Made")
@@ -23,6 +25,9 @@ FOLDER = "session_errors"
 """Folder of the store, a file for each asset, or asset and cell, that had an error."""
 
 _MOST = 1_000
+
+_OF_PLUGINS = ("signals/", "mined/")
+"""Beginnings of keys of assets that go when a file is removed"""
 
 
 class SessionError(NamedTuple):
@@ -103,15 +108,18 @@ class SessionErrors:
         return [(*key, count) for key, count in sorted(self._found.items())[:_MOST]]
 
 
-def stored_errors(store: Store) -> list[SessionError]:
-    """Return the errors of all assets, of sessions that the store still holds."""
+def stored_errors(store: Store, settings: Settings) -> list[SessionError]:
+    """Return the errors of all assets that there still are, of sessions that the store still holds."""
     found: list[SessionError] = []
     sessions: dict[str, tuple[str, str]] = {}
+    known: Collection[str] = ()
     for rel in sorted(store.files.walk(FOLDER)):
         rows = _read(store, rel)
         sessions = sessions or (_sessions(store) if rows else {})
+        known = known or (code_versions.versions(store.files, settings, keep=False).assets.keys() if rows else ())
         for asset, session, why, count in rows:
-            if not session or session in sessions:
+            key = asset.partition("@")[0]
+            if (not session or session in sessions) and (key in known or not key.startswith(_OF_PLUGINS)):
                 found.append(SessionError(*sessions.get(session, ("", "")), asset, why, count))
     return sorted(found)
 

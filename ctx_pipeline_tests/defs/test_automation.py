@@ -11,14 +11,25 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
+from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_file
-from ctx_pipeline.defs import automation, launch, location, partitions
-from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.defs import automation, launch, location, partitions, run_records, sensors
+from ctx_pipeline.defs.resources import Pipeline, PipelineResource
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.months import write_month
+
+SIGNAL = """
+from ctx_pipeline.model.declared import Reading, signal
+
+
+@signal(group="activity", reads=("events",))
+def haste(view):
+    \"\"\"Count.\"\"\"
+    return Reading(float(len(view.prompts)))
+"""
 
 PARTITIONED = {"raw/segments", "normalized/events", "signals/activity", "mined/error_resolutions"}
 TAIL = {"search/index", "memory/used", "memory/consolidated", "memory/index", "warehouse/duckdb", "dashboard/site"}
@@ -102,7 +113,8 @@ def test_what_was_requested_is_not_requested_again_and_nothing_while_a_run_is_un
     assert daemon.tick() == {}, "requested once, though nothing has run yet"
 
     write_month(home, "2026-03", 1, prompts=3)
-    run = daemon.instance.create_run_for_job(daemon.definitions.resolve_implicit_global_asset_job_def(), status=dg.DagsterRunStatus.STARTED)
+    job = daemon.definitions.resolve_implicit_global_asset_job_def()
+    run = daemon.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=run_records.OURS)
     assert daemon.tick() == {}
     assert run.run_id in daemon.asked.skip_message
     daemon.instance.report_run_failed(run)
@@ -118,11 +130,48 @@ def test_a_run_whose_command_was_killed_is_told_as_failed_and_holds_nothing_up(d
         check=True,
     ).stdout.strip()
     job = daemon.definitions.resolve_implicit_global_asset_job_def()
-    run = daemon.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"ctx/process": gone})
+    run = daemon.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"ctx/process": gone, **run_records.OURS})
     write_month(home, "2026-03", 1, prompts=2)
 
     assert set(daemon.tick()) == {"claude|2026-03"}
     assert daemon.instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.FAILURE
+
+    # executed again in the UI it bears the same tags, and another process works on it
+    again = daemon.instance.create_run_for_job(
+        job, status=dg.DagsterRunStatus.STARTED, tags=run.tags, parent_run_id=run.run_id, root_run_id=run.run_id
+    )
+    write_month(home, "2026-03", 1, prompts=3)
+    assert daemon.tick() == {}
+    assert daemon.instance.get_run_by_id(again.run_id).status is dg.DagsterRunStatus.STARTED
+
+
+@pytest.mark.feature("automation.others-runs")
+def test_runs_of_other_projects_hold_nothing_up_and_stay(daemon, home, monkeypatch):
+    @dg.job
+    def finance_etl():
+        """Belong to another project."""
+
+    busy = daemon.instance.create_run_for_job(finance_etl, status=dg.DagsterRunStatus.STARTED)
+    done = [daemon.instance.create_run_for_job(finance_etl, status=dg.DagsterRunStatus.SUCCESS) for _ in range(4)]
+    write_month(home, "2026-03", 1, prompts=2)
+    assert set(daemon.tick()) == {"claude|2026-03"}
+
+    monkeypatch.setattr(run_records, "KEEP_RUNS", 1)
+    run_records.tidy(daemon.instance)
+    assert {run.run_id for run in daemon.instance.get_runs()} >= {busy.run_id, *(run.run_id for run in done)}
+
+
+@pytest.mark.feature("automation.unknown-asset")
+def test_a_signal_that_was_added_since_the_graph_was_loaded_is_named(daemon, settings):
+    signal = settings.home / "config" / "signals" / "haste.py"
+    signal.parent.mkdir(parents=True)
+    signal.write_text(SIGNAL)
+    try:
+        assert daemon.tick() == {}
+        assert daemon.asked.skip_reason.skip_message == "added since the definitions were loaded, so reload them in ctx ui: signals/haste"
+    finally:
+        discovery.look_in(None)
+        discovery.reload()
 
 
 @pytest.mark.feature("automation.observed")
@@ -268,3 +317,16 @@ def test_the_automation_sensor_turns_a_tick_into_run_requests(daemon, home):
     ticked = repository.get_sensor_def("automation").evaluate_tick(context)
 
     assert [request.tags[partitions.RANGE_START] for request in ticked.run_requests] == ["claude|2026-03"]
+
+
+@pytest.mark.feature("dagster.resource")
+def test_sensors_and_schedule_look_at_the_store_of_the_resource(settings, home, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "nobody's"))
+    definitions = location.build(resource=PipelineResource(store=str(other)))
+    with dg.DagsterInstance.ephemeral() as instance, dg.build_sensor_context(instance=instance) as context:
+        for sensor in definitions.sensors:
+            if sensor.name != sensors.UPKEEP:
+                sensor.evaluate_tick(context)
+    assert (other / "ledger.db").is_file()
+    assert not (tmp_path / "nobody's").exists()

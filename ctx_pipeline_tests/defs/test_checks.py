@@ -197,7 +197,9 @@ def test_a_signal_that_raises_is_told_by_its_family_alone_until_it_is_mended(set
         with open_store(settings) as store, launch.instance(settings) as instance:
             keys = {name: dg.AssetCheckKey(dg.AssetKey(["signals", name]), "signal_errors") for name in ("own_fragile", "activity")}
             history = {n: instance.event_log_storage.get_asset_check_execution_history(key, limit=1) for n, key in keys.items()}
-            return {n: record.status.value for n, (record,) in history.items()}, [(e.asset, e.reason) for e in stored_errors(store)]
+            return {n: record.status.value for n, (record,) in history.items()}, [
+                (e.asset, e.reason) for e in stored_errors(store, settings)
+            ]
 
     try:
         assert told() == (
@@ -206,6 +208,14 @@ def test_a_signal_that_raises_is_told_by_its_family_alone_until_it_is_mended(set
         )
         (folder / "own_fragile.py").write_text(text.replace("BELOW = 0", "BELOW = 2"))
         assert told() == ({"own_fragile": "SUCCEEDED", "activity": "SUCCEEDED"}, [])
+        (folder / "own_fragile.py").write_text(text.replace("Reading(1 / BELOW)", "'oops'"))
+        assert told() == (
+            {"own_fragile": "FAILED", "activity": "SUCCEEDED"},
+            [("signals/own_fragile@claude|2026-03", "fragile: the signal returned str")],
+        )
+        (folder / "own_fragile.py").unlink()
+        write_month(Path(environ["CLAUDE_CONFIG_DIR"]), "2026-03", 1, prompts=2)
+        assert told() == ({"own_fragile": "FAILED", "activity": "SUCCEEDED"}, []), "what is gone is told by nobody but history"
     finally:
         discovery.look_in(None)
         discovery.reload()

@@ -88,7 +88,7 @@ def test_a_session_on_which_a_method_raises_is_named_and_the_others_are_drawn_an
     assert mine(store, chosen, methods=["fragile"], cells=[CELL]).totals["errors"] == 1
     assert consolidate(store, chosen).totals["errors"] == 1
     assert sorted(m.text for m in memories(store) if m.methods == ["fragile"]) == ["a a a a a", "b b b b b"]
-    named = {(e.session_id, e.asset): e.reason for e in session_errors.stored_errors(store)}
+    named = {(e.session_id, e.asset): e.reason for e in session_errors.stored_errors(store, chosen)}
     assert named == {
         ("raises", f"mined/fragile@{CELL.key}"): "the method fragile: KeyError in fragile.py, line 8",
         ("together", "memory/consolidated"): "ValueError in fragile.py, line 14",
@@ -100,13 +100,13 @@ def test_an_error_that_is_over_is_not_told_any_more(store, chosen, fragile):
     normalized(store, *(view(name).prompt("go") for name in ("a", "together")))
     mine(store, chosen, methods=["fragile"], cells=[CELL])
     consolidate(store, chosen)
-    assert len(session_errors.stored_errors(store)) == 1
+    assert len(session_errors.stored_errors(store, chosen)) == 1
     path = chosen.home / "config" / "methods" / "fragile.py"
     path.write_text(METHOD.replace('"together"', '"nobody"').replace('"fragile", 1', '"fragile", 2'))
     discovery.reload()
     mine(store, chosen, methods=["fragile"], cells=[CELL])
     consolidate(store, chosen)
-    assert session_errors.stored_errors(store) == []
+    assert session_errors.stored_errors(store, chosen) == []
     assert list(store.files.walk(session_errors.FOLDER)) == []
 
 
@@ -123,4 +123,4 @@ def test_a_candidate_that_no_code_can_read_is_left_out(store, chosen):
     store.lake.replace(asset, CELL, {"candidates": bent}, code_version=row.code_version, input_fp=row.input_fp, content_hash="bent")
     consolidate(store, chosen, force=True)
     assert [m.sessions for m in memories(store)] == [["claude/a"]]
-    assert {e.session_id for e in session_errors.stored_errors(store)} == {"b"}
+    assert {e.session_id for e in session_errors.stored_errors(store, chosen)} == {"b"}

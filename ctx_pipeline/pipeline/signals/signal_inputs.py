@@ -206,6 +206,9 @@ def judge_key(signal: Signal, session: Any) -> str:
     return f"{JUDGED}{signal.name}:{digest(signal.version, session.host, session.session_id, session.content_hash)}"
 
 
+NO_NUMBER = "the query gives no number"
+
+
 def by_query(store: Store, cell: Cell, signals: Iterable[Signal]) -> dict[str, dict[str, Reading] | Reading]:
     """Return signal name -> session id -> reading of the signals that are SQL; one reading for all where the query failed."""
     from ctx_pipeline.errors import ContractError
@@ -229,7 +232,7 @@ def _reading(signal: Signal, row: Mapping[str, Any]) -> Reading:
         try:
             value = float(value)
         except (TypeError, ValueError):
-            return Reading(None, reason="the query gives no number", confidence=0.0)
+            return Reading(None, reason=NO_NUMBER, confidence=0.0)
     return Reading(
         value if value is None or isinstance(value, float) else str(value),
         (str(evidence),) if isinstance(evidence, str) else tuple(str(e) for e in evidence if e is not None),
