@@ -296,6 +296,26 @@ CONTEXTS: tuple[Detector, ...] = (
         _like("sshpass -p <s> ssh host"),
     ),
     _after(
+        "login-password",
+        "password given to the login of a registry or cluster",
+        (
+            "docker login",
+            "podman login",
+            "nerdctl login",
+            "buildah login",
+            "skopeo login",
+            "registry login",
+            "az login",
+            "oc login",
+            "cf login",
+        ),
+        rb"(?:docker|podman|nerdctl|buildah|skopeo|registry|az|oc|cf) login[ \t][^\n|;&]{0,200}?(?<=[ \t])-p[ \t=]*"
+        + _QUOTE
+        + rb"?"
+        + _WORD,
+        _like("docker login -u dev -p <s> registry.example.test"),
+    ),
+    _after(
         "mysql-password",
         "password given to a client of MySQL",
         "mysql mariadb",
