@@ -49,7 +49,7 @@ def overview(*, as_json: bool = False) -> None:
         say_command(one.command, "  ")
     if found.quiet:
         say()
-        quiet_line([one.title for one in found.quiet])
+        quiet_line([one.title for one in found.quiet], stored=all(one.command != "ctx run" for one in found.quiet))
     say()
     paragraph(f"more: ctx cost, ctx usage daily, ctx list, ctx open, ctx help (days in {zone_name(settings.timezone)})")
 
@@ -99,8 +99,8 @@ def _hosts(shown: Week, flat: dict[str, str]) -> None:
             say(f"  {plain(host)}: {dollars(cost)} in {counted(calls, 'call')}{plan}")
 
 
-def quiet_line(titles: list[str]) -> None:
-    """Print in one line what is not urgent: records that could not be read, unknown kinds, secrets."""
+def quiet_line(titles: list[str], *, stored: bool = True) -> None:
+    """Print in one line what is not urgent: records that could not be read, unknown kinds, secrets; without a store `ctx run` tells."""
     told = "; ".join(f"{title[:1].lower()}{title[1:]}" for title in titles)
-    commands = dict.fromkeys(f"ctx doctor{' --redactions' * ('secret' in title)}" for title in titles)
+    commands = dict.fromkeys(f"ctx doctor{' --redactions' * ('secret' in title)}" if stored else "ctx run" for title in titles)
     paragraph(f"also: {one_line(told, 300)} ({', '.join(commands)})", dim=True)

@@ -212,7 +212,7 @@ def _window(readings: list[dict[str, Any]]) -> None:
     if most := values.get("context_peak_tokens"):
         share = values.get("context_peak_share")
         full = f" ({100 * share:.0f}% of the window)" if share is not None else ""
-        say(f"at most {tokens(most)} tokens in the window{full}, {counted(int(values.get('compaction_count', 0)), 'compaction')}")
+        say(f"at most {tokens(round(most))} tokens in the window{full}, {counted(int(values.get('compaction_count', 0)), 'compaction')}")
 
 
 def _findings(readings: list[dict[str, Any]]) -> None:

@@ -103,7 +103,22 @@ def recall(
         if kept and size > PART:
             break
         kept += 1
-    return Part("\n".join(chosen[:kept])[: 4 * PART], first, first + kept - 1, len(lines))
+    told = "\n".join(chosen[:kept])
+    if len(told) > 4 * PART:
+        told = f"{told[: 4 * PART]}\n[{len(told) - 4 * PART:,} characters more: ask for a word in them]"
+    return Part(told, first, first + kept - 1, len(lines))
+
+
+_WIDE = 400
+
+
+def _surroundings(line: str, word: str) -> str:
+    """Return a line, of a long one what stands around a word of it."""
+    if len(line) <= _WIDE:
+        return line
+    begin = max(0, line.lower().find(word) - _WIDE // 2)
+    end = begin + _WIDE
+    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
 
 
 def _around(lines: list[str], word: str, context: int) -> Part:
@@ -114,7 +129,7 @@ def _around(lines: list[str], word: str, context: int) -> Part:
         if word in line.lower():
             places.update(range(max(0, n - context), min(len(lines), n + context + 1)))
     for n in sorted(places):
-        told = f"{n + 1}: {lines[n][:400]}"
+        told = f"{n + 1}: {_surroundings(lines[n], word)}"
         size += len(told) + 1
         if size > PART:
             break

@@ -293,28 +293,28 @@ _JSON_LINE = 1_000
 """Characters of JSON that stand in one line; of more each member has its own, so that a long text does not hide what follows it."""
 
 
-def as_json(text: str) -> str | None:
-    """Return JSON without indentation, objects of one shape under one head; None for what is no JSON."""
+def as_json(text: str, widest: int = _JSON_LINE) -> str | None:
+    """Return JSON without indentation, objects of one shape under one head, lines of at most about ``widest``; None for what is none."""
     bare = text.strip()
     if not bare.startswith(("{", "[")):
         return None
     try:
-        return "\n".join(_packed(json.loads(bare)))
+        return "\n".join(_packed(json.loads(bare), widest))
     except (ValueError, RecursionError):
         return None
 
 
-def _packed(value: Any) -> list[str]:
+def _packed(value: Any, widest: int) -> list[str]:
     """Return a value in one line, or in one for each of its members where that would be long."""
     if isinstance(value, list) and (rows := _rows(value)):
         return rows
     plain = _one_line(value)
-    if len(plain) <= _JSON_LINE or not isinstance(value, dict | list):
+    if len(plain) <= widest or not isinstance(value, dict | list):
         return [plain]
     members = [(f"{_dumped(key)}:", one) for key, one in value.items()] if isinstance(value, dict) else [("", one) for one in value]
     found = []
     for head, member in members:
-        first, *rest = _packed(member)
+        first, *rest = _packed(member, widest)
         found += [f"{head}{first}", *rest]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     found[0], found[-1] = f"{opening}{found[0]}", f"{found[-1]}{closing}"
@@ -344,7 +344,7 @@ def _table(shape: tuple[str, ...], members: list[dict[str, Any]]) -> list[str]:
         start = _start(min(cells), max(cells))
         if len(members) > 1 and len(set(cells)) == 1:
             heads.append(f"{key}={cells[0]}")
-        elif len(start) >= _LEAST_PREFIX and start.startswith('"') and "\\" not in start:
+        elif len(members) > 1 and len(start) >= _LEAST_PREFIX and start.startswith('"') and "\\" not in start:
             heads.append(f"{key}={start}…")
             columns.append([f"…{cell[len(start) : -1]}" for cell in cells])
         else:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.compression import kept_outputs
-from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, guarded, progress, repeated
+from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, guarded, progress, repeated, wrong
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import steps
 
@@ -23,13 +23,14 @@ MOST_LINES = 240
 """Lines of a shortened output; of more those stay that tell of failures, the first and the last ones."""
 
 MOST_HIT_LINES = 600
-"""Lines of hits, which say of each file where it has some: a name that is cut out is a file that is not looked at."""
+"""Lines of hits, which say of each file where it has some; of more the first and the last ones stay."""
 
 MOST_DIFF_LINES = 4_000
 """Lines of a difference: an edit may follow for which its text is needed."""
 
 _LONGEST_LINE = 2_000
 _LONG_JSON, _LONGEST_MEMBER = 400, 400
+_TEXT_MEMBER = lazy_pattern(r'[\[{]*(?:"[^"]{0,200}":)?"')
 _HEAD, _TAIL = 60, 100
 _ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _CARET_ANSI = lazy_pattern(r"\^\[\[[0-9;]{0,12}[mKJHG]")
@@ -136,8 +137,10 @@ def _made(plain: str, kind: str) -> tuple[Filtered, str]:
         return Filtered(plain.split("\n"), exact=True), kind
     if kind not in ("search", "test", "git") and (packed := as_json(plain)) is not None:
         return _fitting(Filtered(packed.split("\n"), exact=True)), "json"
-    lines = [part for line in plain.split("\n") for part in _members(line)]
+    lines = plain.split("\n")
     hunks = any(line.startswith("@@ ") for line in lines)
+    if kind != "search" and not hunks:  # what was looked for may stand anywhere in a line, and an edit may follow a difference
+        lines = [part for line in lines for part in _members(line)]
     makers = [FILTERS[kind]] if kind in FILTERS else []
     if kind not in ("search", "list", "tree") and not hunks:
         makers += [progress] if kind == "log" else [progress, repeated]
@@ -149,9 +152,11 @@ def _made(plain: str, kind: str) -> tuple[Filtered, str]:
 
 
 def _members(line: str) -> list[str]:
-    """Return a long line that holds JSON as the lines of its members, any other as it is."""
-    packed = as_json(line) if len(line) > _LONG_JSON else None
-    return [line] if packed is None else [_cut(part, _LONGEST_MEMBER) for part in packed.split("\n")]
+    """Return a long line that holds JSON as the lines of its members, long texts cut; any other, and one of a failure, as it is."""
+    packed = as_json(line, _LONG_JSON) if len(line) > _LONG_JSON and not wrong(line) else None
+    if packed is None:
+        return [line]
+    return [_cut(part, _LONGEST_MEMBER) if _TEXT_MEMBER.match(part) else part for part in packed.split("\n")]
 
 
 def _cut(line: str, most: int) -> str:

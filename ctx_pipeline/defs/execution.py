@@ -19,7 +19,8 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from ctx_pipeline.defs import partitions
 from ctx_pipeline.defs.location import build
 from ctx_pipeline.defs.resources import FORCE, Pipeline
-from ctx_pipeline.defs.run_records import LAUNCHED_BY, OURS, PROCESS
+from ctx_pipeline.defs.run_records import LABEL, LAUNCHED_BY, PROCESS
+from ctx_pipeline.defs.run_records import LOCATION as LOCATION_TAG
 from ctx_pipeline.model.process_identity import label
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.plan import OFF_PATH
@@ -64,7 +65,7 @@ class Execution:
             LAUNCHED_BY: by,
             PROCESS: label(os.getpid()),
             "user": by,
-            **OURS,
+            LOCATION_TAG: LABEL,
             **({FORCE: "true"} if force else {}),
         }
         self._instance = instance

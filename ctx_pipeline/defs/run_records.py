@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.model.process_identity import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     import dagster as dg
 
@@ -24,7 +24,14 @@ class Pruned(NamedTuple):
     """old ones that hold the newest materialization of something"""
 
 
-def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = None, seconds: float | None = None) -> Pruned:
+def remove(
+    instance: dg.DagsterInstance,
+    *,
+    before: float,
+    most: int | None = None,
+    seconds: float | None = None,
+    mine: Mapping[str, Sequence[str]] | None = None,
+) -> Pruned:
     """Remove runs of ours that ended before a moment, the oldest first, but for those that a cell's newest materialization stands in.
 
     ``most`` and ``seconds`` bound how many go at once; the others go the next time.
@@ -33,7 +40,7 @@ def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = No
 
     removed = kept = 0
     done = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    old = dg.RunsFilter(statuses=done, updated_before=datetime.fromtimestamp(before, UTC), tags=OURS)
+    old = dg.RunsFilter(statuses=done, updated_before=datetime.fromtimestamp(before, UTC), tags=mine or OURS)
     if not instance.get_runs(old, limit=1):
         return Pruned(0, 0)
     held = _newest(instance)
@@ -67,8 +74,10 @@ COMMAND_SECONDS = 1.0
 
 LOCATION = ".dagster/repository"
 """Run tag in which Dagster names the code location, whoever launched the run"""
-OURS = {LOCATION: "__repository__@ctx_pipeline.definitions"}
-"""That tag on the runs of this graph"""
+_REPOSITORY = "__repository__"
+LABEL = f"{_REPOSITORY}@ctx_pipeline.definitions"
+OURS = {LOCATION: [LABEL, f"{_REPOSITORY}@ctx_pipeline.defs.hub_location"]}
+"""That tag on the runs of this graph and of the hub's"""
 
 LAUNCHED_BY = "ctx/by"
 """Run tag: the command, sensor or schedule that launched it"""
@@ -78,7 +87,7 @@ PROCESS = "ctx/process"
 
 def ours(run: dg.DagsterRun) -> bool:
     """Tell whether a run is one of this graph: an instance may hold those of other projects, which are none of our business."""
-    return LAUNCHED_BY in run.tags or OURS.items() <= run.tags.items()
+    return LAUNCHED_BY in run.tags or run.tags_for_storage().get(LOCATION) in OURS[LOCATION]
 
 
 def under_way(instance: dg.DagsterInstance, keys: Collection[str] = ()) -> str:
@@ -108,16 +117,20 @@ def tidy_if_many(instance: dg.DagsterInstance) -> None:
         tidy(instance, seconds=COMMAND_SECONDS)
 
 
-def tidy(instance: dg.DagsterInstance, *, seconds: float = TICK_SECONDS) -> Pruned:
-    """Remove runs of ours older than 30 days and all but the newest 500; tell dead ones as failed."""
+def tidy(instance: dg.DagsterInstance, *, seconds: float = TICK_SECONDS, label: str = LABEL) -> Pruned:
+    """Remove runs of ours older than 30 days and all but the newest 500; tell dead ones as failed.
+
+    ``label`` is what Dagster calls a code location of one's own that holds this graph: its runs are ours too.
+    """
     import dagster as dg
 
     under_way(instance)
-    newest = instance.get_run_records(dg.RunsFilter(tags=OURS), limit=KEEP_RUNS + 1)
+    mine = {LOCATION: [*OURS[LOCATION], label]}
+    newest = instance.get_run_records(dg.RunsFilter(tags=mine), limit=KEEP_RUNS + 1)
     before = time.time() - KEEP_DAYS * _DAY
     if len(newest) > KEEP_RUNS:
         before = max(before, newest[-1].update_timestamp.timestamp())
-    return remove(instance, before=before, most=MOST_REMOVED, seconds=seconds)
+    return remove(instance, before=before, most=MOST_REMOVED, seconds=seconds, mine=mine)
 
 
 def _newest(instance: dg.DagsterInstance) -> set[str]:

@@ -71,10 +71,16 @@ def keeper(*, running: bool = False) -> dg.SensorDefinition:
         description=f"Removes runs of {run_records.KEEP_DAYS} days ago and all but {run_records.KEEP_RUNS}; a partition's newest stays.",
     )
     def tidy(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        made = run_records.tidy(context.instance)
+        made = run_records.tidy(context.instance, label=_label(context))
         return dg.SkipReason(f"{made.removed} runs removed")
 
     return tidy
+
+
+def _label(context: dg.SensorEvaluationContext) -> str:
+    """Return what Dagster calls the code location that a tick belongs to in the tags of its runs."""
+    origin = context.code_location_origin
+    return f"{context.repository_name}@{origin.location_name}" if origin is not None else run_records.LABEL
 
 
 def sensor_name(host: Host) -> str:

@@ -184,7 +184,7 @@ def update_known(store: Store) -> list[tuple[str, str]]:
             continue
         try:
             backup(store, Path(folder))
-        except (StoreError, UsageError, OSError) as error:
+        except (StoreError, UsageError, OSError, ModuleNotFoundError) as error:
             found.append((folder, f"still holds what was forgotten: {error}"))
         else:
             found.append((folder, ""))
@@ -218,7 +218,14 @@ def _copied_beside(store: Store, target: Path, store_id: str, recipients: Sequen
     if any(store.files.exists(path) for path in missing) or _packed(store, missing):
         raise _Moved
     made.damaged += sorted(missing)
-    index = {"schema": SCHEMA, "store_id": store_id, "at": store_marker.now(), "recipients": [*recipients], "files": now}
+    index = {
+        "schema": SCHEMA,
+        "store_id": store_id,
+        "at": store_marker.now(),
+        "recipients": [*recipients],
+        "sizes": copying.sizes,
+        "files": now,
+    }
     fresh = target / temporary.name()
     fresh.touch(0o600)
     fresh.write_text(json.dumps(index), "utf-8")
@@ -255,9 +262,14 @@ class _Copying:
         self._recipients = recipients
         self._plain = plain
         self.before: dict[str, _Entry] = {}
+        self.sizes_before: dict[str, int] = {}
         with suppress(StoreError):
-            self.before = _index(target)["files"]
+            former = _index(target)
+            if former["recipients"] == [*recipients]:  # what is encrypted to others is made anew
+                self.before, self.sizes_before = former["files"], former["sizes"]
         self.now: dict[str, _Entry] = {}
+        self.sizes: dict[str, int] = {}
+        """bytes of encrypted copies"""
 
     def database(self, name: str) -> None:
         """Copy a database as it is at one moment; an encrypted copy of it is always a new one."""
@@ -265,7 +277,7 @@ class _Copying:
         told = copy_database(self.store.home / name, copy)
         status = copy.stat()
         if self._recipients:
-            told = seal(copy, self.target / _named(name, sealed=True), self._recipients)
+            told = self._sealed(copy, name)
         self.now[name] = (status.st_size, status.st_mtime_ns, told)
         self.made.copied += self.before.get(name, (0, 0, ""))[2] != told
 
@@ -290,17 +302,18 @@ class _Copying:
         try:
             status = path.stat()
             known = self.before.get(rel)
-            there = known is not None and copy.exists() and (bool(self._recipients) or copy.stat().st_size == known[0])
+            expected = self.sizes_before.get(rel, -1) if self._recipients else known[0] if known is not None else -1
+            there = known is not None and copy.exists() and copy.stat().st_size == expected
             if known is not None and there and known[:2] == (status.st_size, status.st_mtime_ns):
-                self.now[rel] = known
+                self._keep(rel, known)
                 return
             if rel.startswith("raw/") and not self._whole(rel):
                 self.made.damaged.append(rel)
                 if known is not None and there:
-                    self.now[rel] = known
+                    self._keep(rel, known)
                 return
             if self._recipients:
-                told, size = seal(path, copy, self._recipients), status.st_size
+                told, size = self._sealed(path, rel), status.st_size
             else:
                 told = copy_file(path, copy, modified_ns=status.st_mtime_ns)
                 size = copy.stat().st_size
@@ -308,6 +321,17 @@ class _Copying:
             self.made.copied += 1
         except FileNotFoundError:
             raise _Moved from None
+
+    def _keep(self, rel: str, known: _Entry) -> None:
+        self.now[rel] = known
+        if rel in self.sizes_before:
+            self.sizes[rel] = self.sizes_before[rel]
+
+    def _sealed(self, path: Path, rel: str) -> str:
+        copy = self.target / _named(rel, sealed=True)
+        told = seal(path, copy, self._recipients)
+        self.sizes[rel] = copy.stat().st_size
+        return told
 
     def _whole(self, rel: str) -> bool:
         try:
@@ -356,6 +380,10 @@ def _recipients(target: Path, said: Sequence[str]) -> list[str]:
     with suppress(StoreError):
         before = _index(target)["recipients"]
     if not said:
+        if before is None and (target / _named("ledger.db", sealed=True)).exists():
+            raise UsageError(
+                f"{target} was begun encrypted, and what it says of itself cannot be read", hint="name its recipients: --encrypt"
+            )
         return before or []
     if before == []:
         raise UsageError(f"{target} holds a backup in plain text", hint="name a new folder, and delete this one when that is made")
@@ -372,6 +400,7 @@ def _store_id(home: Path) -> str:
 def _index(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads((folder / INDEX).read_bytes())
+        found["sizes"] = {str(rel): int(size) for rel, size in found.get("sizes", {}).items()}
         found["recipients"] = [str(one) for one in found.get("recipients", ())]
         found["files"] = {str(rel): (int(size), int(time_), str(told)) for rel, (size, time_, told) in found["files"].items()}
     except FileNotFoundError:

@@ -106,9 +106,13 @@ class SessionTools:
             profile = profiles.active(self._settings)
             marks = states.checkpoints(session_id, interval=profile.checkpoint_calls, recall=False, **place)
             if not marks:
-                return SessionAnswer(action=action, text="no checkpoint: the session is too short")
+                return SessionAnswer(
+                    action=action, text="no checkpoint: not enough tool calls for one (or they are switched off), no compaction, no pause"
+                )
             told = [mark._asdict() for mark in marks[-_NEWEST:]]
-            return SessionAnswer(action=action, value={"checkpoints": told, "earlier": max(0, len(marks) - _NEWEST)})
+            return SessionAnswer(
+                action=action, value={"checkpoints": told, **({"more": "earlier ones too"} if len(marks) > _NEWEST else {})}
+            )
         if action == "load":
             chosen = profiles.active(self._settings)
             brought = self._kept.of((action, session_id, cwd, chosen.name), lambda: states.loaded(session_id, profile=chosen, **place))

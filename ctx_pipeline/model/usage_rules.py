@@ -85,19 +85,15 @@ def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str,
         if parents.get(session) is None:
             continue
         own = [key for key in _in_order(held) if key.startswith(f"{session}:")]
-        above: dict[str, tuple[str, str]] = {}
-        first: set[str] = set()
-        for ancestor in ancestors(session, parents) if own else ():
-            keys = _in_order(calls.get(ancestor, {}))
-            above.update({key.partition(":")[2]: (ancestor, key) for key in keys if key.startswith(f"{ancestor}:")})
-            first.update(keys[:1])
+        above = ancestors(session, parents) if own else []
         repeated: dict[str, tuple[str, str]] = {}
         for key in own:
-            origin = above.get(key.partition(":")[2])
-            if origin is None or (calls[origin[0]][origin[1]] or 0) > (held[key] or 0):
+            totals = key.partition(":")[2]
+            origin = next((a for a in reversed(above) if f"{a}:{totals}" in calls.get(a, {})), None)
+            if origin is None or (calls[origin][f"{origin}:{totals}"] or 0) > (held[key] or 0):
                 break
-            repeated[key] = origin
-        if len(repeated) > 1 or any(key not in first for _, key in repeated.values()):
+            repeated[key] = (origin, f"{origin}:{totals}")
+        if len(repeated) > 1 or any(key != _in_order(calls[origin])[0] for origin, key in repeated.values()):
             found.update(repeated)
     return found
 

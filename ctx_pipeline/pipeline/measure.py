@@ -34,7 +34,7 @@ CODE_VERSION = "2"
 
 RAISED = "the signal raised"
 _UNFIT = "the signal returned"
-_FAULTS = (RAISED, _UNFIT, NO_NUMBER)
+_FAULTS = (RAISED, _UNFIT, NO_NUMBER, "the method returned", "not a finite number")
 """How the reason of a reading begins that a defect of its signal caused"""
 
 

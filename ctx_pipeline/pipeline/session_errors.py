@@ -26,9 +26,6 @@ FOLDER = "session_errors"
 
 _MOST = 1_000
 
-_OF_PLUGINS = ("signals/", "mined/")
-"""Beginnings of keys of assets that go when a file is removed"""
-
 
 class SessionError(NamedTuple):
     """What went wrong with a session: in which asset, why, and how many times. Without a session it was all of a method's."""
@@ -119,7 +116,7 @@ def stored_errors(store: Store, settings: Settings) -> list[SessionError]:
         known = known or (code_versions.versions(store.files, settings, keep=False).assets.keys() if rows else ())
         for asset, session, why, count in rows:
             key = asset.partition("@")[0]
-            if (not session or session in sessions) and (key in known or not key.startswith(_OF_PLUGINS)):
+            if (not session or session in sessions) and (key in known or not key.startswith("signals/")):
                 found.append(SessionError(*sessions.get(session, ("", "")), asset, why, count))
     return sorted(found)
 

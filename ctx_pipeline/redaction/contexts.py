@@ -309,7 +309,7 @@ CONTEXTS: tuple[Detector, ...] = (
             "oc login",
             "cf login",
         ),
-        rb"(?:docker|podman|nerdctl|buildah|skopeo|registry|az|oc|cf) login[ \t][^\n|;&]{0,200}?(?<=[ \t])-p[ \t=]*"
+        rb"(?:docker|podman|nerdctl|buildah|skopeo|registry|az|oc|cf) login[ \t](?:[^\n\\|;&]|\\(?![nr])){0,200}?(?<=[ \t])-p[ \t=]{1,4}"
         + _QUOTE
         + rb"?"
         + _WORD,

@@ -16,21 +16,30 @@ if TYPE_CHECKING:
 
 SUFFIX = ".age"
 
+_PUBLIC = ("age1", "ssh-")
+_HINT = "make a key with age-keygen; its public part begins with age1"
+
 
 def recipients_of(said: Sequence[str]) -> list[str]:
     """Return recipients (``age1...`` or a public key of SSH) as they were named, or from the lines of the files that were named.
 
-    Raises UsageError for what is none.
+    Raises UsageError for what is none; it never quotes what was given, which may be a private key.
     """
     found: list[str] = []
-    for one in said:
-        path = Path(one).expanduser()
-        lines = path.read_text("utf-8").splitlines() if path.is_file() else [one]
-        found += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    for one in found:
-        _recipient(one)
+    for number, one in enumerate(said, 1):
+        if one.startswith(_PUBLIC):
+            lines, place = [one], f"recipient {number}"
+        else:
+            try:
+                lines, place = Path(one).expanduser().read_text("utf-8").splitlines(), f"the file of recipient {number}"
+            except (OSError, UnicodeDecodeError) as error:
+                raise UsageError(f"recipient {number} is neither a public key nor a file of them", hint=_HINT) from error
+        lines = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        if any(not _is_recipient(line) for line in lines):
+            raise UsageError(f"{place} holds something else than public keys", hint=_HINT)
+        found += lines
     if not found:
-        raise UsageError("no recipient is named", hint="make a key with age-keygen; its public part begins with age1")
+        raise UsageError("no recipient is named", hint=_HINT)
     return list(dict.fromkeys(found))
 
 
@@ -105,9 +114,13 @@ def unseal(source: Path, target: Path, identities: Sequence[Any], *, modified_ns
 def _recipient(text: str) -> Any:
     import pyrage
 
+    return pyrage.ssh.Recipient.from_str(text) if text.startswith("ssh-") else pyrage.x25519.Recipient.from_str(text)
+
+
+def _is_recipient(text: str) -> bool:
+    import pyrage
+
     try:
-        return pyrage.ssh.Recipient.from_str(text) if text.startswith("ssh-") else pyrage.x25519.Recipient.from_str(text)
-    except pyrage.RecipientError as error:
-        raise UsageError(
-            f"{text[:80]} is no recipient of age", hint="make a key with age-keygen; its public part begins with age1"
-        ) from error
+        return text.startswith(_PUBLIC) and _recipient(text) is not None
+    except pyrage.RecipientError:
+        return False

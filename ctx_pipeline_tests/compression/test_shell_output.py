@@ -306,7 +306,7 @@ def test_long_json_says_its_keys_and_what_rows_have_in_common_once_and_cuts_text
 
 
 @pytest.mark.feature("compression.shell-output")
-def test_of_very_many_hits_no_file_and_no_line_number_is_left_out(short):
+def test_of_many_hits_that_fit_no_file_and_no_line_number_is_left_out(short):
     hits = [(f"src/part_{n // 10}.py", n * 3) for n in range(600)]
     told = short("rg -n total src", "".join(f"{path}:{line}:    total = add(total, {line})\n" for path, line in hits))
 
@@ -318,6 +318,25 @@ def test_of_very_many_hits_no_file_and_no_line_number_is_left_out(short):
         f" [9 more: {' '.join(str(n * 3) for n in range(591, 600))}]",
     ]
     assert sum(line.startswith("src/part_") for line in last) == 60
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_long_lines_of_json_keep_what_was_looked_for_what_failed_and_what_an_edit_follows(short):
+    line = json.dumps({"at": "2026-03-01", "body": "x" * 300, "more": list(range(40)), "error": "connect ECONNREFUSED"})
+    assert 400 < len(line) < 1_000
+    assert "ECONNREFUSED" in short("grep ECONNREFUSED app.jsonl", f"{line}\n" * 30).text
+    assert "ECONNREFUSED" in short("kubectl logs pod", f"{line}\n" * 30).text
+    diff = f"@@ -1,3 +1,3 @@\n {line}\n-a\n+b\n"
+    assert f" {line}\n" in short("git diff", diff).text
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_a_word_in_a_line_of_any_length_is_found_with_what_stands_around_it(short, chosen):
+    text = json.dumps({f"k{n}": "y" * 1_500 for n in range(100)})
+    handle = kept_outputs.handle_of(text)
+    kept_outputs.keep(text, chosen)
+    assert '"k59": "y' in kept_outputs.recall(handle, chosen, pattern='"k59"').text
+    assert "characters more: ask for a word in them]" in kept_outputs.recall(handle, chosen).text
 
 
 @pytest.mark.feature("compression.shell-output")

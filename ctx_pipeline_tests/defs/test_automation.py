@@ -31,6 +31,8 @@ def haste(view):
     return Reading(float(len(view.prompts)))
 """
 
+OURS = {run_records.LOCATION: run_records.LABEL}
+
 PARTITIONED = {"raw/segments", "normalized/events", "signals/activity", "mined/error_resolutions"}
 TAIL = {"search/index", "memory/used", "memory/consolidated", "memory/index", "warehouse/duckdb", "dashboard/site"}
 
@@ -114,7 +116,7 @@ def test_what_was_requested_is_not_requested_again_and_nothing_while_a_run_is_un
 
     write_month(home, "2026-03", 1, prompts=3)
     job = daemon.definitions.resolve_implicit_global_asset_job_def()
-    run = daemon.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=run_records.OURS)
+    run = daemon.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=OURS)
     assert daemon.tick() == {}
     assert run.run_id in daemon.asked.skip_message
     daemon.instance.report_run_failed(run)
@@ -130,7 +132,7 @@ def test_a_run_whose_command_was_killed_is_told_as_failed_and_holds_nothing_up(d
         check=True,
     ).stdout.strip()
     job = daemon.definitions.resolve_implicit_global_asset_job_def()
-    run = daemon.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"ctx/process": gone, **run_records.OURS})
+    run = daemon.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"ctx/process": gone, **OURS})
     write_month(home, "2026-03", 1, prompts=2)
 
     assert set(daemon.tick()) == {"claude|2026-03"}

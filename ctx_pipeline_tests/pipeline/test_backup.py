@@ -200,7 +200,42 @@ def test_a_changed_byte_of_an_encrypted_backup_is_told_without_a_key_and_what_is
 
 
 @pytest.mark.feature("backup.encrypted")
-@pytest.mark.parametrize("said", ["age1nothing", "hunter2", ""])
+def test_with_another_key_all_of_it_is_encrypted_anew(settings, tmp_path, key):
+    copy, other = tmp_path / "copy", replace(settings, home=tmp_path / "other")
+    second = pyrage.x25519.Identity.from_str((tmp_path / "other.txt").read_text().strip())
+    with open_store(settings) as store:
+        first = stage.backup(store, copy, encrypt=[key])
+        assert stage.backup(store, copy, encrypt=[str(second.to_public())]).copied == first.files
+    with pytest.raises(StoreDamaged, match="cannot be opened with this key"):
+        stage.restore(copy, other, identity=tmp_path / "key.txt")
+    assert stage.restore(copy, other, identity=tmp_path / "other.txt").files == first.files
+
+
+@pytest.mark.feature("backup.encrypted")
+def test_an_encrypted_backup_never_turns_into_plain_text_and_an_emptied_file_is_made_again(settings, tmp_path, key):
+    copy = tmp_path / "copy"
+    with open_store(settings) as store:
+        stage.backup(store, copy, encrypt=[key])
+        path = copy / f"{store.ledger.segments()[0].path}.age"
+        path.write_bytes(b"")
+        stage.backup(store, copy)
+        assert stage.check(copy) == []
+        (copy / stage.INDEX).write_text("{")
+        ((_, trouble),) = stage.update_known(store)
+        assert "was begun encrypted" in trouble
+    assert not (copy / "ledger.db").exists()
+
+
+@pytest.mark.feature("backup.encrypted")
+@pytest.mark.parametrize("what", ["key.txt", "/etc", "store/ledger.db"])
+def test_nothing_of_a_file_that_is_no_list_of_public_keys_is_printed(settings, tmp_path, key, what):
+    with open_store(settings) as store, pytest.raises(UsageError) as raised:
+        stage.backup(store, tmp_path / "copy", encrypt=[str(tmp_path / what)])
+    assert not {"SECRET", "SQLite"} & set(str(raised.value).replace("-", " ").split())
+
+
+@pytest.mark.feature("backup.encrypted")
+@pytest.mark.parametrize("said", ["age1nothing", "hunter2", "ssh-rsa " + "A" * 372, ""])
 def test_what_is_no_recipient_is_refused_and_so_is_a_folder_in_plain_text(settings, tmp_path, key, said):
     with open_store(settings) as store:
         with pytest.raises(UsageError, match="recipient"):

@@ -99,6 +99,8 @@ def test_megabytes_of_text_are_looked_through_in_pieces_and_each_text_keeps_its_
         "npm_config_registry_is_a_long_name_too",
         'token_type = "bearer"',
         "mysql://user:${PASS}@host/db",
+        '{"command": "docker login ghcr.io\\nmkdir -p build/Output9"}',
+        "docker login -profile staging-eu9",
         "https://example.test/a:b@c",
         'if text.startswith("-----BEGIN PRIVATE KEY-----"): parse(text)',
         'tokenizer = "cl100k_base"',

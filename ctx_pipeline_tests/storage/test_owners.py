@@ -122,6 +122,7 @@ def test_calls_with_the_running_totals_of_an_ancestor_before_them_are_copies_in_
         ("fork", "fork:200"): ("first", SAME_TOTALS),
         ("fork", "fork:300"): ("parent", SAME_TOTALS),
     }
+    assert {row.session_id: row.first_own_ts for row in ledger.sessions(host="toy")} == {"first": 1, "parent": 21, "fork": 60}
     ledger.forget([stream_of("first")])
     assert all_copies(ledger) == {("fork", "fork:200"): ("parent", SAME_TOTALS), ("fork", "fork:300"): ("parent", SAME_TOTALS)}
     ledger.close()

@@ -12,7 +12,7 @@ from ctx_pipeline.memory import hook_words
 from ctx_pipeline.memory.injection_policy import ACCEPTED, NOTHING, PROVEN, STARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ctx_pipeline.integrations.agent_config import HookState
     from ctx_pipeline.model.agent_config import HookFile
@@ -80,7 +80,7 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
     events = agent_config.events_taken(recipe)
     for home in homes:
         if supported:
-            _announce(f"{found.title} will run ctx at {', '.join(events)} ({home / recipe.file}).", recipe, chosen[home])
+            _announce(f"{found.title} will run ctx at {', '.join(events)} ({home / recipe.file}).", recipe, chosen[home], events)
         else:
             say(f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
     if not yes:
@@ -97,11 +97,11 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         say(recipe.note)
 
 
-def _announce(when: str, recipe: HookFile, options: dict[str, str]) -> None:
+def _announce(when: str, recipe: HookFile, options: dict[str, str], events: Collection[str]) -> None:
     """Say what hooks will do before anything is changed."""
     say(when, err=True)
     say("It captures what the session wrote into your store, and tells the agent:", err=True)
-    for sentence in _in_words(options, recipe):
+    for sentence in _in_words(options, recipe, events):
         say(f"  {sentence}", err=True)
     say("What the agent is told goes to its model with the prompt; ctx itself sends nothing.", err=True)
 
@@ -143,11 +143,12 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
     return options
 
 
-def _in_words(options: dict[str, str], recipe: HookFile) -> list[str]:
+def _in_words(options: dict[str, str], recipe: HookFile, events: Collection[str] | None = None) -> list[str]:
     """Return what hooks with these options tell an agent, and when, a sentence each."""
     from ctx_pipeline.memory.injection_policy import parse_options
 
     choice = parse_options(options)
+    failing = "before a command, and after one failed" if events is None or "PreToolUse" in events else "after a command failed"
     wanted = f"{float(options['precision']):.0%}" if "precision" in options else ""
     unknown = f": no threshold is known to be right in {wanted}" if wanted else ""
     no_rule = f": no rule is known to be right in {wanted}" if wanted else ""
@@ -160,7 +161,7 @@ def _in_words(options: dict[str, str], recipe: HookFile) -> list[str]:
     told = [
         f"when a session starts: {start[choice.start]}",
         f"at a prompt: lessons that match it by {choice.threshold:g} or more" if choice.prompts else f"at a prompt: nothing{unknown}",
-        f"before a command, and after one failed: {'what earlier sessions know of it' if choice.commands else 'nothing'}",
+        f"{failing}: {'what earlier sessions know of it' if choice.commands else 'nothing'}",
         f"after a compaction: {'nothing' if 'no-resume' in options else 'where the session stood'}",
         f"in a new chat: {last}",
     ]
@@ -259,7 +260,7 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
         elif s.missing:
             say(f"not entered: {', '.join(s.missing)}; enter them: ctx hooks install {s.host}", fg="yellow")
         if s.way == "hooks":
-            say(f"{s.host} is told: {'; '.join(_in_words(s.options, agent_config.hooks_of(discovery.host(s.host))))}")
+            say(f"{s.host} is told: {'; '.join(_in_words(s.options, agent_config.hooks_of(discovery.host(s.host)), s.events))}")
         elif s.way:
             say(f"{s.host}: {_looked_up(s.options)}")
         if stale := _stale(settings, s.options):

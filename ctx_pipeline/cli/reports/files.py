@@ -277,8 +277,14 @@ def cache(words: tuple[str, ...], name: str | None, at: str | None, thread: str 
     path = rest[0] if rest else ""
     if action == "invalidate" and not path:
         raise UsageError("name the file", hint="ctx cache invalidate src/auth.ts")
-    if action in ("clear", "invalidate"):
+    if action == "invalidate":
+        if len(rest) > 1:
+            raise UsageError("name one file", hint=f"ctx cache invalidate {path}")
         _mark(action, path, name, as_json)
+        return
+    if action == "clear":
+        host, said = read_name(rest, name)
+        _mark(action, "", f"{host}:{said or 'latest'}" if host else said, as_json)
         return
     from ctx_pipeline.sessions.repeated_reads import CAUSES, window_files
 

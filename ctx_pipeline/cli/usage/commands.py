@@ -244,7 +244,8 @@ def _report(
     elif as_csv:
         _csv(_named(report.to_json()["rows"], key, settings), key)
     else:
-        show(report, key, settings, breakdown=breakdown, sort=sort, limit=limit)
+        meant = {name: value for name, value in chosen.items() if name not in ("since", "until")}
+        show(report, key, settings, breakdown=breakdown, sort=sort, limit=limit, meant=meant)
 
 
 def _named(rows: list[dict[str, Any]], key: str, settings: Settings) -> list[dict[str, Any]]:

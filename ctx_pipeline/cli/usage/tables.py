@@ -24,7 +24,7 @@ from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.usage.rollup import SUMS, TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.own_sessions import Shown
@@ -62,13 +62,23 @@ _DROP_SESSION = (
 
 
 def show(
-    report: Usage, key: str, settings: Settings, *, breakdown: bool = False, sort: str | None = None, limit: int | None = None
+    report: Usage,
+    key: str,
+    settings: Settings,
+    *,
+    breakdown: bool = False,
+    sort: str | None = None,
+    limit: int | None = None,
+    meant: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print a report as a table, one row a key, or a row for each host and model of it."""
+    """Print a report as a table, one row a key, or a row for each host and model of it.
+
+    ``meant`` are the filters of the report but for its days: an empty one says which day of them is the newest.
+    """
     if not report.rows:
         from ctx_pipeline.usage.engine import usage
 
-        newest = max((row["date"] for row in usage("daily", settings=settings).rows if row["date"]), default="")
+        newest = max((row["date"] for row in usage("daily", settings=settings, **(meant or {})).rows if row["date"]), default="")
         say(f"no model calls in this range{f'; the newest is of {newest}' if newest else ''}")
         for text in notes(report) if report.unread else _billed(report):
             paragraph(text)

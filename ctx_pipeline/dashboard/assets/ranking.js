@@ -145,7 +145,7 @@
           const n = times(this.rows.get(row).words, phrase, open);
           if (n) held.set(row, n);
         }
-        if (this.known.size > 400) this.known.clear();
+        if (this.known.size > 4000) this.known.clear(); // a long question has some five hundred forms
         this.known.set(name, held);
       }
       return this.known.get(name);

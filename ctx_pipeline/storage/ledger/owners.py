@@ -269,8 +269,9 @@ def _resolve_sessions(connection: sqlite3.Connection, host: str, touched: set[st
     )
     alone = connection.execute(
         "SELECT n.session_id, min(c.ts) FROM callers n CROSS JOIN calls c ON c.session = n.number"
-        " WHERE n.host = ? AND n.session_id IN (SELECT value FROM json_each(?)) GROUP BY n.number",
-        (host, json_list(sorted(group - sharing))),
+        " WHERE n.host = ? AND n.session_id IN (SELECT value FROM json_each(?))"
+        " AND c.call_key NOT IN (SELECT value FROM json_each(?)) GROUP BY n.number",
+        (host, json_list(sorted(group - sharing)), json_list(sorted(repeated))),
     ).fetchall()
     connection.executemany(
         "UPDATE sessions SET first_own_ts = ? WHERE host = ? AND session_id = ? AND first_own_ts IS NOT ?",
