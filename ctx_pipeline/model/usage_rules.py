@@ -71,13 +71,17 @@ def decide(holders: Mapping[str, Sequence[str]], own: Mapping[str, int | None], 
     return owners
 
 
+_SLOW = 30_000_000
+"""Microseconds between two lines of one copy, at most, on a busy disk"""
+
+
 def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
     """Return call key of a fork -> session and key of the call of an ancestor that it repeats.
 
     A copy that a busy disk wrote slowly looks like own calls of the fork: their keys are the
     fork's id and running totals, and the same totals, of five numbers each, stand under an
     ancestor's id. Counted from the fork's first call on, as long as each is one that an
-    ancestor made before; the first call of an ancestor alone proves nothing, since threads may begin alike.
+    ancestor made before and no half minute passes; one alone proves nothing, since threads may begin alike.
     ``calls`` is session -> call key -> time, ``parents`` session -> declared parent.
     """
     found: dict[str, tuple[str, str]] = {}
@@ -87,13 +91,16 @@ def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str,
         own = [key for key in _in_order(held) if key.startswith(f"{session}:")]
         above = ancestors(session, parents) if own else []
         repeated: dict[str, tuple[str, str]] = {}
+        last = held[own[0]] or 0 if own else 0
         for key in own:
             totals = key.partition(":")[2]
             origin = next((a for a in reversed(above) if f"{a}:{totals}" in calls.get(a, {})), None)
-            if origin is None or (calls[origin][f"{origin}:{totals}"] or 0) > (held[key] or 0):
+            at = held[key] or 0
+            if origin is None or (calls[origin][f"{origin}:{totals}"] or 0) > at or at - last > _SLOW:
                 break
             repeated[key] = (origin, f"{origin}:{totals}")
-        if len(repeated) > 1 or any(key != _in_order(calls[origin])[0] for origin, key in repeated.values()):
+            last = at
+        if len(repeated) > 1:
             found.update(repeated)
     return found
 

@@ -107,9 +107,9 @@ def test_forgetting_the_owner_gives_its_calls_to_the_copy(ledger):
 @pytest.mark.parametrize("order", list(permutations(["first", "parent", "fork"])))
 def test_calls_with_the_running_totals_of_an_ancestor_before_them_are_copies_in_all_orders(tmp_path, order):
     calls = {
-        "first": {"first:100": 1, "first:200": 2, "first:900": 80},
-        "parent": {"parent:200": 20, "parent:300": 21},
-        "fork": {"fork:200": 50, "fork:300": 51, "fork:900": 60, "fork:100": 70},
+        "first": {"first:100": 1, "first:200": 2, "first:250": 3, "first:900": 80},
+        "parent": {"parent:200": 20, "parent:250": 21, "parent:300": 22},
+        "fork": {"fork:200": 50, "fork:250": 51, "fork:300": 52, "fork:900": 60, "fork:100": 70},
     }
     ledger = Ledger(tmp_path / "ledger.db")
     for name in order:
@@ -119,12 +119,14 @@ def test_calls_with_the_running_totals_of_an_ancestor_before_them_are_copies_in_
     # what the first thread made at 80 is no call that a fork could have copied at 60, and what follows an own call is its own
     assert all_copies(ledger) == {
         ("parent", "parent:200"): ("first", SAME_TOTALS),
+        ("parent", "parent:250"): ("first", SAME_TOTALS),
         ("fork", "fork:200"): ("first", SAME_TOTALS),
+        ("fork", "fork:250"): ("first", SAME_TOTALS),
         ("fork", "fork:300"): ("parent", SAME_TOTALS),
     }
-    assert {row.session_id: row.first_own_ts for row in ledger.sessions(host="toy")} == {"first": 1, "parent": 21, "fork": 60}
+    assert {row.session_id: row.first_own_ts for row in ledger.sessions(host="toy")} == {"first": 1, "parent": 22, "fork": 60}
     ledger.forget([stream_of("first")])
-    assert all_copies(ledger) == {("fork", "fork:200"): ("parent", SAME_TOTALS), ("fork", "fork:300"): ("parent", SAME_TOTALS)}
+    assert all_copies(ledger) == {("fork", f"fork:{totals}"): ("parent", SAME_TOTALS) for totals in (200, 250, 300)}
     ledger.close()
 
 
