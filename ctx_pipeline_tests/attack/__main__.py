@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument(
         "--shuffle", action="store_true", help="in an order drawn from the seed, so that a short run tries something of all"
     )
+    parser.add_argument("--kills", action="store_true", help="kill commands and fail calls of the system, in place of damaging files")
     asked = parser.parse_args()
     deadline = time.monotonic() + asked.minutes * 60
     asked.folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +35,7 @@ def main() -> int:
     log = asked.folder / f"tried-{asked.seed}.jsonl"
     tried = [damage.Outcome(**json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
     done = {(one.kind, one.how) for one in tried}
-    pairs = [*((kind, how) for kind in damage.kinds(world) for how in damage.WAYS), *kills.pairs(asked.seed)]
+    pairs = kills.pairs(asked.seed) if asked.kills else [(kind, how) for kind in damage.kinds(world) for how in damage.WAYS]
     if asked.shuffle:
         random.Random(asked.seed).shuffle(pairs)
     for kind, how in pairs:
