@@ -90,6 +90,12 @@ def read_name(words: tuple[str, ...], option: str | None) -> tuple[str, str]:
     return host, option or name
 
 
+def one_name(words: tuple[str, ...], option: str | None) -> str | None:
+    """Return the session that words or an option name, as one text (``host/id`` where a host was written); None where none was."""
+    host, name = read_name(words, option)
+    return f"{host}/{name or 'latest'}" if host else name or None
+
+
 def session_argument(*, default: str | None = "latest") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add SESSION to a command, which gets ``host`` (nothing where none was written) and ``session_id``; None asks for a name."""
 
@@ -112,8 +118,7 @@ def session_name(parameter: str = "name") -> Callable[[Callable[..., Any]], Call
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def named(*, session_words: tuple[str, ...], session_option: str | None, **options: Any) -> Any:
-            host, name = read_name(session_words, session_option)
-            return command(**{parameter: f"{host}/{name or 'latest'}" if host else name or None}, **options)
+            return command(**{parameter: one_name(session_words, session_option)}, **options)
 
         return _parameters(named)
 

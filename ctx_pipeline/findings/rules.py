@@ -179,9 +179,9 @@ def _tool_output(history: History) -> Finding | None:
     part = seen.tool_output_nano / seen.cost_nano if seen.cost_nano else 0.0
     if part < 0.1:
         return None
-    title = f"About {part:.0%} of the cost, {money(seen.tool_output_nano)}, was tool output sent again"
-    detail = f"Measured in the newest {plural(seen.sessions, 'session')}."
-    return Finding("", title, "ctx usage tool", detail, usd=seen.tool_output_nano / _NANO, cases=seen.sessions)
+    measured = f"what the newest {plural(seen.sessions, 'session')} cost" if seen.sessions > 1 else "what the newest session cost"
+    title = f"About {part:.0%} of {measured}, {money(seen.tool_output_nano)}, was tool output sent again"
+    return Finding("", title, "ctx usage tool", usd=seen.tool_output_nano / _NANO, cases=seen.sessions)
 
 
 def _resent(history: History) -> Finding | None:

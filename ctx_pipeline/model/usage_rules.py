@@ -88,7 +88,7 @@ def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str,
     for session, held in calls.items():
         if parents.get(session) is None:
             continue
-        own = [key for key in _in_order(held) if key.startswith(f"{session}:")]
+        own = [key for key in _in_order(held) if is_running_total(key, session)]
         above = ancestors(session, parents) if own else []
         repeated: dict[str, tuple[str, str]] = {}
         last = held[own[0]] or 0 if own else 0
@@ -103,6 +103,11 @@ def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str,
         if len(repeated) > 1:
             found.update(repeated)
     return found
+
+
+def is_running_total(key: str, session: str) -> bool:
+    """Tell whether a call's key is its session's id and the running totals after it."""
+    return key.startswith(f"{session}:")
 
 
 def with_replays(decided: Mapping[str, Owner], repeated: Mapping[str, tuple[str, str]]) -> dict[str, Owner]:

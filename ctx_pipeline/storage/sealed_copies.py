@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreDamaged, UsageError
-from ctx_pipeline.storage import temporary
-from ctx_pipeline.storage.files import translated
-from ctx_pipeline.storage.snapshots import sha256_of
+from ctx_pipeline.storage.snapshots import write_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,45 +67,23 @@ def seal(source: Path, target: Path, recipients: Sequence[str]) -> str:
     """
     import pyrage
 
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = target.with_name(temporary.name())
-    try:
-        with source.open("rb") as read, os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
-            pyrage.encrypt_io(read, written, [_recipient(one) for one in recipients])
-            written.flush()
-            os.fsync(written.fileno())
-        told = sha256_of(fresh)
-        fresh.replace(target)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise translated(error, target) from error
-    finally:
-        fresh.unlink(missing_ok=True)
-    return told
+    keys = [_recipient(one) for one in recipients]
+    return write_through(source, target, lambda read, written: pyrage.encrypt_io(read, written, keys))
 
 
 def unseal(source: Path, target: Path, identities: Sequence[Any], *, modified_ns: int | None = None) -> None:
-    """Write the plain text of an encrypted file, for its owner alone.
+    """Write the plain text of an encrypted file, whole or not at all, for its owner alone.
 
     Raises StoreDamaged where none of the keys opens it or where it was changed.
     """
     import pyrage
 
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        with source.open("rb") as read, os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
-            pyrage.decrypt_io(read, written, list(identities))
-            written.flush()
-            os.fsync(written.fileno())
-        if modified_ns is not None:
-            os.utime(target, ns=(modified_ns, modified_ns))
+        write_through(source, target, lambda read, written: pyrage.decrypt_io(read, written, list(identities)), modified_ns=modified_ns)
     except pyrage.DecryptError as error:
         raise StoreDamaged(
             f"{source} cannot be opened with this key, or was changed", hint="name another key, or use another backup"
         ) from error
-    except OSError as error:
-        raise translated(error, target) from error
 
 
 def _recipient(text: str) -> Any:

@@ -6,13 +6,14 @@ import hashlib
 import os
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ctx_pipeline.errors import StoreDamaged, StoreFull
 from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.files import translated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _BLOCK = 1 << 20
@@ -30,17 +31,32 @@ def copy_file(source: Path, target: Path, *, modified_ns: int | None = None) -> 
     Raises FileNotFoundError where the source is gone, and StoreDamaged where the copy does not
     read as what was written.
     """
-    state = hashlib.sha256()
+
+    def copy(read: BinaryIO, written: BinaryIO) -> str:
+        state = hashlib.sha256()
+        while block := read.read(_BLOCK):
+            state.update(block)
+            written.write(block)
+        return state.hexdigest()
+
+    return write_through(source, target, copy, modified_ns=modified_ns)
+
+
+def write_through(source: Path, target: Path, change: Callable[[BinaryIO, BinaryIO], str | None], *, modified_ns: int | None = None) -> str:
+    """Write what ``change`` makes of a file, whole or not at all, durably, for its owner alone; return the SHA-256 of what lies there.
+
+    Raises FileNotFoundError where the source is gone, and StoreDamaged where ``change`` returns
+    the SHA-256 of what it wrote and the file does not read so.
+    """
     _folder(target.parent)
     fresh = target.with_name(temporary.name())
     try:
         with source.open("rb") as read, os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
-            while block := read.read(_BLOCK):
-                state.update(block)
-                written.write(block)
+            expected = change(read, written)
             written.flush()
             os.fsync(written.fileno())
-        if sha256_of(fresh) != state.hexdigest():
+        told = sha256_of(fresh)
+        if expected not in {None, told}:
             raise StoreDamaged(f"the copy {target} does not read as it was written", hint="check the disk", path=str(target))
         if modified_ns is not None:
             os.utime(fresh, ns=(modified_ns, modified_ns))
@@ -51,7 +67,7 @@ def copy_file(source: Path, target: Path, *, modified_ns: int | None = None) -> 
         raise translated(error, target) from error
     finally:
         fresh.unlink(missing_ok=True)
-    return state.hexdigest()
+    return told
 
 
 def copy_database(source: Path, target: Path) -> str:

@@ -304,7 +304,7 @@ def checked(name: str, part: Part, rows: pa.Table, problems: list[str]) -> pa.Ta
         if column in columns:
             try:
                 kept[column] = rows.column(column).cast(_arrow_type(columns[column].type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            except pa.ArrowException:
                 problems.append(f"{place}: {column} is no {SQL_TYPES[columns[column].type]}")
                 return None
     found = pa.table(kept)

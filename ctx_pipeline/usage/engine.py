@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.usage_rules import COST_MODES
+from ctx_pipeline.model.usage_rules import COST_MODES, is_running_total
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named, live_uses, stored_uses
 from ctx_pipeline.usage.live_usage import Counted
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.usage.groupings import Grouping, Uses
+    from ctx_pipeline.usage.live_usage import LiveSource
     from ctx_pipeline.usage.other_units import Charged
 
 
@@ -278,9 +279,27 @@ def _homes(
     """Yield the sessions of the homes with the calls that count, without a store."""
     from ctx_pipeline.usage import live_usage as live
 
-    found = [s for s in live.sources(settings, host=host) if s.mtime_ns >= since_ns]
-    counted = live.read(live.sessions(found, settings), seen=seen, finish=pricer(settings))
-    return live.owned(counted, live.owners(live.candidates(counted)))
+    everything = live.sources(settings, host=host)
+    counted = live.read(live.sessions([s for s in everything if s.mtime_ns >= since_ns], settings), seen=seen, finish=pricer(settings))
+    older = _parents_left_out(counted, [s for s in everything if s.mtime_ns < since_ns], settings)
+    return live.owned(counted, live.owners(live.candidates([*counted, *older])))
+
+
+def _parents_left_out(counted: Sequence[Counted], older: Sequence[LiveSource], settings: Settings) -> list[Counted]:
+    """Return the sessions that forks may repeat slowly, of files left out for their age that bear the names of these sessions."""
+    from ctx_pipeline.usage import live_usage as live
+
+    found: list[Counted] = []
+    known = {(one.host, one.session_id) for one in counted}
+    new = list(counted) if older else []
+    while new:
+        forks = [c for c in new if c.parent and any(is_running_total(row[live.KEY], c.session_id) for row in c.calls)]
+        wanted = {(c.host, c.parent) for c in forks if c.parent} - known
+        known |= wanted
+        files = [s for s in older if any(s.host == host and parent in s.rel for host, parent in wanted)]
+        new = [one for one in live.read(live.sessions(files, settings)) if (one.host, one.session_id) in wanted]
+        found += new
+    return found
 
 
 def pricer(settings: Settings) -> Callable[[list[tuple]], list[tuple]]:

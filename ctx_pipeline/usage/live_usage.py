@@ -19,7 +19,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes, project_of, repository_of
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.model.usage_rules import ancestors, decide, replays, with_replays
+from ctx_pipeline.model.usage_rules import ancestors, decide, is_running_total, replays, with_replays
 from ctx_pipeline.storage.raw.home_files import HEAD, Problem, Seen, is_lines, readable_head, walk, whole_lines
 
 if TYPE_CHECKING:
@@ -422,7 +422,7 @@ def owners(candidates: Mapping[str, Sequence[Candidates]]) -> dict[str, dict[str
 
 
 def _replays(members: Sequence[Candidates], parents: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
-    forks = [m for m in members if m.parent is not None and any(key.startswith(f"{m.session_id}:") for key, _ in m.calls)]
+    forks = [m for m in members if m.parent is not None and any(is_running_total(key, m.session_id) for key, _ in m.calls)]
     if not forks:
         return {}
     needed = {session for fork in forks for session in (fork.session_id, *ancestors(fork.session_id, parents))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,20 +48,27 @@ def browser() -> Iterator[object]:
         started.close()
 
 
-@pytest.fixture
-def opened(browser, site) -> Iterator[tuple[Page, list[str]]]:
-    """The page, and what it should not do: words on the console, errors, requests to anywhere but its folder."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
+@contextmanager
+def watched(browser, **options: object) -> Iterator[tuple[Page, list[str]]]:
+    """A page, and what it should not do: words on the console and errors."""
+    context = browser.new_context(**options)
     context.set_default_timeout(SECONDS * 1000)
     page = context.new_page()
     trouble: list[str] = []
     page.on("console", lambda message: trouble.append(message.text))
     page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda request: None if request.url.startswith(site.as_uri()) else trouble.append(request.url))
-    page.goto(f"{site.as_uri()}/index.html")
-    page.wait_for_selector("#session-table tbody tr")
     yield page, trouble
     context.close()
+
+
+@pytest.fixture
+def opened(browser, site) -> Iterator[tuple[Page, list[str]]]:
+    """The page, and what it should not do: words on the console, errors, requests to anywhere but its folder."""
+    with watched(browser, viewport={"width": 1440, "height": 900}, color_scheme="light") as (page, trouble):
+        page.on("request", lambda request: None if request.url.startswith(site.as_uri()) else trouble.append(request.url))
+        page.goto(f"{site.as_uri()}/index.html")
+        page.wait_for_selector("#session-table tbody tr")
+        yield page, trouble
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from ctx_pipeline import settings as settings_of
 from ctx_pipeline.pipeline.render import render
 from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.storage import open_store
-from ctx_pipeline_tests.browser.conftest import NEEDED, SECONDS
+from ctx_pipeline_tests.browser.conftest import NEEDED, watched
 from ctx_pipeline_tests.factories.claude import SESSION, ClaudeHome, small_home, text, tool_use, usage
 
 pytestmark = [pytest.mark.browser, NEEDED]
@@ -65,21 +65,15 @@ def address(tmp_path_factory):
 @pytest.fixture
 def read(browser, address):
     """Open a session by the words of its title; a word on the console or an error fails the test."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    context.set_default_timeout(SECONDS * 1000)
-    page = context.new_page()
-    trouble: list[str] = []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
+    with watched(browser, viewport={"width": 1400, "height": 900}) as (page, trouble):
 
-    def opened(words: str):
-        page.goto(address)
-        page.locator("#session-table a", has_text=words).click()
-        page.wait_for_selector("dialog .timeline:not(.waiting) li.turn")
-        return page
+        def opened(words: str):
+            page.goto(address)
+            page.locator("#session-table a", has_text=words).click()
+            page.wait_for_selector("dialog .timeline:not(.waiting) li.turn")
+            return page
 
-    yield opened
-    context.close()
+        yield opened
     assert trouble == []
 
 

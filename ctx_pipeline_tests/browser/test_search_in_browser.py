@@ -14,7 +14,7 @@ from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.search import search
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.bench.bench_search import table, turn_questions
-from ctx_pipeline_tests.browser.conftest import NEEDED, SECONDS
+from ctx_pipeline_tests.browser.conftest import NEEDED, watched
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use, usage
 
@@ -130,14 +130,8 @@ def _of_the_command(questions: Sequence[str], chosen: Settings) -> list[list[str
 
 @pytest.fixture
 def opened(browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    context.set_default_timeout(SECONDS * 1000)
-    page = context.new_page()
-    trouble: list[str] = []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    yield page
-    context.close()
+    with watched(browser, viewport={"width": 1400, "height": 900}) as (page, trouble):
+        yield page
     assert trouble == []
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from ctx_pipeline_tests.browser.conftest import NEEDED, SECONDS
+from ctx_pipeline_tests.browser.conftest import NEEDED, watched
 from ctx_pipeline_tests.factories.history import build_site, tables
 
 pytestmark = [pytest.mark.browser, NEEDED]
@@ -49,16 +49,10 @@ def address(tmp_path_factory):
 @pytest.fixture
 def reading(browser, address):
     """The newest session, opened; a word on the console or an error fails the test."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(SECONDS * 1000)
-    page = context.new_page()
-    trouble: list[str] = []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.goto(f"{address[0]}#session-{address[1]}")
-    page.wait_for_selector("dialog .timeline:not(.waiting) li.turn")
-    yield page
-    context.close()
+    with watched(browser, viewport={"width": 1200, "height": 900}) as (page, trouble):
+        page.goto(f"{address[0]}#session-{address[1]}")
+        page.wait_for_selector("dialog .timeline:not(.waiting) li.turn")
+        yield page
     assert trouble == []
 
 

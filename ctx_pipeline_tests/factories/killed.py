@@ -99,8 +99,8 @@ def do_look(store: Any, settings: Settings) -> Any:
         "page": page.content_hash if page else None,
         "warehouse": built.content_hash if built else None,
         "sessions": sessions,
-        # the names of the search's pieces follow the rows of the index, which are counted in the order of capture
-        "shown": re.sub(r'"words":\[[^\]]*\]', "", (store.home / "site" / "data" / "sessions.js").read_text("utf-8")),
+        # the first piece of the search names rows of the index, which are counted in the order of capture
+        "shown": re.sub(r'"words":\["[^"]*"', '"words":[""', (store.home / "site" / "data" / "sessions.js").read_text("utf-8")),
         "memories": [list(m) for m in store.memories.memories()],
         "cases": [list(m) for m in store.cases.memories()],
         "search": store.search.doctor(store.lake),

@@ -185,6 +185,24 @@ def test_the_tombstone_says_hashes_only(store, settings):
 
 
 @pytest.mark.feature("forget.shared-files")
+def test_a_shared_file_is_captured_again_when_forgetting_breaks_off_before_it_is_put_back(store, settings, monkeypatch):
+    def full(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("ctx_pipeline.storage.raw.segments.write_segment", full)
+        with pytest.raises(OSError, match="No space"):
+            forget(store, settings, Selection(host="claude", session_id=GONE))
+    finish(store, settings)
+    run.run_stages(store, settings)
+
+    (source,) = [s for s in store.ledger.sources().values() if s.rel == "history.jsonl"]
+    (segment,) = store.ledger.segments_of([source.stream])[source.stream]
+    assert KEPT in read_segment(store.files, segment.path)[1].decode()
+    assert files_with(store.home, MARK) == []
+
+
+@pytest.mark.feature("forget.shared-files")
 def test_shared_lines_are_blanked_and_the_file_goes_on(store, settings, home):
     forget(store, settings, Selection(host="claude", session_id=GONE))
     source = next(s for s in store.ledger.sources().values() if s.rel == "history.jsonl")

@@ -135,6 +135,14 @@ def test_marks_are_notes_and_change_what_the_model_holds(own: Shop, monkeypatch)
     assert isinstance(own.ctx(monkeypatch, "cache", "invalidate").exception, UsageError)
 
 
+@pytest.mark.feature("session.cache-marks")
+def test_an_agent_that_clears_without_a_name_clears_its_own_window(own: Shop, monkeypatch):
+    older, newest = own.json(monkeypatch, "list")["sessions"][::-1]
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID" if older["host"] == "claude" else "CODEX_THREAD_ID", older["session_id"])
+
+    assert own.json(monkeypatch, "cache", "clear")["session_id"] == older["session_id"] != newest["session_id"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "there", "share"),
     [

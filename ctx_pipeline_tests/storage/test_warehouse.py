@@ -249,6 +249,17 @@ def test_the_same_input_gives_the_same_content_hash_and_another_session_another(
     assert database.build(more, target).content_hash != first.content_hash
 
 
+@pytest.mark.feature("warehouse.rebuild-equal")
+def test_one_more_event_under_a_lesson_is_another_content(tmp_path):
+    def built(*evidence: str) -> str:
+        lesson = {"memory_id": "mem-1", "kind": "rule", "text": "use pnpm", "status": "candidate", "evidence": list(evidence)}
+        target = tmp_path / f"{len(evidence)}.duckdb"
+        return database.build(relations(tmp_path / str(len(evidence)), memories=[lesson]), target).content_hash
+
+    assert built("e1") == built("e1")
+    assert built("e1") != built("e1", "e2")
+
+
 @pytest.mark.feature("warehouse.swap")
 def test_a_build_that_fails_keeps_the_old_file_and_leaves_no_other(lake, tmp_path):
     target = tmp_path / "serving" / "ctx.duckdb"

@@ -193,7 +193,7 @@ def test_tool_output_that_was_sent_again_and_secrets_are_findings_before_any_run
     assert (seen.cost_nano, seen.tool_output_nano) == (600_025_000, pytest.approx(300_840_000, rel=0.001))
     assert dict(seen.secrets) == {"anthropic-key": 1}
     assert [f.text[:69] for f in shown.quiet] == ["1 secret in plain text in the newest 1 transcript: anthropic-key 1. R"]
-    assert any(text.startswith("About 50% of the cost, $0.30, was tool output sent again") for text in texts)
+    assert any(text.startswith("About 50% of what the newest session cost, $0.30, was tool output sent again") for text in texts)
     assert not any("a1B2" in text for text in texts)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.ccusage_comparison import against
-from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.engine import calls, usage
 from ctx_pipeline.usage.explain import explain
 from ctx_pipeline_tests.factories.traps import TRAPS, Tokens, Trap, write
 from ctx_pipeline_tests.usage.conftest import ingested
@@ -49,6 +51,20 @@ def test_each_trap_is_counted_right_in_tokens_and_nano_dollars(days: dict[tuple[
     assert Tokens(row["input_tokens"], row["output_tokens"], written, row["cache_read_tokens"]) == trap.right
     assert (row["calculated_nano"], row["recorded_nano"]) == (trap.nano or 0, trap.recorded)
     assert (row["unpriced_calls"] > 0) == (trap.nano is None)
+
+
+@pytest.mark.feature("usage.owner-same-totals", "usage.statusline")
+def test_the_newest_files_alone_count_a_slow_copy_for_the_parent_that_was_left_out(tmp_path: Path):
+    (trap,) = [t for t in TRAPS if t.name == "a fork whose copy was written slowly"]
+    trap.write(trap, tmp_path)
+    parent, fork = sorted(tmp_path.rglob("*.jsonl"))
+    os.utime(parent, (1, 1))
+    settings = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"codex": (tmp_path,)})
+
+    newest = calls(settings, since_ns=2 * 10**9).owned
+
+    assert [(c.session_id in fork.name, len(rows)) for c, rows in newest] == [(True, 1)]
+    assert sum(len(rows) for _, rows in calls(settings).owned) == 4
 
 
 @pytest.mark.feature("pricing.guessed-model")

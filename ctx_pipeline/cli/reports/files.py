@@ -10,7 +10,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import require_project, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
-from ctx_pipeline.cli.session_names import read_name, session_argument, session_of_person
+from ctx_pipeline.cli.session_names import one_name, session_argument, session_of_person
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.files import Heat
@@ -283,16 +283,12 @@ def cache(words: tuple[str, ...], name: str | None, at: str | None, thread: str 
         _mark(action, path, name, as_json)
         return
     if action == "clear":
-        host, said = read_name(rest, name)
-        _mark(action, "", f"{host}:{said or 'latest'}" if host else said, as_json)
+        _mark(action, "", one_name(rest, name), as_json)
         return
     from ctx_pipeline.sessions.repeated_reads import CAUSES, window_files
 
     settings = for_reading()
-    if rest:
-        host, said = read_name(rest, name)
-        name = f"{host}/{said or 'latest'}" if host else said
-    name, line = session_of_person(settings, name)
+    name, line = session_of_person(settings, one_name(rest, name))
     found = window_files(name, at=at, thread=thread, ttl=ttl, settings=settings)
     if as_json:
         emit(found.to_json())

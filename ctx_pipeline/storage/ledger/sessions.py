@@ -464,8 +464,10 @@ class Forgetting(Sessions):
         """Remove streams with all that hangs on them, leave tombstones, and return the cells that change.
 
         The threads of the streams are never captured again either, wherever their files
-        move, unless ``keep_threads``. The file is compacted, so nothing of the rows
-        stays in it. Raw objects are the caller's to remove first.
+        move. With ``keep_threads`` nothing but the rows goes: no tombstone is left, so that
+        the next capture reads the files anew where the caller is ended before it has put
+        them back. The file is compacted, so nothing of the rows stays in it. Raw objects
+        are the caller's to remove first.
         """
         gone = sorted(set(streams))
         ids = json_list(gone)
@@ -474,10 +476,10 @@ class Forgetting(Sessions):
             rows = connection.execute(
                 "SELECT stream, host, thread_id, session_id FROM sources WHERE stream IN (SELECT value FROM json_each(?))", (ids,)
             ).fetchall()
-            stones = {(host, "stream", stream, at) for stream, host, _, _ in rows}
             if not keep_threads:
+                stones = {(host, "stream", stream, at) for stream, host, _, _ in rows}
                 stones |= {(host, "thread", thread_hash(host, thread), at) for _, host, thread, _ in rows if thread}
-            connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?, ?)", sorted(stones))
+                connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?, ?)", sorted(stones))
             threads = set(
                 connection.execute(
                     "SELECT DISTINCT host, thread_id FROM hints WHERE stream IN (SELECT value FROM json_each(?))", (ids,)

@@ -237,9 +237,9 @@ def _count(connection: DuckDBPyConnection, table: str) -> int:
 
 
 def _content_hash(connection: DuckDBPyConnection) -> str:
-    """Return the hash over all aggregate rows in key order; a session's row carries the hash of its events."""
+    """Return the hash over all aggregate rows and lessons in key order; a session's row carries the hash of its events."""
     parts = []
-    for name, key in AGGREGATES.items():
+    for name, key in {**AGGREGATES, "memories": ("memory_id",)}.items():
         rows = connection.execute(f"SELECT * FROM {name} ORDER BY {', '.join(key)}").fetchall()
         parts.append((name, rows_hash(tuple(str(value) for value in row) for row in rows)))
     return digest(*parts, size=64)
