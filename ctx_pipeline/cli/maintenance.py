@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import require_project
-from ctx_pipeline.cli.output import confirm, counted, emit, json_option, local_time, one_line, plain, say, table, zone_name
+from ctx_pipeline.cli.output import confirm, counted, emit, json_option, local_time, one_line, plain, say, say_command, table, zone_name
 from ctx_pipeline.cli.session_names import complete_sessions, read_name
 from ctx_pipeline.model.display import percent, size
 
@@ -148,6 +148,8 @@ def _redactions(settings: Settings, *, as_json: bool) -> None:
     )
     if len(found["sessions"]) > _LISTED:
         say(f"and {len(found['sessions']) - _LISTED} more (--json has all)")
+    say("where they stood:")
+    say_command(f"ctx search --regex 'REDACTED:{found['detectors'][0]['detector']}'", "  ")
 
 
 def _formats(settings: Settings, *, as_json: bool) -> None:

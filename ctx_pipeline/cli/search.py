@@ -12,14 +12,17 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import (
     cells,
+    counted,
     emit,
     json_option,
     local_time,
+    more_rows,
     one_line,
     plain,
     say,
     say_command,
     say_row,
+    short_ids,
     table,
     terminal_width,
     zone_name,
@@ -58,12 +61,15 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @timezone_option
 @click.option("--regex", is_flag=True, help="The words are a regular expression (RE2), newest first.")
 @click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(0.1, 60), help="How long --regex may take.")
-@click.option("--facets", is_flag=True, help="Count all hits by host, project, kind, tool, outcome and month.")
+@click.option("--facets", is_flag=True, help="Count all hits by host, project, session, kind, tool, outcome and month.")
+@click.option("--sessions", is_flag=True, help="Instead: every session that holds a hit, the most hits first.")
 @click.option("--explain", is_flag=True, help="Show how each hit was scored.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="At most N hits.")
 @click.option("--offset", default=0, show_default=True, type=click.IntRange(0, 1_000_000), help="Skip this many hits.")
 @json_option
-def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, explain: bool, as_json: bool, **chosen: Any) -> None:
+def search(
+    words: tuple[str, ...], regex: bool, seconds: float, facets: bool, sessions: bool, explain: bool, as_json: bool, **chosen: Any
+) -> None:
     """Search prompts, answers, commands, tool output and file names.
 
     Takes a question as typed: first the phrase, then all words, then any of them. A
@@ -86,7 +92,7 @@ def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, ex
         filters=filters,
         regex=regex,
         seconds=seconds,
-        facets=facets,
+        facets=facets or sessions,
         limit=limit,
         offset=offset,
         settings=settings,
@@ -95,6 +101,8 @@ def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, ex
         _known_project(filters.project, settings)
     if as_json:
         emit(found.to_json())
+    elif sessions and found.facets is not None:
+        _sessions(found, found.facets["session"], settings, filters.timezone or settings.timezone, limit)
     else:
         _show(found, filters.timezone or settings.timezone, explain=explain)
 
@@ -107,6 +115,34 @@ def _known_project(part: str, settings: Settings) -> None:
     names = {shown.project or "" for shown in ShownSessions(settings.home / "ledger.db").of().values()} - {""}
     if not any(part.lower() in name.lower() for name in names):
         raise UnknownName("project", part, names)
+
+
+def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zone: str | None, limit: int) -> None:
+    from ctx_pipeline.storage.own_sessions import ShownSessions
+
+    places = {key: (key.partition("/")[0], key.partition("/")[2]) for key in list(hits)[:limit]}
+    known = ShownSessions(settings.home / "ledger.db").of(places.values())
+    names = short_ids([session_id for _, session_id in places.values()]) if terminal_width() is not None else {}
+    rows = [
+        {
+            "session": names.get(session_id, session_id),
+            "hits": f"{hits[key]:,}",
+            "began": local_time(known[host, session_id].began, zone) if (host, session_id) in known else "",
+            "project": (known[host, session_id].project or "") if (host, session_id) in known else "",
+            "title": one_line(title_text(known[host, session_id].title or ""), 70) if (host, session_id) in known else "",
+            "host": host,
+        }
+        for key, (host, session_id) in places.items()
+    ]
+    if rows:
+        table(rows, {name: name for name in rows[0]}, drop=("host", "project"))
+        more_rows(len(hits), len(rows))
+        say(f"times in {zone_name(zone)}", dim=True)
+    say(
+        f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')} for {_LEVELS.get(found.level, found.level)}"
+        if rows
+        else _summary(found)
+    )
 
 
 def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:

@@ -26,9 +26,11 @@ from ctx_pipeline.cli.output import (
     zone_name,
 )
 from ctx_pipeline.cli.session_names import session_argument
+from ctx_pipeline.cli.signal import complete_signals
 from ctx_pipeline.model.display import title_text
 
-_SORTS = ("date", "cost", "calls", "size", "name")
+_SORTS = ("date", "cost", "calls", "size", "name", "signal")
+_UNCHECKED = "trajectory_premature_finish_without_validation"
 
 
 _FAR = 3_650
@@ -40,17 +42,29 @@ _FAR = 3_650
 @project_option
 @click.option("--since", metavar="DAY", help="Last active on this day or later: 2026-03-01, 2026-03, yesterday, monday, 7d.")
 @click.option("--until", metavar="DAY", help="Last active on this day or earlier.")
-@click.option("--sort", default="date", show_default=True, type=click.Choice(_SORTS), help="Newest, most or largest first; names in order.")
+@click.option(
+    "--signal", metavar="NAME[=TEXT]", shell_complete=complete_signals, help="Only sessions that this signal says something of, most first."
+)
+@click.option("--at-least", type=float, metavar="N", help="With --signal: only readings of N and more.")
+@click.option("--unchecked", is_flag=True, help="Only sessions whose last change of a file nothing checked.")
+@click.option("--sort", type=click.Choice(_SORTS), help="Newest, most or largest first; names in order.  [default: date]")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="At most N sessions.")
 @click.option("--all", "empty", is_flag=True, help="Also sessions in which nothing happened.")
 @json_option
-def list_sessions(as_json: bool, **chosen: Any) -> None:
-    """List sessions, the last active first, captured or not."""
+def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
+    """List sessions, the last active first, captured or not.
+
+    Where commands failed ten times and more: ctx list --signal failed_command_count --at-least 10
+    """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.errors import UsageError
     from ctx_pipeline.integrations.import_sessions import list_sessions as stage
     from ctx_pipeline.storage import open_store
 
+    if (unchecked and chosen["signal"]) or (chosen["at_least"] is not None and not chosen["signal"]):
+        raise UsageError("--at-least goes with --signal, and --unchecked without it", hint="ctx list --help")
+    chosen["signal"] = _UNCHECKED if unchecked else chosen["signal"]
     settings, note = choose(settings_module.load(), demo=False)
     if note:
         say("(sample sessions)", err=True)
@@ -72,11 +86,13 @@ def list_sessions(as_json: bool, **chosen: Any) -> None:
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
             "host": one.host,
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
+            "reading": f"{one.reading:,.5g}" if isinstance(one.reading, float) else one_line(one.reading or "", 40),
             "left": "" if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
         for one in listing.sessions
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
+    columns |= {"reading": (chosen["signal"] or "").partition("=")[0]} if any(row["reading"] not in {"", "1"} for row in rows) else {}
     columns |= {"captured": "state"} if any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "deleted in"} if any(row["left"] for row in rows) else {}
     if rows:
@@ -84,7 +100,7 @@ def list_sessions(as_json: bool, **chosen: Any) -> None:
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))
-    elif not sum(listing.counts.values()):
+    elif not sum(listing.counts.values()) and not chosen["signal"]:
         say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
     else:
         say("no session fits")

@@ -335,12 +335,13 @@ def _rule_of(habit: Habit) -> Rule:
         costs = [one.usd for one in found.values() if one.usd is not None]
         examples = _examples(history, {key: one.value for key, one in found.items()})
         every = {key: one for key, one in history.readings[habit.signal].items() if one.value > 0} if habit.whole else found
+        command = f"ctx list --signal {habit.signal}" + (f" --at-least {habit.at_least:g}" if habit.at_least != 1 else "")
+        if habit.needs[0]:
+            command = f"ctx signal show {shlex.quote(examples[0].host)} {shlex.quote(examples[0].session_id)}"
         return Finding(
             "",
             habit.title.format(sum=sum(one.value for one in every.values())),
-            f"ctx signal evidence {habit.signal}"
-            if habit.whole
-            else f"ctx signal show {shlex.quote(examples[0].host)} {shlex.quote(examples[0].session_id)}",
+            f"ctx signal evidence {habit.signal}" if habit.whole else command,
             f"In {count(len(every))} of {plural(len(history.readings[habit.signal]), 'session')}.",
             habit.advice,
             cases=len(every),

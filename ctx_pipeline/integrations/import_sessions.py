@@ -10,6 +10,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
+from ctx_pipeline.sessions.signals import measured_in
 from ctx_pipeline.storage.warehouse.session_queries import session_facts
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import day
@@ -49,6 +50,8 @@ class Listed:
     """at list prices unless the host recorded a cost; None where no call has a price"""
     active: bool = False
     """a program has it open now"""
+    reading: float | str | None = None
+    """what the signal of the filter reads in it"""
 
 
 @dataclass(frozen=True)
@@ -158,26 +161,35 @@ def list_sessions(
     project: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    sort: str = "date",
+    sort: str | None = None,
     limit: int | None = None,
     empty: bool = False,
+    signal: str | None = None,
+    at_least: float | None = None,
 ) -> Listing:
-    """Return the sessions that the filters select, at most ``limit``, the last active first or by cost, calls, size or name.
+    """Return the sessions that the filters select, at most ``limit``, the last active first or by cost, calls, size, name or signal.
 
-    ``since`` and ``until`` are days on which they were last active. Without ``empty`` captured
-    sessions without a prompt, a model call and a tool call are left out. Raises UsageError.
+    ``since`` and ``until`` are days on which they were last active. ``signal`` and
+    ``at_least`` keep what :func:`ctx_pipeline.sessions.signals.measured_in` selects, the
+    largest reading first. Without ``empty`` captured sessions without a prompt, a model call
+    and a tool call are left out. Raises UsageError, and UnknownName for a signal that is none.
     """
     wanted = _wanted(host)
     zone = settings.timezone
     first, last = moment(day(since, "--since", zone), zone), moment(day(until, "--until", zone), zone, after=True)
     scan = capture.scan(store, settings)
     found = _seen(store, scan, wanted)
+    readings: dict[tuple[str, str], float | str] = {}
+    if signal is not None:
+        readings = measured_in(store, settings, signal, at_least=at_least)
+        found = {place: one for place, one in found.items() if place in readings}
     facts = session_facts(store.lake)
     folders = store.shown() if found else {}
     keeping = _keeping(store, settings, scan)
     active = _active(settings, wanted)
     spent = usage("session", settings=settings).by_session() if found else {}
     counts = {key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)}
+    sort = sort or ("date" if signal is None else "signal")
     seen_now: dict[tuple[str, str], tuple[str | None, str | None]] = {}
     if project is not None or sort == "name":
         seen_now = _first_look(settings, scan, found.keys() - facts.keys())
@@ -198,6 +210,8 @@ def list_sessions(
         sums = spent.get(place, {})
         title = facts[place].title if place in facts else seen_now.get(place, (None, None))[1]
         amount = {"cost": -sums.get("cost_nano", 0), "calls": -sums.get("calls", 0), "size": -s.bytes, "name": (title or "~").lower()}
+        if sort == "signal" and isinstance(reading := readings.get(place), int | float):
+            amount["signal"] = -reading
         return (amount.get(sort, 0), -_last(s, facts), s.session_id)
 
     chosen = sorted(fitting, key=order)[:limit]
@@ -224,6 +238,7 @@ def list_sessions(
                 last=_last(s, facts),
                 calls=sums["calls"] if sums else 0,
                 active=place in active,
+                reading=readings.get(place),
                 cost_usd=sums["cost_nano"] / 1e9 if sums and priced else None,
             )
         )

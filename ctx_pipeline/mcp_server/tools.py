@@ -87,7 +87,7 @@ class Tools:
         since: Annotated[str | None, Field(max_length=10, description="First day, YYYY-MM-DD.")] = None,
         until: Annotated[str | None, Field(max_length=10, description="Last day, YYYY-MM-DD.")] = None,
         regex: Annotated[bool, Field(description="The query is a regular expression (RE2); newest hits first.")] = False,
-        facets: Annotated[bool, Field(description="Count all hits by host, project, kind, tool, outcome and month.")] = False,
+        facets: Annotated[bool, Field(description="Count all hits by host, project, session, kind, tool, outcome and month.")] = False,
         limit: Annotated[int, Field(ge=1, le=25, description="Hits of a page.")] = 8,
         cursor: Cursor = None,
         own_session: Own = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
@@ -98,6 +98,32 @@ def evidence(
             since=moment(bounds.since, bounds.timezone),
             until=moment(bounds.until, bounds.timezone, after=True),
         )
+
+
+def measured_in(store: Store, settings: Settings, said: str, *, at_least: float | None = None) -> dict[tuple[str, str], float | str]:
+    """Return (host, session id) -> reading, of the sessions that a signal says something of.
+
+    ``NAME`` selects readings above 0, true or with a text, ``NAME=TEXT`` those of a text, and
+    ``at_least`` those of a number. Raises UnknownName for a signal that is none, UsageError
+    for a number that is asked of words or words of numbers.
+    """
+    from ctx_pipeline.storage.warehouse.session_queries import values_of
+
+    name, _, text = said.partition("=")
+    discovery.look_in(settings.home / "config")
+    known = discovery.signals()
+    if name not in known:
+        raise UnknownName("signal", name, known)
+    worded = known[name].kind in {"text", "categorical"}
+    if (at_least is not None and worded) or (text and not worded):
+        raise UsageError(f"{name} reads {'words' if worded else 'numbers'}", hint=f"ctx list --signal {name}")
+    found: dict[tuple[str, str], float | str] = {}
+    for place, (value, label) in values_of(store.lake, name).items():
+        if worded and label and text in {"", label}:
+            found[place] = label
+        elif not worded and value is not None and (value > 0 if at_least is None else value >= at_least):
+            found[place] = value
+    return found
 
 
 def summary(signals: list[str] | None = None, *, group: str | None = None, settings: Settings | None = None) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ _TABLES = ("events", "tool_calls", "command_runs")
 _COLUMNS = {
     "events": ("event_id", "subtype"),
     "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "call_event", "result_event"),
-    "command_runs": ("call_event", "command", "programs", "polls", "result", "event"),
+    "command_runs": ("call_event", "command", "programs", "polls", "background", "result", "event", "started", "ended"),
 }
 _LONGEST = 160
 _TOP = 15
@@ -40,20 +40,29 @@ _TOP = 15
 
 @dataclass(slots=True)
 class Ran:
-    """How often something ran, and how often it failed."""
+    """How often something ran, how often it failed, and how long it took."""
 
     times: int = 0
     failed: int = 0
+    seconds: list[float] = field(default_factory=list)
+    """of the runs that were waited for, the time that a person took to allow one included"""
 
     @property
     def rate(self) -> float:
         """Share of the times that failed, 0 to 1."""
         return self.failed / self.times if self.times else 0.0
 
-    def add(self, *, failed: bool) -> None:
+    @property
+    def median_seconds(self) -> float | None:
+        """Median of what the runs took; None where none was waited for."""
+        return round(statistics.median(self.seconds), 1) if self.seconds else None
+
+    def add(self, *, failed: bool, seconds: float | None = None) -> None:
         """Count one more."""
         self.times += 1
         self.failed += failed
+        if seconds is not None:
+            self.seconds.append(seconds)
 
 
 @dataclass(slots=True)
@@ -91,9 +100,13 @@ class Work:
 
 
 def ranked(found: dict[str, Ran], name: str, top: int) -> list[dict[str, Any]]:
-    """Return the commonest names with times, failures and their share."""
+    """Return the commonest names with times, failures and their share; of commands and programs the median of the seconds too."""
     order = sorted(found.items(), key=lambda one: (-one[1].times, one[0]))[:top]
-    return [{name: key, "times": ran.times, "failed": ran.failed, "failure_rate": round(ran.rate, 4)} for key, ran in order]
+    rows: list[dict[str, Any]] = []
+    for key, ran in order:
+        took = {} if name == "tool" else {"median_seconds": ran.median_seconds}
+        rows.append({name: key, "times": ran.times, "failed": ran.failed, "failure_rate": round(ran.rate, 4), **took})
+    return rows
 
 
 def work(
@@ -155,12 +168,16 @@ def _add(one: Work, view: SessionView, meant: set[str]) -> None:
         if run.call_event not in meant:
             continue
         failed = run.result == "failed"
-        one.commands.add(failed=failed)
+        waited = run.started is not None and run.ended is not None and not run.background and run.result != "refused"
+        seconds = (run.ended - run.started) / 1e6 if waited else None
+        one.commands.add(failed=failed, seconds=seconds)
         line = " ".join(run.command.split())
-        one.lines.setdefault(truncate(line, _LONGEST), Ran()).add(failed=failed)
+        one.lines.setdefault(truncate(line, _LONGEST), Ran()).add(failed=failed, seconds=seconds)
         blamed = failed_program(run.command) if failed else ""
-        for program in dict.fromkeys(filter(None, run.programs)):
-            one.programs.setdefault(program[:100], Ran()).add(failed=program == blamed)
+        programs = list(dict.fromkeys(filter(None, run.programs)))
+        for program in programs:
+            alone = seconds if len(programs) == 1 else None
+            one.programs.setdefault(program[:100], Ran()).add(failed=program == blamed, seconds=alone)
 
 
 def report(found: list[Work], *, top: int = _TOP) -> str:
@@ -179,15 +196,20 @@ def report(found: list[Work], *, top: int = _TOP) -> str:
             ("Commands", "command", one.lines),
             ("Tools", "tool", one.tools),
         ):
-            lines += [f"### {title}", "", f"| {name} | times | failed | |", "|---|---:|---:|---:|"]
+            lines += [f"### {title}", "", f"| {name} | times | failed | | median seconds |", "|---|---:|---:|---:|---:|"]
             lines += [
-                f"| {_code(r[name])} | {r['times']:,} | {r['failed']:,} | {r['failure_rate']:.0%} |" for r in ranked(members, name, top)
+                f"| {_code(r[name])} | {r['times']:,} | {r['failed']:,} | {r['failure_rate']:.0%} | {_seconds(r)} |"
+                for r in ranked(members, name, top)
             ]
             lines.append("")
         lines += ["### What followed what", "", "| action | next | times |", "|---|---|---:|"]
         lines += [f"| {t['from']} | {t['to']} | {t['times']:,} |" for t in one.to_json(top)["transitions"]]
         lines.append("")
     return "\n".join(lines)
+
+
+def _seconds(row: dict[str, Any]) -> str:
+    return "" if row.get("median_seconds") is None else f"{row['median_seconds']:,.1f}"
 
 
 def _code(text: str) -> str:

@@ -157,7 +157,7 @@ def _plugin(use: Use) -> list[str]:
 def _program(use: Use) -> list[str]:
     if use[1] != "shell" or not use[2]:
         return []
-    return [step.subject[:100] for step in steps(command_text(use[2])) if step.subject]
+    return list(dict.fromkeys(step.subject[:100] for step in steps(command_text(use[2])) if step.subject))
 
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

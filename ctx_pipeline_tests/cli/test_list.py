@@ -50,6 +50,44 @@ def test_sessions_in_which_nothing_happened_are_left_out_and_counted(ctx: Ctx):
     assert "1 session in which nothing happened left out: --all" in ctx("list").stdout
 
 
+@pytest.mark.feature("cli.list-by-signal")
+def test_sessions_are_listed_by_what_a_signal_reads_the_largest_first(ran: Ctx):
+    def readings(*words: str) -> dict[str, float | str]:
+        return {s["session_id"]: s["reading"] for s in ran.json("list", *words)["sessions"]}
+
+    rows = ran.json("sql", "SELECT session_id, signal, kind, value, label FROM readings")["rows"]
+    calls = {r["session_id"]: r["value"] for r in rows if r["signal"] == "tool_call_count" and r["value"]}
+    found = readings("--signal", "tool_call_count")
+    assert found == calls
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    most = max(calls.values())
+    assert readings("--signal", "tool_call_count", "--at-least", f"{most:g}") == {s: v for s, v in calls.items() if v == most}
+    ends = {r["session_id"]: r["label"] for r in rows if r["signal"] == "last_test_outcome" and r["label"]}
+    assert readings("--signal", "last_test_outcome") == ends
+    assert readings("--signal", "last_test_outcome=passed") == {s: e for s, e in ends.items() if e == "passed"}
+    unchecked = {r["session_id"] for r in rows if r["signal"] == "trajectory_premature_finish_without_validation" and r["value"]}
+    assert set(readings("--unchecked")) == unchecked
+    assert "tool_call_count" in ran("list", "--signal", "tool_call_count").stdout.splitlines()[0]
+
+
+@pytest.mark.feature("cli.list-by-signal")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--signal", "tool_cal_count"), "did you mean tool_call_count"),
+        (("--signal", "tool_call_count=three"), "tool_call_count reads numbers"),
+        (("--signal", "last_test_outcome", "--at-least", "2"), "last_test_outcome reads words"),
+        (("--at-least", "2"), "--at-least goes with --signal"),
+        (("--unchecked", "--signal", "tool_call_count"), "--unchecked without it"),
+    ],
+)
+def test_a_filter_that_cannot_be_is_refused_with_what_can(ran: Ctx, words: tuple[str, ...], told: str):
+    done = ran("list", *words, ok=False)
+
+    assert (done.returncode, done.stdout) == (2, "") or done.returncode == 1
+    assert told in done.stderr
+
+
 @pytest.mark.feature("cli.usage-titles")
 def test_usage_by_session_tells_titles(ran: Ctx):
     titles = {s["session_id"]: (s["title"], s["project"]) for s in ran.json("list")["sessions"]}

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from datetime import datetime
 
 import pytest
@@ -48,6 +49,24 @@ def test_the_json_has_stable_keys_and_counts_where_they_are_asked_for(ran: Ctx):
     assert len(rest["hits"]) == counted["total"] - 3
     assert rest["next_offset"] is None
     assert {hit["event_id"] for hit in rest["hits"]}.isdisjoint(hit["event_id"] for hit in counted["hits"])
+
+
+@pytest.mark.feature("search.sessions")
+def test_every_session_that_holds_a_hit_is_listed_once_with_its_hits(ran: Ctx):
+    hits = ran.json("search", "pytest", "--limit", "1000", "--sessions")
+    held = Counter(f"{hit['host']}/{hit['session_id']}" for hit in hits["hits"])
+    assert hits["facets"]["session"] == dict(held.most_common())
+    titles = {s["session_id"]: s["title"] for s in ran.json("list")["sessions"]}
+
+    lines = ran("search", "pytest", "--sessions").stdout.splitlines()
+
+    assert lines[0].split() == ["session", "hits", "began", "project", "title", "host"]
+    for line, (place, count) in zip(lines[1:], held.most_common(), strict=False):
+        session = place.partition("/")[2]
+        assert line.split()[:2] == [session, str(count)]
+        assert titles[session][:30] in line
+    assert lines[-1].startswith(f"{held.total()} hits in {len(held)} sessions")
+    assert "more: --limit" in ran("search", "pytest", "--sessions", "--limit", "1").stdout
 
 
 @pytest.mark.feature("search.filters")

@@ -126,7 +126,7 @@ def test_facets_add_up_to_the_hits_under_every_filter(environ):
 def test_facets_are_counts_by_value_the_most_first(environ):
     facets = asked(environ).facets
     assert facets is not None
-    assert list(facets) == ["host", "project", "kind", "tool", "outcome", "month"]
+    assert list(facets) == ["host", "project", "session", "kind", "tool", "outcome", "month"]
     assert facets["host"]["codex"] == 1
     assert list(facets["month"]) == sorted(facets["month"], key=lambda month: (-facets["month"][month], month))
     assert set(facets["month"]) == {"2026-01", "2026-02"}

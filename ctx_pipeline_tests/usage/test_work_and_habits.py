@@ -47,8 +47,8 @@ def test_commands_tools_failures_and_transitions_are_told_for_each_host_and_in_a
     ]
     told = first.to_json()
     assert told["top_programs"][:2] == [
-        {"program": "pytest", "times": 2, "failed": 1, "failure_rate": 0.5},
-        {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0},
+        {"program": "pytest", "times": 2, "failed": 1, "failure_rate": 0.5, "median_seconds": 1.0},
+        {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0, "median_seconds": None},
     ]
     assert told["top_tools"] == [
         {"tool": "Bash", "times": 4, "failed": 1, "failure_rate": 0.25},
@@ -86,7 +86,7 @@ def test_the_report_is_markdown_that_no_command_can_break(tmp_path: Path) -> Non
 
     text = report(work(settings=settings))
 
-    assert "| `` echo `date` \\| tee x `` | 1 | 0 | 0% |" in text
+    assert "| `` echo `date` \\| tee x `` | 1 | 0 | 0% | 1.0 |" in text
     assert "\x1b" not in text
     assert text.startswith("# What the agents did\n\n## All agents\n\n1 commands, 0% failed; 1 tool calls, 0% failed.\n")
 
@@ -129,7 +129,7 @@ def test_a_habit_is_told_with_the_sessions_that_show_it_the_strongest_first(rere
     assert (one.cases, one.of) == (2, 3)
     assert one.title == "Files were read again 10 times though they stood in the window unchanged"
     assert [(s.session_id[:8], s.title, s.value) for s in one.examples] == [("00000002", "task 2", 7.0), ("00000001", "task 1", 3.0)]
-    assert one.command == "ctx signal show claude 00000002-1111-4111-8111-111111111111"
+    assert one.command == "ctx list --signal file_reread_without_reason_count --at-least 3"
 
 
 @pytest.mark.feature("cli.hints-of-the-house")
@@ -155,8 +155,8 @@ def test_the_command_tells_them_without_asking_anybody(rereading: Settings, tmp_
     done = CliRunner().invoke(cli, ["hints"])
 
     assert done.exit_code == 0, done.output
-    assert "Files were read again 10 times though they stood in the window unchanged (2 of 3 sessions)" in done.stdout
-    assert "ctx signal show claude 00000002-1111-4111-8111-111111111111" in done.stdout
+    assert "Files were read again 10 times though they stood in the window unchanged (2 of 3 measured sessions)" in done.stdout
+    assert "ctx list --signal file_reread_without_reason_count --at-least 3" in done.stdout
     made = json.loads(CliRunner().invoke(cli, ["hints", "--json"]).stdout)
     assert (made["schema"], {h["signal"] for h in made["habits"]}) == (2, {f["signal"] for f in made["findings"]} - {""})
     assert "no finding" in CliRunner().invoke(cli, ["hints", "--since", "2030-01-01"]).stdout

@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project, scope, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table
 from ctx_pipeline.model.display import percent
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> Non
     """Report what agents did: commands, tools, how often they failed, and what followed what.
 
     For one HOST, or for all together and each. A search that found nothing did not fail.
+    The median time is that of commands that were waited for, and of programs that ran
+    alone; a wait for the person's permission is part of it.
     """
     from ctx_pipeline.sessions import work as api
 
@@ -81,8 +83,17 @@ def _show(one: Work) -> None:
     say(f"{one.commands.times:,} commands, {percent(one.commands.rate)} failed; {calls.times:,} tool calls, {percent(calls.rate)} failed")
     for name, rows in (("program", told["top_programs"]), ("command", told["top_commands"]), ("tool", told["top_tools"])):
         if rows:
-            shown = [{**row, name: one_line(row[name], 80), "failure_rate": percent(row["failure_rate"])} for row in rows]
-            table(shown, {name: name, "times": "times", "failed": "failed", "failure_rate": ""})
+            shown = [
+                {
+                    **row,
+                    name: one_line(row[name], 80),
+                    "failure_rate": percent(row["failure_rate"]),
+                    "took": "" if row.get("median_seconds") is None else f"{row['median_seconds']:,.1f} s",
+                }
+                for row in rows
+            ]
+            took = {"took": "median time"} if any(row["took"] for row in shown) else {}
+            table(shown, {name: name, "times": "times", "failed": "failed", "failure_rate": "", **took})
     if told["transitions"]:
         say("most often: " + ", ".join(f"{t['from']} then {t['to']} {t['times']:,}" for t in told["transitions"][:6]))
 
@@ -113,7 +124,7 @@ def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
     for one in found:
         cost = f", {dollars(round(one.usd * 1e9))}" if one.usd and one.signal else ""
         habit = one.rule == one.signal.replace("_", "-") and one.of
-        of = f" ({one.cases:,} of {counted(one.of, 'session')})" if habit else ""
+        of = f" ({one.cases:,} of {one.of:,} measured sessions)" if habit else ""
         say(f"{plain(one.title)}{of}{cost}", bold=True)
         for text in ("" if habit else one.detail, one.advice):
             if text:

@@ -88,12 +88,16 @@
         return;
       }
       if (asked !== query) return;
-      const items = hits.map((hit) => {
+      const items = hits.map((hit, number) => {
         const session = ctx.session(hit.key);
-        const link = el("a", session ? session.title || session.id : hit.title || "a session that is not on this page yet");
+        const place = [hit.kind, hit.at ? ctx.when(hit.at, "day") : ""].filter(Boolean).join(" \u00b7 ");
+        const again = session && number && hits[number - 1].key === hit.key;
+        const title = session ? session.title || session.id : hit.title || "a session that is not on this page yet";
+        const link = el("a", again ? place : title);
         if (session) link.href = `#session-${hit.key}.e0-${hit.mark}`;
         link.addEventListener("click", () => (panel.hidden = true));
-        return el("li", link, el("span.under", [hit.kind, session && session.project, hit.at ? ctx.when(hit.at, "day") : ""].filter(Boolean).join(" \u00b7 ")), el("p", marked(hit.snippet, hit.marks)));
+        const under = el("span.under", again ? link : [session && session.project, place].filter(Boolean).join(" \u00b7 "));
+        return el(again ? "li.again" : "li", again ? "" : link, under, el("p", marked(hit.snippet, hit.marks)));
       });
       panel.replaceChildren(
         items.length ? el("ol", items) : el("p.empty", "Nothing found."),

@@ -175,14 +175,15 @@ class RowLookup:
         return [row for _, row in placed]
 
     def counts(self, rowids: Sequence[int], month: Callable[[int], str], project: Mapping[Session, str]) -> dict[str, dict[str, int]]:
-        """Return how many of ascending live row ids each host, project, kind, tool, outcome and month has, the most first.
+        """Return how many of ascending live row ids each host, project, session, kind, tool, outcome and month has, the most first.
 
         Every facet but ``tool`` and ``outcome`` (which only tool calls and their results have) adds up to the number of rows.
         """
-        found: dict[str, Counter[Any]] = {name: Counter() for name in ("host", "project", "kind", "tool", "outcome", "month")}
+        found: dict[str, Counter[Any]] = {name: Counter() for name in ("host", "project", "session", "kind", "tool", "outcome", "month")}
         for span, start, end in self.by_span(rowids):
             found["host"][span.host] += end - start
             found["project"][project.get(span.session) or "unknown"] += end - start
+            found["session"]["/".join(span.session)] += end - start
         quarters: Counter[int] = Counter()
         for base, rows, marks in self._all_marks():
             start, end = bisect_left(rowids, base), bisect_left(rowids, base + rows)

@@ -121,6 +121,15 @@ def signal_events(
     return rows
 
 
+def values_of(lake: Lake, signal: str) -> dict[tuple[str, str], tuple[float | None, str | None]]:
+    """Return (host, session id) -> value and label of a signal, of the sessions in which it could be measured."""
+    with closing(lake.connect()) as connection:
+        lake.views(connection, ("readings",))
+        sql = "SELECT host, session_id, value, label FROM readings WHERE signal = ? AND reason IS NULL"
+        rows = connection.execute(sql, [signal]).fetchall()
+    return {(host, session_id): (value, label) for host, session_id, value, label in rows}
+
+
 class SessionFacts(NamedTuple):
     """What a list of sessions shows of a captured one."""
 
