@@ -100,7 +100,7 @@ def _begin_journal(store: Store, *, yes: bool) -> None:
     if not yes:
         confirm(f"In the journal: {LOST}. Go on without what cannot be read of it?")
     made = new_journal(store)
-    say(f"journal begun anew: {made.facts:,} facts of the lost one, {made.tombstones:,} tombstones from beside it", err=True)
+    say(f"new journal: {made.facts:,} facts recovered from the lost one, {made.tombstones:,} tombstones from beside it", err=True)
     if made.aside:
         say(f"the old file is kept as {made.aside}", err=True)
 
@@ -148,7 +148,7 @@ def _redactions(settings: Settings, *, as_json: bool) -> None:
     )
     if len(found["sessions"]) > _LISTED:
         say(f"and {len(found['sessions']) - _LISTED} more (--json has all)")
-    say("where they stood:")
+    say("to see them:")
     say_command(f"ctx search --regex 'REDACTED:{found['detectors'][0]['detector']}'", "  ")
 
 

@@ -268,7 +268,7 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
     if not force and not cells and not _due(settings, str(asset)):
         from ctx_pipeline.pipeline.run import Outcome
 
-        emit(Outcome().to_json()) if as_json else say(f"{asset}: every partition is fresh, nothing to fill (--force fills them anew)")
+        emit(Outcome().to_json()) if as_json else say(f"{asset}: every partition is fresh, nothing to fill (--force fills them again)")
         return
     from ctx_pipeline.defs import launch
 

@@ -118,7 +118,7 @@ def _checked(row: Mapping[str, Any], memory_id: str, redactor: Redactor) -> tupl
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST or not (when is None or isinstance(when, str)):
         return {}, "has no text that can be told"
     if row.get("kind") not in KINDS:
-        return {}, "is of an unknown kind"
+        return {}, "is an unknown kind"
     placed = row.get("scope") in {"repo", "task"}
     if placed != isinstance(where, str) or (placed and not _REPOSITORY.fullmatch(str(where))):
         return {}, "names no repository that members share"

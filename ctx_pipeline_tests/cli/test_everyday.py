@@ -57,7 +57,7 @@ def test_show_says_how_full_the_window_was(ran: Ctx):
 
 @pytest.mark.feature("cli.near-commands")
 def test_a_range_without_calls_says_of_which_day_the_newest_is(ran: Ctx):
-    assert ran("usage", "daily", "--since", "2030").stdout == "no model calls in this range; the newest is of 2026-10-19\n"
+    assert ran("usage", "daily", "--since", "2030").stdout == "no model calls in this range; the newest is from 2026-10-19\n"
 
 
 @pytest.mark.feature("cli.cost")

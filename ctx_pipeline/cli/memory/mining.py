@@ -177,7 +177,7 @@ def _print(result: Filtered) -> None:
 def _tell(name: str, done: dict[str, Any]) -> None:
     """Say what a method that asks a model did: questions, failures, what was refused, tokens and cost."""
     if not done["asked"]:
-        say(f"{name}: nothing asked, every session has its answer (--again asks anew)")
+        say(f"{name}: nothing asked, every session has its answer (--again asks again)")
         return
     refused = "".join(f", {count:,} refused ({reason})" for reason, count in sorted(done["refused"].items()))
     cost = dollars(done["cost_nano"]) if done["cost_nano"] else "cost not told"

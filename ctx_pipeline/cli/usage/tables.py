@@ -79,7 +79,7 @@ def show(
         from ctx_pipeline.usage.engine import usage
 
         newest = max((row["date"] for row in usage("daily", settings=settings, **(meant or {})).rows if row["date"]), default="")
-        say(f"no model calls in this range{f'; the newest is of {newest}' if newest else ''}")
+        say(f"no model calls in this range{f'; the newest is from {newest}' if newest else ''}")
         for text in notes(report) if report.unread else _billed(report):
             paragraph(text)
         return

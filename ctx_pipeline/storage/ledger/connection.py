@@ -234,7 +234,7 @@ class Database:
         if version == VERSION:
             return
         if self.read_only:
-            raise StoreError(f"{self.path} is of an older version", hint="ctx run")
+            raise StoreError(f"{self.path} was written by an older version", hint="ctx run")
         use_wal(connection, self.busy_seconds)
         connection.execute("BEGIN IMMEDIATE")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
