@@ -284,7 +284,7 @@ def _left_in(run: _Run, host: ShellAnswers) -> str | None:
     return folder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class _Line:
     """What the words of a command line say of its main program."""
 

@@ -33,26 +33,46 @@ _PIECE, _OVERLAP = 4000, 400
 _WHAT = r"(?:instructions?|prompts?|rules?|directions?|guidelines?|orders?|messages?|context|conversation|training)"
 _KEPT_QUIET = r"secrets?|credentials?|api\s*keys?|tokens?|passwords?|ssh\s+keys?|private\s+keys?"
 _INJECTIONS = tuple(
-    lazy_pattern(pattern)
-    for pattern in (
-        rf"\b(?:ignore|disregard|forget|override|bypass|skip|drop)\b(?!:)(?:\W+\w+){{0,4}}?\W+(?:previous|prior|above|earlier|preceding|existing|former|other|system|safety)\b(?:\W+\w+){{0,3}}?\W+{_WHAT}",
-        rf"\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything|your|these|those)\b(?:\W+\w+){{0,3}}?\W*{_WHAT}",
-        r"\bforget\s+(?:everything|all)\b.{0,30}\b(?:told|said|above|before|know)",
-        r"\b(?:reveal|print|show|repeat|leak|output|dump|tell)\b(?:\W+\w+){0,4}?\W+system\s+prompt",
-        r"\byou\s+are\s+(?:now|no\s+longer)\s+(?:a|an|the|in|bound|under|dan)\b",
-        r"\b(?:new|updated|real|actual)\s+(?:system\s+)?instructions?\s*:",
-        r"\b(?:act|behave|pretend|respond)\s+as\s+(?:if\s+)?(?:you\s+(?:are|were|have)|an?\s+(?:unrestricted|unfiltered|jailbroken))",
-        r"\b(?:do\s+not|don'?t|never)\s+(?:tell|inform|warn|alert|ask|mention\s+(?:this|it)\s+to)\s+(?:the\s+)?(?:user|person|human|operator|developer)\b",
-        r"\bwithout\s+(?:telling|informing|asking)\s+the\s+(?:user|person|human|operator)\b",
-        r"</?\s*(?:system|assistant|human|user|instructions?|admin|developer|function_calls?|tool_call)(?:[-_ ](?:prompt|message))?\s*>",
-        r"\[/?(?:inst|sys|system)\]|<\|(?:im_start|im_end|system|endoftext)\|>|<<sys>>",
-        r"(?:^|\n)(?:#{1,4} ?)?(?:system|assistant|human) ?: ?\S",
-        r"\b(?:curl|wget|fetch|iwr)\b[^\n|;]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b",
-        rf"\b(?:send|post|upload|exfiltrate|forward|transmit)\b[^\n.]{{0,80}}(?:\b(?:{_KEPT_QUIET})|\.env)\b[^\n.]{{0,60}}\b(?:to|at)\b\s+\S*(?:https?:|www\.|@|\.\w{{2,}})",
-        r"\brm\s+-[a-z]{1,6}\s+(?:/|~|\$home)(?:\s|$|\*)",
-        r"\bbase64\s+(?:-d|--decode)\b[^\n]{0,80}\|\s*(?:ba|z)?sh\b",
+    (tuple(words.split()), lazy_pattern(pattern))
+    for words, pattern in (
+        (
+            "ignore disregard forget override bypass skip drop",
+            rf"\b(?:ignore|disregard|forget|override|bypass|skip|drop)\b(?!:)(?:\W+\w+){{0,4}}?\W+(?:previous|prior|above|earlier|preceding|existing|former|other|system|safety)\b(?:\W+\w+){{0,3}}?\W+{_WHAT}",
+        ),
+        (
+            "ignore disregard forget",
+            rf"\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything|your|these|those)\b(?:\W+\w+){{0,3}}?\W*{_WHAT}",
+        ),
+        ("forget", r"\bforget\s+(?:everything|all)\b.{0,30}\b(?:told|said|above|before|know)"),
+        ("system", r"\b(?:reveal|print|show|repeat|leak|output|dump|tell)\b(?:\W+\w+){0,4}?\W+system\s+prompt"),
+        ("you", r"\byou\s+are\s+(?:now|no\s+longer)\s+(?:a|an|the|in|bound|under|dan)\b"),
+        ("instruction", r"\b(?:new|updated|real|actual)\s+(?:system\s+)?instructions?\s*:"),
+        (
+            "act behave pretend respond",
+            r"\b(?:act|behave|pretend|respond)\s+as\s+(?:if\s+)?(?:you\s+(?:are|were|have)|an?\s+(?:unrestricted|unfiltered|jailbroken))",
+        ),
+        (
+            "user person human operator developer",
+            r"\b(?:do\s+not|don'?t|never)\s+(?:tell|inform|warn|alert|ask|mention\s+(?:this|it)\s+to)\s+(?:the\s+)?(?:user|person|human|operator|developer)\b",
+        ),
+        ("without", r"\bwithout\s+(?:telling|informing|asking)\s+the\s+(?:user|person|human|operator)\b"),
+        (
+            "<",
+            r"</?\s*(?:system|assistant|human|user|instructions?|admin|developer|function_calls?|tool_call)(?:[-_ ](?:prompt|message))?\s*>",  # noqa: E501
+        ),
+        ("[ <", r"\[/?(?:inst|sys|system)\]|<\|(?:im_start|im_end|system|endoftext)\|>|<<sys>>"),
+        (":", r"(?:^|\n)(?:#{1,4} ?)?(?:system|assistant|human) ?: ?\S"),
+        ("curl wget fetch iwr", r"\b(?:curl|wget|fetch|iwr)\b[^\n|;]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b"),
+        (
+            "send post upload exfiltrate forward transmit",
+            rf"\b(?:send|post|upload|exfiltrate|forward|transmit)\b[^\n.]{{0,80}}(?:\b(?:{_KEPT_QUIET})|\.env)\b[^\n.]{{0,60}}\b(?:to|at)\b\s+\S*(?:https?:|www\.|@|\.\w{{2,}})",
+        ),
+        ("rm", r"\brm\s+-[a-z]{1,6}\s+(?:/|~|\$home)(?:\s|$|\*)"),
+        ("base64", r"\bbase64\s+(?:-d|--decode)\b[^\n]{0,80}\|\s*(?:ba|z)?sh\b"),
     )
 )
+"""Words of which one stands in every text that a pattern matches, and the pattern: only then it is compiled, as a hook has no time to."""
+
 _FOREIGN = tuple(
     lazy_pattern(pattern)
     for pattern in (
@@ -80,7 +100,7 @@ _FOREIGN = tuple(
 
 _FOREIGN_HINT = lazy_pattern(
     r"ignor|disregard|forget|vergiss|vergesst|missacht|oubli|olvida|descarta|haz caso|esque|desconsid|dimentic|trascura|negeer|vergeet"
-    r"|bortse|zapomnij|abaikan|lupakan|talimat|kural|komut|[^\x00-\x7f]"
+    r"|bortse|zapomnij|abaikan|lupakan|talimat|kural|komut|[^\W\x00-\x7f]"
 )
 _HINT = lazy_pattern(
     r"ignor|disregard|forget|overrid|bypass|skip|drop|system|instruct|inst\]|im_start|you (?:are|were)|act as|pretend|tell|without|curl|wget"  # noqa: E501
@@ -90,20 +110,21 @@ _HINT = lazy_pattern(
 """What every order has one of: of a disguised reading that has none nothing more is asked."""
 
 _CREDENTIALS = tuple(
-    (name, lazy_pattern(pattern))
-    for name, pattern in (
-        ("private-key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY"),
-        ("aws-access-key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-        ("anthropic-key", r"\bsk-ant-[\w-]{16,}"),
-        ("openai-key", r"\bsk-(?:proj-|svcacct-)?[A-Za-z0-9_-]{20,}"),
-        ("github-token", r"\b(?:gh[opsru]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"),
-        ("slack-token", r"\bxox[abposr]-[\w-]{10,}"),
-        ("google-key", r"\bAIza[\w-]{30,}"),
-        ("stripe-key", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-        ("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
-        ("url-password", r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{1,60}:(?!\[REDACTED)[^\s/@]{3,200}@"),
+    (name, tuple(signs.split()), lazy_pattern(pattern))
+    for name, signs, pattern in (
+        ("private-key", "PRIVATE", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY"),
+        ("aws-access-key", "AKIA ASIA", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+        ("anthropic-key", "sk-ant-", r"\bsk-ant-[\w-]{16,}"),
+        ("openai-key", "sk-", r"\bsk-(?:proj-|svcacct-)?[A-Za-z0-9_-]{20,}"),
+        ("github-token", "gh", r"\b(?:gh[opsru]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"),
+        ("slack-token", "xox", r"\bxox[abposr]-[\w-]{10,}"),
+        ("google-key", "AIza", r"\bAIza[\w-]{30,}"),
+        ("stripe-key", "k_live_ k_test_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+        ("jwt", "eyJ", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
+        ("url-password", "://", r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{1,60}:(?!\[REDACTED)[^\s/@]{3,200}@"),
         (
             "assignment",
+            ": =",
             r"(?i)\b(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?token|auth[_-]?token)\s*[:=]\s*[\"']?(?![\"'\s]*(?:\$|<|\{|\[REDACTED|os\.|env|None\b|null\b|x{3,}|\*{3,}|getpass))[^\s\"'(){}<>,;]{6,}",
         ),
     )
@@ -137,14 +158,16 @@ def _found(text: str) -> tuple[frozenset[str], str]:
     disguised = (*disguises.readings(text), *(disguises.readings(plain) if plain != text else ()))
     if _orders(plain) or any(_orders(reading) for reading in disguised if _HINT.search(readable(reading).lower())):
         flags.add("injection")
-    flags.update(f"credential:{name}" for name, pattern in _CREDENTIALS if pattern.search(plain))
+    flags.update(
+        f"credential:{name}" for name, signs, pattern in _CREDENTIALS if any(map(plain.__contains__, signs)) and pattern.search(plain)
+    )
     return frozenset(flags), plain
 
 
 def _orders(text: str) -> bool:
     """Tell whether a text holds an order to a model."""
     forms = list(_forms(readable(text)))
-    if any(p.search(form) for form in forms for p in _INJECTIONS):
+    if any(p.search(form) for form in forms for words, p in _INJECTIONS if any(map(form.__contains__, words))):
         return True
     return any(p.search(form) for form in forms if _FOREIGN_HINT.search(form) for p in _FOREIGN)
 

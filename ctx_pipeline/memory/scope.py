@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -182,6 +181,8 @@ def same_repository(folder: str, place: Place) -> bool:
     there = place_of(folder)
     if place.roots:
         return bool({*there.roots} & {*place.roots} or {*there.identities} & {*place.identities})
+    import tempfile  # a hook seldom comes as far
+
     general = {expanded("~").rstrip("/"), tempfile.gettempdir()}
     return not there.roots and below(place.cwd, folder) and (folder == place.cwd or folder.rstrip("/") not in general)
 

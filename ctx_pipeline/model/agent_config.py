@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ServerFile:
     """Where a host reads its MCP servers: one table that maps names to servers."""
 
@@ -46,7 +46,7 @@ class ReplacedOutput(NamedTuple):
     tell of a failure stays: the line that names the status goes with the output."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class HookFile:
     """Where a host reads its hooks: a JSON file with ``hooks``: event -> groups -> commands.
 
@@ -94,7 +94,7 @@ class HeadlessAnswer(NamedTuple):
     """why there is no answer, in the agent's words"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Headless:
     """How a host's agent is asked one question without a person: the question on standard input, JSON lines on standard output.
 
@@ -113,7 +113,7 @@ class Headless:
     """variables that it must not see, since they make it take itself for a part of a running session"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Agent:
     """How the program of a host is reached; what is not declared cannot be done with it."""
 

@@ -29,7 +29,7 @@ WITHHELD = "redacted-"
 """How an id begins that stands for one with a secret in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Database:
     """How a host's SQLite database is captured: its rows as canonical JSON lines, one stream a name.
 
@@ -56,7 +56,7 @@ class Database:
     """Rows of the first table are only ever added: their number and last key tell whether it changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Formats:
     """Which fields of a host's records are known, so that a new one shows the day it is written."""
 
@@ -64,7 +64,7 @@ class Formats:
     """place of an object in a record (empty: the record; ``message.usage``) -> names of its fields"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class HomeFiles:
     """Where a host keeps its sessions, which of its files are captured, and whose each of them is.
 
@@ -117,7 +117,7 @@ class HomeFiles:
     """Names of the files in a project whose text every session reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Records:
     """What a host's records mean. parse(SessionInput) makes rows and must never raise on hostile input."""
 
@@ -141,7 +141,7 @@ class Records:
     """Names of the tools with which the agent asks the person for approval, of a plan or a right."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class UsageRecords:
     """Where a host's usage stands, and what it says of limits."""
 
@@ -195,7 +195,7 @@ def _moved(names: Iterable[str]) -> str:
     return "; ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Host:
     """A program whose sessions are captured, in five groups: files, records, usage, shell commands, and the agent itself.
 
@@ -243,7 +243,7 @@ class Host:
         return f"cd {quote(there)} && {command}" if there else command
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Reading:
     """What a signal says of one session; ``value`` None goes with a ``reason``."""
 
@@ -254,7 +254,7 @@ class Reading:
     metadata: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Outside:
     """Something beyond the tables that signals rest on: asked once, kept in the journal, replayed ever after.
 
@@ -268,7 +268,7 @@ class Outside:
     ask: Callable[[Sequence[Any]], Iterable[Mapping[str, Any]]] = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Judge:
     """A question about a session that a language model answers, only when a person says so.
 
@@ -280,7 +280,7 @@ class Judge:
     answers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Signal:
     """A measurement over one session. ``describe`` is the docstring: first what it is, then how to read it."""
 
@@ -390,7 +390,7 @@ MODEL, AGENT = "model", "agent"
 """Who a mining method asks: the model that the settings name, or an installed agent without a person."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Method:
     """A mining method: ``extract`` per session, and ``combine`` over all candidates where history is needed."""
 
@@ -423,7 +423,7 @@ def _makers(tables: Iterable[str]) -> list[str]:
     return [FACT_MAKERS[table] for table in tables if table in FACT_MAKERS]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Panel:
     """A part of the dashboard: ``build`` turns page data into HTML; lower ``order`` stands higher."""
 

@@ -120,7 +120,7 @@ class LimitNote(NamedTuple):
     """microseconds since 1970; None where it is not said"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LimitNotes:
     """Where a host writes about limits, and what it means."""
 
@@ -166,7 +166,7 @@ def words_of_refusals(view: SessionView) -> list[Any]:
 # How a host's records say that a command goes on, that a call waits for it, and how it ended.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ShellAnswers:
     """Phrases of a host around shell commands, as patterns of :mod:`re`; an empty one matches nothing.
 

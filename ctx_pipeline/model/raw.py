@@ -46,7 +46,7 @@ class Identity(NamedTuple):
     first_ts: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StreamBytes:
     """The bytes of one generation of one stream, whole lines only."""
 
@@ -61,7 +61,7 @@ class StreamBytes:
     """False for an older generation, kept because its lines may exist nowhere else."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SessionInput:
     """All captured streams of one session, and what other files say of its threads."""
 
@@ -72,7 +72,7 @@ class SessionInput:
     """thread_id -> {"title": ...}: facts from indexes and databases of the home."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Quarantined:
     """A record that could not be decoded; its bytes stay in the raw segment."""
 

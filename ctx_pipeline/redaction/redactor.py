@@ -82,6 +82,21 @@ def literal_in(data: bytes) -> bool:
     return any(literal in data for detector in DETECTORS for literal in detector.literals)
 
 
+_SHORT = 4_000
+"""Bytes up to which a pattern is tried everywhere in a text."""
+
+
+def _may_match(data: bytes) -> bool:
+    """Tell whether a detector may match in a short text; the patterns of those alone are compiled of which a literal stands there.
+
+    A pattern is tried everywhere, so that nothing is overlooked that :func:`matches` finds.
+    """
+    told = [d for d in DETECTORS if any(literal in data for literal in d.literals)]
+    # what a line break parts is put together by the machine of all detectors
+    whole = len(data) <= _SHORT and b"\n" not in data and b"\r" not in data
+    return bool(told) and (not whole or any(re.search(understood(d.pattern), data) for d in told))
+
+
 def matches(data: bytes, joins: Sequence[int] = ()) -> Iterator[tuple[Look, re.Match[bytes]]]:
     """Yield every place where a detector's pattern matches, unchecked, in order of the literals.
 
@@ -228,10 +243,10 @@ class Redactor:
         )
 
     def clears(self, text: str) -> bool:
-        """Tell, without compiling a detector, that a short text can hold no secret; False where that is not sure."""
+        """Tell, without compiling every detector, that a short text can hold no secret; False where that is not sure."""
         data = text.encode("utf-8", "surrogatepass")
-        readings = (data, *(view.data for view in (*views.readings(data), *packed.readings(data))))
-        return not self._extra and not any(map(literal_in, readings))
+        seen = (view.data for view in (*views.readings(data), *packed.readings(data)))
+        return not self._extra and not any(map(literal_in, seen)) and not _may_match(data)
 
     def suspects(self, texts: Sequence[str]) -> list[int]:
         """Return the places of the texts in which a secret may stand, ascending: a superset of those in which :meth:`find` finds one."""

@@ -38,7 +38,7 @@ class Planted(NamedTuple):
     secret: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Detector:
     """One kind of secret: where to look (``literals``) and what it looks like there (``pattern``).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,6 +124,8 @@ def fold(view: SessionView) -> SessionState:
 
 def resume_command(host: str, session_id: str, folder: str | None) -> str:
     """Return the command that resumes a session; empty where nothing does, as for one that was named after a file."""
+    import uuid  # a hook that tells of its own session does without
+
     try:
         uuid.UUID(session_id)
     except ValueError:

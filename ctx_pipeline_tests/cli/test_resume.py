@@ -236,4 +236,5 @@ def test_what_is_cleared_without_the_detectors_holds_nothing_that_they_find():
         assert redactor.redact(f"see {secret} there") == f"see {secret} there" or not redactor.clears(f"see {secret} there"), secret
     assert not redactor.clears(KEY)
     assert redactor.clears("make the basket add up its prices")
+    assert redactor.clears("Last test run: `pytest -q tests/test_9.py` passed (12/12)")
     assert not Redactor({"mine": "baskets?"}).clears("make the basket add up its prices")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -459,6 +458,8 @@ def profiles(folder: Path) -> dict[str, Profile]:
 
 
 def _table(path: Path) -> dict[str, Any]:
+    import tomllib  # a hook without profiles of a person's own does without
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:

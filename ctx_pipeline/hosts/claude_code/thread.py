@@ -18,7 +18,7 @@ Part = tuple[str, "str | None", str, "str | None", "str | None"]
 """kind, subtype, actor, text and call id of one event, before it has a place"""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Place:
     """The record in hand and where its events go; one object serves a whole stream."""
 
@@ -87,7 +87,7 @@ class Call(Struct, gc=False):
     result_event: str | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Thread:
     """One context window: its event rows in order of ``seq`` and its tool calls."""
 
@@ -119,7 +119,7 @@ class Thread:
         return known
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Titles:
     """Titles by source; the last custom and ai title win."""
 
@@ -129,7 +129,7 @@ class Titles:
     """uuid of the branch's last line -> summary"""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Gathered:
     """The state of one session while its streams are read."""
 
