@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.readings import Finding
 
-PAGE_VERSION = 7
+PAGE_VERSION = 8
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 
@@ -145,6 +145,8 @@ class SessionLine(NamedTuple):
     stamp: str
     """Text that differs when anything differs that its drill-down is made from."""
     usage: Usage
+    content: str = ""
+    """Text that differs when any of its events differs."""
 
     @property
     def key(self) -> str:
@@ -180,6 +182,15 @@ class SignalLine(NamedTuple):
     highest: float | None
     positive: int
     labels: tuple[tuple[str, int], ...] = ()
+
+
+class LearnedLine(NamedTuple):
+    """What the drill-downs say of a memory that rests on sessions."""
+
+    memory_id: str
+    kind: str
+    text: str
+    status: str
 
 
 class MemoryLine(NamedTuple):
@@ -366,6 +377,7 @@ class PageData:
     tops: tuple[SignalTop, ...] = ()
     scores: tuple[Scores, ...] = ()
     memories: tuple[MemoryLine, ...] = ()
+    learned: tuple[LearnedLine, ...] = ()
     memory_total: int = 0
     memory_status: Mapping[str, int] = field(default_factory=dict)
     dangling: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -102,7 +102,9 @@ def files(data: PageData, chunks: Mapping[SessionLine, str], words: Sequence[str
         made[file_of(title)] = text.encode("utf-8", "replace")
     made["data/sessions.js"] = chunk("sessions", session_list(data, chunks) | {"words": list(words), "scoring": scoring()})
     signals = {s.signal: [s.signal, s.kind, s.unit, data.meanings[s.signal]] for s in data.signals}
+    # told once: in the drill-downs, all of a memory's sessions would be drawn anew with each one that it is found in
     made["panels/readings.js"] = chunk("panel-readings", list(signals.values()))
+    made["panels/learned.js"] = chunk("panel-learned", data.learned)
     for panel in found:
         if panel.data is not None:
             made[f"panels/{panel.name}.js"] = chunk(f"panel-{panel.name}", panel.data(data))

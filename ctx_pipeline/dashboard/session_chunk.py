@@ -42,7 +42,7 @@ def scripts(name: str, line: SessionLine, detail: Detail, rows: WholeSession | N
                 "calls_total": line.usage.calls,
                 "models": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.models],
                 "signals": [[*row, *_places(evidence, place)] if evidence else row for *row, evidence in detail.readings],
-                "memories": [[*row, *_places(evidence, place)] for *row, evidence in detail.memories],
+                "memories": [(memory, _places(evidence, place)[0]) for memory, evidence in detail.memories],
             },
         )
     }

@@ -45,7 +45,7 @@ class Searched(NamedTuple):
     @property
     def id(self) -> tuple[str, str]:
         """Key of the session, and text that differs when anything differs that its documents are made from."""
-        return self.line.key, f"{self.line.stamp}{'+' * self.whole}"
+        return self.line.key, f"{self.line.content}{'+' * self.whole}"
 
     def longest(self, kind: str) -> int:
         """Return how many characters of an event are searched, none of kinds that are not."""

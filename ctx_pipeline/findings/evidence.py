@@ -13,6 +13,7 @@ from ctx_pipeline.errors import StoreDamaged, unreadable
 from ctx_pipeline.facts.expiring import HomeFile, HomeRetention, retention_of_homes
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
+from ctx_pipeline.storage.lake.queries import LakeConnection
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage import live_usage as live
@@ -21,6 +22,8 @@ from ctx_pipeline.usage.engine import calls, stored_usages, total, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from duckdb import DuckDBPyConnection
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -178,12 +181,14 @@ class History:
         return total(self.models)
 
 
-def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now: int | None = None) -> History:
+def history(
+    settings: Settings, filters: Filters, signals: Iterable[str], *, now: int | None = None, warehouse: DuckDBPyConnection | None = None
+) -> History:
     """Return the history that the filters select; ``now`` in microseconds since 1970.
 
-    With a store its tables are read, without one the homes. Transcripts that are about to
-    go, secrets, lessons and the newest files are of no day or project: they are left out
-    where the filters name one.
+    With a store its tables are read, without one the homes, and with a connection to a
+    ``warehouse`` what that holds. Transcripts that are about to go, secrets, lessons and the
+    newest files are of no day or project: they are left out where the filters name one.
     """
     stored = begun(settings.home)
     narrow = (filters.since, filters.until, filters.host, filters.project, filters.model) != (None,) * 5
@@ -192,7 +197,7 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
         from ctx_pipeline.storage.reader import reading
 
         with reading(settings) as (store, _):
-            found = _stored(store, filters, signals, settings, narrow=narrow)
+            found = _stored(store, filters, signals, settings, narrow=narrow, warehouse=warehouse)
             if not narrow:
                 captured = {place for place, source in store.ledger.sources().items() if source.captured}
     else:
@@ -262,15 +267,26 @@ def _live_secrets(store: Store) -> Counter[str]:
     return Counter(name.partition(":")[0] for name in live)
 
 
-def _stored(store: Store, filters: Filters, signals: Iterable[str], settings: Settings, *, narrow: bool) -> dict[str, Any]:
+def _stored(
+    store: Store,
+    filters: Filters,
+    signals: Iterable[str],
+    settings: Settings,
+    *,
+    narrow: bool,
+    warehouse: DuckDBPyConnection | None,
+) -> dict[str, Any]:
     from ctx_pipeline.storage.warehouse.session_queries import SESSIONS_SQL, counted
     from ctx_pipeline.storage.warehouse.signal_sql import READINGS_SQL
 
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
     asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]
-    with closing(store.lake.connect()) as connection:
-        store.lake.views(connection, ("sessions", "readings", "model_calls"))
-        spent = _spent(stored_usages(connection, _BY, filters))
+    with closing(store.lake.connect() if warehouse is None else LakeConnection(warehouse.cursor())) as connection:
+        if warehouse is None:
+            store.lake.views(connection, ("sessions", "readings", "model_calls"))
+        else:
+            connection.execute("CREATE TEMP VIEW readings AS SELECT * FROM main.reading_values")
+        spent = _spent(stored_usages(connection, _BY, filters, warehouse=warehouse is not None))
         cache_read = stored_cache_read_cost(connection, filters, settings)
         sessions = [SessionFacts(*row) for row in connection.execute(SESSIONS_SQL, asked).fetchall()]
         readings: dict[str, dict[Key, Measured]] = {}

@@ -22,6 +22,8 @@ from ctx_pipeline.usage.groupings import Days
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from duckdb import DuckDBPyConnection
+
     from ctx_pipeline.dashboard.data import Week
     from ctx_pipeline.findings.evidence import History, Key, Measured
     from ctx_pipeline.settings import Settings
@@ -433,14 +435,16 @@ def find(
     project: str | None = None,
     settings: Settings | None = None,
     now: int | None = None,
+    warehouse: DuckDBPyConnection | None = None,
 ) -> list[Finding]:
     """Return every finding of the sessions that the filters select, by what is at stake; ``now`` in microseconds since 1970.
 
-    With a store its tables are read as they are, without one the homes.
+    With a store its tables are read as they are, without one the homes. A connection to a
+    ``warehouse`` that is up to date is read in place of the tables.
     """
     chosen = settings or settings_module.load()
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
-    return findings(history(chosen, filters, signals_read(), now=now))
+    return findings(history(chosen, filters, signals_read(), now=now, warehouse=warehouse))
 
 
 def for_model(found: list[Finding]) -> list[Finding]:
@@ -466,7 +470,7 @@ def _overview(chosen: Settings, now: int | None, *, daily: bool) -> Overview:
     shown = week(chosen, today)
     days = {"since": (shown.since if shown else today).isoformat(), "until": (shown.until if shown else today).isoformat()}
     everything = lasting_findings(chosen, now=at)
-    of_week = find(**days, settings=chosen, now=at)
+    of_week = find(since=days["since"], until=days["until"], settings=chosen, now=at)
     lasting = [one for one in everything if one.urgent]
     staked = [one for one in of_week if one.usd or one.seconds or one.signal]
     of_all = shown is not None and not (lasting or staked)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.dashboard.data import WEEK_DAYS, Day, Spent, Week
 from ctx_pipeline.storage.store_marker import begun
-from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.engine import parse_filters, stored_usages, usage
 from ctx_pipeline.usage.groupings import BY_QUARTER, Days
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from duckdb import DuckDBPyConnection
 
     from ctx_pipeline.settings import Settings
 
@@ -22,26 +24,28 @@ LEAST_WEEKS = 2
 """Earlier weeks with usage below which there is no usual."""
 _TOKENS = ("input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TURNS_SQL = """SELECT date_trunc('hour', began) AS hour, CAST(sum(epoch(finished) - epoch(began)) AS DOUBLE) FROM turns
+_TURNS_SQL = """SELECT date_trunc('hour', began) AS hour, CAST(sum(epoch_us(finished) - epoch_us(began)) AS BIGINT) FROM turns
     WHERE thread_id = session_id AND finished > began GROUP BY ALL"""
+_HOURS_SQL = "SELECT hour, CAST(sum(microseconds) AS BIGINT) FROM session_turns GROUP BY ALL"
 
 
-def week(settings: Settings, today: date, *, stored: bool = False) -> Week | None:
+def week(settings: Settings, today: date, *, warehouse: DuckDBPyConnection | None = None) -> Week | None:
     """Return the seven days up to today; where they have no call, the last seven before that end with one; None without any call.
 
     Cost, calls and sessions are those of the calls of these days; seconds are those of the
     turns that the store holds, None without a store. The usual is the mean of the eight
-    weeks before, of those with calls; there is none below two such weeks.
+    weeks before, of those with calls; there is none below two such weeks. With a connection
+    to a ``warehouse`` all is read from there, and homes and tables are not looked at.
     """
     # a long history is read whole only where these days have no call
-    by_day = _by_day(settings, today - timedelta(days=WEEK_DAYS * (WEEKS + 1)), stored=stored)
+    by_day = _by_day(settings, today - timedelta(days=WEEK_DAYS * (WEEKS + 1)), warehouse)
     if not any(today - timedelta(days=WEEK_DAYS) < day <= today for day in by_day):
-        by_day = _by_day(settings, None, stored=stored)
+        by_day = _by_day(settings, None, warehouse)
     if not by_day:
         return None
     last = max([day for day in by_day if day <= today] or by_day)
     end = today if today - timedelta(days=WEEK_DAYS) < last <= today else last
-    seconds = _seconds(settings) if begun(settings.home) else None
+    seconds = _seconds(settings, warehouse) if begun(settings.home) else None
     days = _span(end)
     hosts: dict[str, tuple[int, int]] = {}
     for row in (row for day in days for row in by_day.get(day, ())):
@@ -61,9 +65,14 @@ def week(settings: Settings, today: date, *, stored: bool = False) -> Week | Non
     )
 
 
-def _by_day(settings: Settings, since: date | None, *, stored: bool) -> dict[date, list[dict[str, Any]]]:
+def _by_day(settings: Settings, since: date | None, warehouse: DuckDBPyConnection | None) -> dict[date, list[dict[str, Any]]]:
     found: dict[date, list[dict[str, Any]]] = {}
-    for row in usage(BY_QUARTER, since=since.isoformat() if since else None, stored=stored, settings=settings).rows:
+    first = since.isoformat() if since else None
+    if warehouse is None:
+        told = usage(BY_QUARTER, since=first, settings=settings)
+    else:
+        told = stored_usages(warehouse, [BY_QUARTER], parse_filters(settings, since=first), warehouse=True)[BY_QUARTER.name]
+    for row in told.rows:
         if row["quarter"]:
             found.setdefault(date.fromisoformat(row["quarter"][:10]), []).append(row)
     return found
@@ -90,15 +99,19 @@ def _mean(weeks: Sequence[Spent]) -> Spent:
     return Spent(cost, calls, tokens, sessions, sum(seconds) / len(weeks) if seconds else None)
 
 
-def _seconds(settings: Settings) -> dict[date, float]:
+def _seconds(settings: Settings, warehouse: DuckDBPyConnection | None) -> dict[date, float]:
     """Return day -> seconds from prompts to the last record of their turns, main threads only."""
     from ctx_pipeline.storage.reader import reading
 
-    found: dict[date, float] = {}
+    if warehouse is not None:
+        hours = warehouse.execute(_HOURS_SQL).fetchall()
+    else:
+        with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+            store.lake.views(connection, ("turns",))
+            hours = connection.execute(_TURNS_SQL).fetchall()
     days = Days(settings.timezone)
-    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
-        store.lake.views(connection, ("turns",))
-        for hour, spent in connection.execute(_TURNS_SQL).fetchall():
-            day = days.day(round((hour.replace(tzinfo=UTC) - _EPOCH).total_seconds() * 1e6))
-            found[day] = found.get(day, 0.0) + spent
-    return found
+    found: dict[date, int] = {}
+    for hour, spent in hours:
+        day = days.day(round((hour.replace(tzinfo=UTC) - _EPOCH).total_seconds() * 1e6))
+        found[day] = found.get(day, 0) + spent
+    return {day: spent / 1e6 for day, spent in found.items()}

@@ -60,9 +60,9 @@ LIMITS = dashboard_queries.Limits(tool_calls=400, model_calls=600)
 BRIEF = dashboard_queries.Limits(tool_calls=0, model_calls=0)
 """Rows of a session whose transcript is not drawn yet."""
 
-DRAWN_AT_FIRST, DRAWN_LATER, LEAST = 16_000_000, 4_000_000, 40_000
-"""Recorded bytes of the sessions whose transcripts are drawn with a new page, and with each later one, the newest first;
-a session counts as LEAST at least.
+DRAWN_AT_FIRST, DRAWN_LATER, CAUGHT_UP, LEAST = 16_000_000, 4_000_000, 1_000_000, 40_000
+"""Recorded bytes of the sessions whose transcripts are drawn with a new page, with each later one of what changed, and beside
+these of what is left, the newest first; a session counts as LEAST at least.
 
 What is left is drawn by ``ctx open``, by the served page when somebody opens the session, and by later runs.
 """
@@ -136,11 +136,10 @@ def _write(
             ThreadPoolExecutor(2) as beside,
             database.connect(store.warehouse_path, read_only=True) as connection,
         ):
-            judged = beside.submit(page_records.judged, settings)
+            judged = beside.submit(page_records.judged, connection.cursor(), settings)
             data = page_records.recorded(connection, store, settings)
             former = _former(site)
-            most = sys.maxsize if complete else DRAWN_LATER if former else DRAWN_AT_FIRST
-            names, due, left = _named(data, former, site, building, most)
+            names, due, left = _named(data, former, site, building, complete=complete)
             errors = SessionErrors()
             known: Documents = {}
             # a new page reads the texts of all sessions, whatever is drawn of them: a second core does it meanwhile
@@ -198,25 +197,31 @@ def _former(site: Path) -> dict[str, list[str]]:
 
 
 def _named(
-    data: PageData, former: Mapping[str, list[str]], site: Path, building: Path, most: int
+    data: PageData, former: Mapping[str, list[str]], site: Path, building: Path, *, complete: bool
 ) -> tuple[dict[SessionLine, str], list[_Due], list[str]]:
     """Return the name of every session's chunk, those that are not carried over from the former page, and those without a transcript."""
-    names: dict[SessionLine, str] = {}
+    names = {line: line.chunk(LIMITS) for line in data.sessions}
     due: list[_Due] = []
     later: list[str] = []
     waiting = set(undrawn(site))
-    left = most
-    for line in data.sessions:
-        name = names[line] = line.chunk(LIMITS)
-        if name in former and name not in waiting and _carry(site, building, former[name]):
+    known = not former.keys().isdisjoint(names.values())
+    most = sys.maxsize if complete else DRAWN_LATER if known else DRAWN_AT_FIRST
+    left, left_of_waiting = most, sys.maxsize if complete else CAUGHT_UP
+    for line, name in names.items():
+        held = name in former
+        if held and name not in waiting and _carry(site, building, former[name]):
             continue
-        # one session larger than all that is allowed is drawn when it is the first
         size = max(line.bytes, LEAST)
-        drawn = size <= left or left == most > 0
-        left -= size if drawn else 0
+        if held:
+            drawn = size <= left_of_waiting
+            left_of_waiting -= size if drawn else 0
+        else:
+            # one session larger than all that is allowed is drawn when it is the first
+            drawn = size <= left or left == most > 0
+            left -= size if drawn else 0
         if not drawn:
             later.append(name)
-        if drawn or not (name in former and _carry(site, building, former[name])):
+        if drawn or not (held and _carry(site, building, former[name])):
             due.append(_Due(line, name, drawn))
     return names, due, later
 

@@ -37,6 +37,7 @@ class Files:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root).absolute()
+        self._root = str(self.root)
         self._mine = threading.local()
         self._folders: dict[str, str] = {}
         """first folder of a name -> where its files are written before they are renamed"""
@@ -46,10 +47,14 @@ class Files:
 
     def local(self, rel: str) -> Path:
         """Return the path of an object; raises StoreError for a name that leaves the root."""
-        parts = rel.split("/")
-        if not rel or "\0" in rel or "\\" in rel or any(part in {"", ".", ".."} for part in parts):
+        return Path(self.place(rel))
+
+    def place(self, rel: str) -> str:
+        """Return the path of an object as text, which takes a tenth of the time: a look at all parts asks thousands of times."""
+        around = f"/{rel}/"
+        if not rel or "\0" in rel or "\\" in rel or "//" in around or "/./" in around or "/../" in around:
             raise StoreError(f"{rel!r} is not a name inside the store", hint="this is a defect of ctx_pipeline: please report it", rel=rel)
-        return self.root.joinpath(*parts)
+        return f"{self._root}/{rel}"
 
     def write(self, rel: str, *pieces: bytes | memoryview) -> None:
         """Write an object, one piece after the other, through a temporary name, fsync and rename; raises StoreFull."""
@@ -141,7 +146,7 @@ class Files:
 
     def modified(self, rel: str) -> int:
         """Return when an object was written (nanoseconds since 1970), one that waits for its fsync too; 0 when it is missing."""
-        path = str(self.local(rel))
+        path = self.place(rel)
         waiting = self._waiting
         handle = waiting.handle_of(path) if waiting is not None else None
         try:

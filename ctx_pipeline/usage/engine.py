@@ -353,10 +353,13 @@ def _stored_sums(store: Store, grouping: Grouping, filters: Filters, **chosen: A
         return stored_sums(connection, [grouping], filters, **chosen)
 
 
-def stored_usages(connection: Any, names: Sequence[str], filters: Filters) -> dict[str, Usage]:
-    """Return grouping -> usage of the tables, the tables read once for all; of any connection with ``model_calls`` and ``sessions``."""
-    groupings = [GROUPINGS[name] for name in names]
-    kept = stored_sums(connection, groupings, filters)
+def stored_usages(connection: Any, names: Sequence[str | Grouping], filters: Filters, *, warehouse: bool = False) -> dict[str, Usage]:
+    """Return grouping -> usage of the tables, the tables read once for all; of any connection with ``model_calls`` and ``sessions``.
+
+    A connection to a ``warehouse`` reads its sums in place of the calls.
+    """
+    groupings = list(map(grouping_named, names))
+    kept = stored_sums(connection, groupings, filters, kept=warehouse)
     found = {}
     for grouping in groupings:
         rollup = Rollup(grouping, filters)
@@ -375,10 +378,12 @@ def stored_sums(
     *,
     only: set[tuple[str, str]] | None = None,
     without: Iterable[tuple[str, str]] = (),
+    kept: bool = False,
 ) -> list[StoredSum]:
     """Return the sums of the calls that count, of any connection with the views ``model_calls`` and ``sessions``.
 
     They are as fine as the groupings and the filters ask for; ``only`` and ``without`` choose (host, session).
+    With ``kept`` the connection is to a warehouse, whose sums of calls are read.
     """
     from ctx_pipeline.storage.warehouse.usage_sql import sums_sql
     from ctx_pipeline.usage.live_usage import Counted
@@ -394,6 +399,7 @@ def stored_sums(
         host=filters.host,
         only=only,
         without=without,
+        kept=kept,
     )
     # sums of no moment are told by one of the filters' own, where they have days
     within = first if first is not None else after - 1 if after is not None else None

@@ -70,6 +70,7 @@ def test_the_page_is_a_private_folder_of_plain_files(site):
     }
     assert {p.name for p in (site / "panels").iterdir()} == {
         "readings.js",
+        "learned.js",
         *(f"{p.name}.js" for p in discovery.panels() if p.data is not None),
     }
     assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
@@ -176,7 +177,7 @@ def test_a_session_with_more_calls_than_its_tables_hold_says_how_many_there_are(
 def test_the_newest_transcripts_are_drawn_first_and_the_others_by_later_runs(environ, monkeypatch):
     rows = tables(6, hostile=False)
     monkeypatch.setattr(stage, "DRAWN_AT_FIRST", sum(row["bytes"] for row in rows["sessions"][-2:]))
-    monkeypatch.setattr(stage, "DRAWN_LATER", rows["sessions"][3]["bytes"])
+    monkeypatch.setattr(stage, "CAUGHT_UP", rows["sessions"][3]["bytes"])
 
     def drawn(site):
         """Numbers of the sessions that have a transcript."""
@@ -252,11 +253,27 @@ def test_a_new_reading_and_a_new_memory_reach_the_drill_down_of_their_session(en
     before = _chunks(build_site(environ, tables(6, hostile=False), "rows"))
     rows = tables(6, hostile=False)
     rows["readings"][5]["value"] = 0.9
-    rows["memories"][0]["status"] = "accepted"
+    rows["memories"].append({**rows["memories"][0], "memory_id": "mem-new", "sessions": ["claude/0198c0de-0000-7000-8000-000000000002"]})
 
     after = _chunks(build_site(environ, rows, "more"))
 
     assert len(after.items() & before.items()) == 4
+
+
+@pytest.mark.feature("dashboard.incremental")
+def test_a_memory_that_is_found_once_more_is_told_anew_and_no_session_that_it_rests_on_is_drawn_anew(environ):
+    rows = tables(6, hostile=False)
+    before = _chunks(build_site(environ, rows, "rows"))
+    rows["memories"][0] |= {"status": "accepted", "text": "Compare Decimal values: in 2 sessions.", "evidence": ["0.2", "0.3", "5.1"]}
+
+    site = build_site(environ, rows, "more")
+
+    assert _chunks(site) == before
+    told = {memory: rest for memory, *rest in _data(site / "panels" / "learned.js")}
+    assert told["mem-000000000000"] == ["failure_trigger", "Compare Decimal values: in 2 sessions.", "accepted"]
+    rows["memories"][0]["evidence"] = ["0.2", "0.4"]
+    after = _chunks(build_site(environ, rows, "other"))
+    assert len(after.items() & before.items()) == 5, "of the session itself another event is evidence now"
 
 
 @pytest.mark.feature("dashboard.small-index", "page.two-gigabytes")

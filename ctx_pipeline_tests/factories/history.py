@@ -87,7 +87,9 @@ def _session(found: dict[str, list[dict[str, Any]]], i: int, begun: str, title: 
     ]
     seq = 0
     for kind, actor, text in words:
-        found["events"].append(mark | {"event_id": f"{i}.{seq}", "seq": seq, "ts": when, "kind": kind, "actor": actor, "text": text})
+        found["events"].append(
+            mark | {"event_id": f"{i}.{seq}", "stream": str(i), "seq": seq, "ts": when, "kind": kind, "actor": actor, "text": text}
+        )
         seq += 1
     for n in range(tools):
         asked, answered = f"{i}.{seq}", f"{i}.{seq + 1}"
@@ -97,10 +99,20 @@ def _session(found: dict[str, list[dict[str, Any]]], i: int, begun: str, title: 
         output = ("E   assert Decimal('0.10') == Decimal('0.1')\n" * 9) if wrong else "ok"
         found["events"] += [
             mark
-            | {"event_id": asked, "seq": seq, "ts": moment, "kind": "tool_call", "actor": "assistant", "text": command, "call_id": f"t{n}"},
+            | {
+                "event_id": asked,
+                "stream": str(i),
+                "seq": seq,
+                "ts": moment,
+                "kind": "tool_call",
+                "actor": "assistant",
+                "text": command,
+                "call_id": f"t{n}",
+            },
             mark
             | {
                 "event_id": answered,
+                "stream": str(i),
                 "seq": seq + 1,
                 "ts": moment,
                 "kind": "tool_result",
@@ -123,7 +135,16 @@ def _session(found: dict[str, list[dict[str, Any]]], i: int, begun: str, title: 
         seq += 2
     for kind, actor, text in (("prompt", "user", "Good. Commit it."), ("answer", "assistant", "Committed as 4f1c2ab.")):
         found["events"].append(
-            mark | {"event_id": f"{i}.{seq}", "seq": seq, "ts": when + timedelta(hours=1), "kind": kind, "actor": actor, "text": text}
+            mark
+            | {
+                "event_id": f"{i}.{seq}",
+                "stream": str(i),
+                "seq": seq,
+                "ts": when + timedelta(hours=1),
+                "kind": kind,
+                "actor": actor,
+                "text": text,
+            }
         )
         seq += 1
     found["readings"] += _readings(mark, i, tools, failed)

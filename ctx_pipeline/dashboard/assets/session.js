@@ -32,6 +32,10 @@
     if (next) location.hash = `#session-${next.key}`;
   }
 
+  // What all memories say: memory id -> kind, text, status.
+  let learned = new Map();
+  const told = (name) => learned.get(name) || ["memory", name, "unknown"];
+
   // `about` names a memory or a signal: the transcript then opens at the events that it rests on.
   async function open(session, about) {
     if (!dialog.open) {
@@ -45,6 +49,7 @@
     dialog.scrollTop = 0;
     try {
       const detail = await ctx.load(session.chunk);
+      if (detail.memories.length) learned = new Map((await ctx.panel("learned")).map(([name, ...told]) => [name, told]));
       if (dialog.dataset.key !== session.key) return;
       body.remove();
       const [strip, panel, choose] = tabs(session, detail);
@@ -180,8 +185,8 @@
     if (!detail.transcript) return notDrawn(session);
     const reading = detail.signals.find((row) => row[0] === about);
     const memory = detail.memories.find((row) => row[0] === about);
-    const marked = reading ? reading[5] || [] : memory ? memory[4] : [];
-    const words = reading ? about.replaceAll("_", " ") : memory ? memory[2].slice(0, 140) : "";
+    const marked = reading ? reading[5] || [] : memory ? memory[1] : [];
+    const words = reading ? about.replaceAll("_", " ") : memory ? told(about)[1].slice(0, 140) : "";
     const event = /^e(\d+)-(\d+)$/.exec(about);
     return ctx.transcript(session, detail, session.chunk, marked, words, event && [Number(event[1]), Number(event[2])]);
   }
@@ -277,9 +282,11 @@
 
   function memories(session, detail, _, show) {
     if (!detail.memories.length) return empty("No memory rests on this session.");
-    const items = detail.memories.map(([name, kind, text, status, places]) =>
-      el("li", el("p.meta", el("b", kind.replaceAll("_", " ")), el("span.status", status.replaceAll("_", " "))), el("p.text", text), el("p.note", places.length ? "Evidence: " : "Its evidence is not on this page.", toEvidence(name, places, 0, show))),
-    );
+    const items = detail.memories.map(([name, places]) => {
+      const [kind, text, status] = told(name);
+      const meta = el("p.meta", el("b", kind.replaceAll("_", " ")), el("span.status", status.replaceAll("_", " ")));
+      return el("li", meta, el("p.text", text), el("p.note", places.length ? "Evidence: " : "Its evidence is not on this page.", toEvidence(name, places, 0, show)));
+    });
     return el("ul.memories", items);
   }
 })();

@@ -47,15 +47,16 @@ def current(settings: Settings) -> page.PageData:
 
 def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) -> page.PageData:
     """Return what the page shows of the whole history; ``connection`` reads the warehouse."""
-    return replace(recorded(connection, store, settings), **judged(settings))
+    return replace(recorded(connection, store, settings), **judged(connection, settings))
 
 
-def judged(settings: Settings) -> dict[str, Any]:
+def judged(connection: DuckDBPyConnection, settings: Settings) -> dict[str, Any]:
     """Return the last week, its findings and those of the whole history, as fields of the page's data; opens the store itself."""
-    shown = week(settings, Days(settings.timezone).day(time.time_ns() // 1000), stored=True)
-    made: dict[str, Any] = {"week": shown, "findings": tuple(find(settings=settings))}
+    shown = week(settings, Days(settings.timezone).day(time.time_ns() // 1000), warehouse=connection)
+    made: dict[str, Any] = {"week": shown, "findings": tuple(find(settings=settings, warehouse=connection))}
     if shown is not None:
-        made["period_findings"] = tuple(find(since=shown.since.isoformat(), until=shown.until.isoformat(), settings=settings))
+        since, until = shown.since.isoformat(), shown.until.isoformat()
+        made["period_findings"] = tuple(find(since=since, until=until, settings=settings, warehouse=connection))
     return made
 
 
@@ -87,6 +88,7 @@ def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -
         ),
         dangling={source: tuple(targets) for source, targets in dangling(dict(links)).items()},
         judgements=tuple(_judgements(store)),
+        learned=tuple(_line(page.LearnedLine, r) for r in found["learned"]),
         memory_total=sum(r["memories"] for r in found["memory_status"]),
         memory_status={r["status"]: r["memories"] for r in found["memory_status"]},
         tools=tuple(_line(page.ToolLine, r) for r in found["tools"]),

@@ -244,7 +244,7 @@ class Soundness:
     def what_is_wrong(self, part: Part, *, deep: bool = False) -> str:
         """Return what is wrong with a part, empty where nothing is; its bytes are read where its time is another, or ``deep``."""
         try:
-            status = os.stat(self._files.local(part.path))  # noqa: PTH116 - thousands of them
+            status = os.stat(self._files.place(part.path))  # noqa: PTH116 - thousands of them
         except FileNotFoundError:
             return "is missing"
         except OSError as error:

@@ -42,12 +42,19 @@ QUERIES: dict[str, str] = {
         FROM session_overview s LEFT JOIN used u ON u.project = s.project
         GROUP BY s.project ORDER BY cost_nano DESC, sessions DESC, s.project""",
     "sessions": f"""
-        WITH learned AS (
-            SELECT session, CAST(bit_xor(hash(memory_id, status, text, evidence)) AS VARCHAR) AS memories_hash
-            FROM (SELECT memory_id, status, text, evidence, unnest(sessions) AS session FROM memories) GROUP BY session)
+        WITH named AS (SELECT memory_id, evidence, unnest(sessions) AS session FROM memories),
+        placed AS (
+            SELECT n.session, n.memory_id, n.event
+            FROM (SELECT session, memory_id, unnest(evidence) AS event FROM named) n
+            JOIN session_streams s ON s.host || '/' || s.session_id = n.session AND s.stream = split_part(n.event, '.', 1)),
+        learned AS (
+            SELECT session, CAST(bit_xor(hash(memory_id, event)) AS VARCHAR) AS memories_hash
+            FROM (SELECT session, memory_id, NULL AS event FROM named UNION ALL SELECT session, memory_id, event FROM placed)
+            GROUP BY session)
         SELECT host, session_id, title, title_source, cwd, project, branch, version, models, first_ts, last_ts, parent_session, status,
                threads, events, prompts, tool_calls, failed_tool_calls, unknown, quarantined, lines, bytes, compactions, commands,
-               failed_commands, peak_context_tokens, md5(CAST((s, memories_hash) AS VARCHAR)) AS stamp, {", ".join(USAGE)}
+               failed_commands, peak_context_tokens, md5(CAST((s, memories_hash) AS VARCHAR)) AS stamp, content_hash AS content,
+               {", ".join(USAGE)}
         FROM session_overview s LEFT JOIN learned ON session = host || '/' || session_id
         ORDER BY first_ts DESC NULLS LAST, host, session_id""",
     "signals": """
@@ -66,6 +73,8 @@ QUERIES: dict[str, str] = {
                confidence, priority, support, uses, sessions, source, methods, risk, utility, links, superseded_by, first_ts, last_ts,
                len(evidence) AS evidence
         FROM memories ORDER BY status = 'needs_review' DESC, support DESC, priority DESC, memory_id LIMIT {MOST_MEMORIES}""",
+    "learned": """
+        SELECT memory_id, kind, left(text, 600) AS text, status FROM memories WHERE len(sessions) > 0 ORDER BY memory_id""",
     "memory_links": "SELECT memory_id, links FROM memories ORDER BY memory_id",
     "memory_status": "SELECT status, CAST(sum(memories) AS BIGINT) AS memories FROM memory_counts GROUP BY ALL ORDER BY ALL",
     "tools": "SELECT host, tool, action, calls, failed FROM tool_use ORDER BY calls DESC, host, tool, action LIMIT 200",
@@ -75,7 +84,8 @@ QUERIES: dict[str, str] = {
     "working": """
         SELECT hour, host, CAST(sum(microseconds) AS DOUBLE) / 1e6 AS seconds FROM session_turns GROUP BY ALL ORDER BY ALL""",
     "redactions": "SELECT detector, CAST(sum(found) AS BIGINT) AS found FROM redactions GROUP BY ALL ORDER BY found DESC, detector",
-    "prices": "SELECT price, count(*) AS calls FROM model_calls WHERE owner AND price IS NOT NULL GROUP BY price ORDER BY price",
+    "prices": """
+        SELECT price, CAST(sum(calls) AS BIGINT) AS calls FROM session_usage WHERE price IS NOT NULL GROUP BY price ORDER BY price""",
 }
 """What the page shows of the whole history -> the query over the warehouse."""
 
@@ -99,7 +109,7 @@ class Detail(NamedTuple):
     readings: list[tuple]
     """(signal, value, label, confidence, why it has no value, ids of the events it rests on with spaces between or None)"""
     memories: list[tuple]
-    """(memory_id, kind, text, status, ids of the events it rests on, in this session and others, with spaces between)"""
+    """(memory_id, ids of the events it rests on, in this session and others, with spaces between)"""
     models: list[tuple]
     """(model, calls, input, output, cache writes of five minutes, of an hour, cache read, nano-dollars or None), by cost"""
 
@@ -174,8 +184,8 @@ _READINGS = """
 
 _MEMORIES = """
     WITH named AS (
-        SELECT m.memory_id, m.kind, m.text, m.status, m.evidence, unnest(m.sessions) AS session FROM memories m)
-    SELECT a.n, n.memory_id, n.kind, left(n.text, 600) AS text, n.status, array_to_string(n.evidence, ' ') AS evidence
+        SELECT m.memory_id, m.evidence, unnest(m.sessions) AS session FROM memories m)
+    SELECT a.n, n.memory_id, array_to_string(n.evidence, ' ') AS evidence
     FROM named n JOIN asked a ON n.session = a.host || '/' || a.session_id ORDER BY n.memory_id"""
 
 _MODELS = """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
     ProjectNames = Callable[[Iterable[tuple[str, str | None]]], Mapping[tuple[str, str | None], str]]
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Rises when an aggregate table changes."""
 
 MEMORY = "512MB"
@@ -149,8 +149,9 @@ def build(
             for name, relation in relations.items():
                 connection.execute(f"CREATE VIEW {name} AS {relation}")
             _take_over(connection, target, lake, anew=anew)
-            # half of the aggregates ask the readings, which lie in hundreds of small parts
+            # half of the aggregates ask the readings, which lie in hundreds of small parts, or the sums of calls
             connection.execute("CREATE TEMP VIEW readings AS SELECT * FROM main.reading_values")
+            connection.execute("CREATE TEMP VIEW model_calls AS SELECT *, true AS owner FROM main.session_usage")
             if project_names is not None:
                 _name_projects(connection, project_names)
             for name, query in _aggregates(timezone, cost_mode).items():
@@ -282,17 +283,17 @@ def _shape() -> dict[str, str]:
 
 def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
     """Return aggregate table -> its query over the views, in order of building."""
-    sums = amounts_sql(cost_mode)
+    sums = amounts_sql(cost_mode, kept=True)
     return {
         "usage_by_day": f"""
             SELECT CAST(c.ts AS DATE) AS day_utc, {day_sql("c.ts", timezone)} AS day, c.host AS host,
                    coalesce(s.project, '') AS project, c.model AS model, {sums}, CAST(sum(c.web_searches) AS BIGINT) AS web_searches
-            FROM model_calls c LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id
-            WHERE c.owner GROUP BY ALL ORDER BY ALL""",
+            FROM session_usage c LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id
+            GROUP BY ALL ORDER BY ALL""",
         "session_overview": f"""
             WITH usage AS (
-                SELECT c.host AS host, c.session_id AS session_id, {sums}, max(c.context_tokens) AS peak_context_tokens
-                FROM model_calls c WHERE c.owner GROUP BY ALL),
+                SELECT c.host AS host, c.session_id AS session_id, {sums}, max(c.peak_context_tokens) AS peak_context_tokens
+                FROM session_usage c GROUP BY ALL),
             compactions AS (
                 SELECT host, session_id, CAST(sum(compactions) AS BIGINT) AS compactions FROM session_hours GROUP BY ALL),
             measured AS (

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.storage.warehouse.usage_sql import kept_usage_sql
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Protocol
@@ -43,7 +45,13 @@ class Kept(NamedTuple):
 
 
 KEPT: Mapping[str, Kept] = {
-    "reading_values": Kept("readings", "SELECT host, session_id, signal, family, version, kind, value, label, unit, reason FROM {rows}"),
+    "reading_values": Kept(
+        "readings",
+        """SELECT host, session_id, signal, family, version, kind, value, label, unit, reason,
+                  CASE WHEN contains(metadata, '"dollars"') THEN metadata END AS metadata
+           FROM {rows}""",
+    ),
+    "session_usage": Kept("model_calls", kept_usage_sql()),
     "session_tools": Kept(
         "tool_calls",
         """SELECT host, session_id, tool, action, count(*) AS calls, count(*) FILTER (WHERE is_error) AS failed,
@@ -57,6 +65,7 @@ KEPT: Mapping[str, Kept] = {
                   count(*) FILTER (WHERE kind = 'compaction') AS compactions
            FROM {rows} WHERE kind IN ('prompt', 'compaction') GROUP BY ALL""",
     ),
+    "session_streams": Kept("events", "SELECT DISTINCT host, session_id, stream FROM {rows}"),
     "session_commands": Kept(
         "command_runs",
         """SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE result = 'failed') AS failed_commands

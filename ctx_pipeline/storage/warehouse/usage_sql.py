@@ -22,15 +22,40 @@ _MARK = chr(31)
 _QUARTER_HOUR = 900_000_000
 
 
-def amounts_sql(cost_mode: str, *, bounded: bool = True) -> str:
+def kept_usage_sql() -> str:
+    """Return the query for the sums of the calls in ``{rows}`` that count, by session, thread, model, price and quarter of an hour.
+
+    Every sum of calls that this module knows can be taken over these rows in place of the calls themselves.
+    """
+    tokens = ", ".join(f"CAST(coalesce(sum({name}), 0) AS HUGEINT) AS {name}" for name in (*_TOKENS, "context_tokens", "web_searches"))
+    costs = ", ".join(
+        f"{_exact_sum(cost)} AS {mode}_nano, count(*) - count({cost}) AS {mode}_unpriced"
+        for mode, cost in ((mode, f"coalesce({', '.join(names)}, NULL)") for mode, names in COST_RULE.items())
+    )
+    sides = ", ".join(f"{_exact_sum(column)} AS {name}" for column, name in _SIDES)
+    return (
+        f"SELECT host, session_id, thread_id = session_id AS main, model, price,"
+        f" make_timestamp(epoch_us(ts) - epoch_us(ts) % {_QUARTER_HOUR}) AS ts, count(*) AS calls, {tokens},"
+        f" max(context_tokens) AS peak_context_tokens, count(recorded_cost) AS recorded_calls, {costs}, {sides}"
+        " FROM {rows} WHERE owner GROUP BY ALL"
+    )
+
+
+def amounts_sql(cost_mode: str, *, bounded: bool = True, kept: bool = False) -> str:
     """Return the sums of calls ``c``: tokens by kind, calls, cost_nano, unpriced_calls and recorded_calls.
 
     ``input_tokens`` has no cached tokens, ``reasoning_tokens`` are a part of output. Absurd
     costs of broken records end at the largest BIGINT and break no table, unless ``bounded`` is off.
+    With ``kept`` the rows ``c`` are those of :func:`kept_usage_sql`.
     """
     total = bounded_sum if bounded else _exact_sum
     cost = COST_SQL[cost_mode]
     tokens = ", ".join(f"CAST(coalesce(sum(c.{name}), 0) AS BIGINT) AS {name}_tokens" for name in _TOKENS)
+    if kept:
+        return (
+            f"{tokens}, CAST(sum(c.calls) AS BIGINT) AS calls, {total(f'c.{cost_mode}_nano')} AS cost_nano, "
+            f"CAST(sum(c.{cost_mode}_unpriced) AS BIGINT) AS unpriced_calls, CAST(sum(c.recorded_calls) AS BIGINT) AS recorded_calls"
+        )
     return (
         f"{tokens}, count(*) AS calls, {total(cost)} AS cost_nano, "
         f"count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, count(c.recorded_cost) AS recorded_calls"
@@ -47,6 +72,7 @@ def sums_sql(
     host: str | None = None,
     only: Collection[tuple[str, str]] | None = None,
     without: Iterable[tuple[str, str]] = (),
+    kept: bool = False,
 ) -> tuple[str, list[Any]]:
     """Return the query for the sums of the calls that count, and its parameters.
 
@@ -56,12 +82,13 @@ def sums_sql(
     ``thread``), session id, project, repository and branch (empty without ``session``), and
     the sums of :func:`amounts_sql` with recorded_nano and calculated_nano behind them.
     ``bounds`` are the first microsecond of the calls and the first after them. ``only`` and ``without`` choose (host, session).
+    With ``kept`` the calls are those of a warehouse's table ``session_usage``, which has their sums.
     """
     moment = f"epoch_us(c.ts) - epoch_us(c.ts) % {_QUARTER_HOUR}" if time else "CAST(NULL AS BIGINT)"
-    main = "c.thread_id = c.session_id" if thread else "true"
+    main = ("c.main" if kept else "c.thread_id = c.session_id") if thread else "true"
     names = ("c.session_id", "coalesce(s.project, '')", "coalesce(s.repository, '')", "coalesce(s.branch, '')") if session else ("''",) * 4
     joined = " LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id" if session else ""
-    conditions, parameters = ["c.owner"], list[Any]()
+    conditions, parameters = ["true" if kept else "c.owner"], list[Any]()
     for condition, value in (("epoch_us(c.ts) >= ?", bounds[0]), ("epoch_us(c.ts) < ?", bounds[1]), ("c.host = ?", host)):
         if value is not None:
             conditions.append(condition)
@@ -70,10 +97,11 @@ def sums_sql(
         if chosen is not None:
             conditions.append(f"concat(c.host, chr({ord(_MARK)}), c.session_id) {negated}IN (SELECT unnest(CAST(? AS VARCHAR[])))")
             parameters.append(marked(chosen))
-    sides = ", ".join(f"{_exact_sum(f'c.{column}')} AS {name}" for column, name in _SIDES)
+    sides = ", ".join(f"{_exact_sum(f'c.{name if kept else column}')} AS {name}" for column, name in _SIDES)
+    table = "session_usage" if kept else "model_calls"
     sql = (
         f"SELECT c.host, c.model, {moment} AS ts, {main} AS main, {', '.join(f'{name} AS place_{n}' for n, name in enumerate(names))}, "
-        f"{amounts_sql(cost_mode, bounded=False)}, {sides} FROM model_calls c{joined} WHERE {' AND '.join(conditions)} GROUP BY ALL"
+        f"{amounts_sql(cost_mode, bounded=False, kept=kept)}, {sides} FROM {table} c{joined} WHERE {' AND '.join(conditions)} GROUP BY ALL"
     )
     return sql, parameters
 
