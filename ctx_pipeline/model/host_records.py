@@ -182,6 +182,8 @@ class ShellAnswers:
     """In the answer of a call: its command goes on. The group that matched is the id by which later calls wait for it."""
     waits: str = ""
     """In the arguments of a call that runs no command: it waits for a command, writes to it or stops it; a group is its id."""
+    waits_in: tuple[str, ...] = ()
+    """Names of the arguments that give this id: arguments without any of them are passed over at once."""
     goes_on: str = ""
     """In the answer of such a call: the command goes on."""
     stops: str = ""
@@ -192,6 +194,8 @@ class ShellAnswers:
     """In an answer marked as an error: the command was kept from running, or the person stopped it; a group is the reason."""
     output: str = ""
     """In an answer: what a program printed, as a JSON string; a group is the string."""
+    printed: tuple[str, ...] = ()
+    """In an answer without such strings: what a program printed, a group of each; the n-th goes on in the n-th of the next answer."""
     notices: frozenset[str] = frozenset()
     """Subtypes of the injected events that say how a command in the background ended."""
     notice: str = ""

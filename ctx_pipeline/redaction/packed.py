@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.redaction.detectors import DETECTORS
+from ctx_pipeline.redaction.shapes import ALNUM
 from ctx_pipeline.redaction.views import View
 
 if TYPE_CHECKING:
@@ -22,48 +23,58 @@ _LEAST_RUN = 20
 _AROUND = 6_000
 """Characters of base64 on either side of a telling word that are read."""
 
+_MUCH = 4_000_000
+"""Bytes that this process reads before the fast machine is worth its building."""
+_READ = [0]
+
 _RUN = re.compile(rb"[A-Za-z0-9+/]*+={0,2}")
-_END = re.compile(rb"[A-Za-z0-9+/]*\Z")
+_LETTERS = ALNUM.encode() + b"+/"
 _UNPRINTED = re.compile(rb"[^\t\n\r -~\x80-\xff]")
 
-_PARTED = re.compile(rb"(?=[^0-9\n]*[0-9])[A-Za-z0-9_.+/=%~-]{12,400}+(?:\r?\n[A-Za-z0-9_.+/=%~-]{4,400}+){1,6}")
+_PARTED = re.compile(
+    rb"(?=[A-Za-z0-9_.+/=%~-]{12,400}+\r?\n)(?=[^0-9\n]*[0-9])[A-Za-z0-9_.+/=%~-]{12,400}+(?:\r?\n[A-Za-z0-9_.+/=%~-]{4,400}+){1,6}"
+)
+"""The first look ahead is part of the whole: it ends nearly all tries at once."""
 _FEED = re.compile(rb"\r?\n")
 
 
 @cache
-def _machine() -> tuple[Any, tuple[int, ...]]:
-    """Return the machine of what the literals of all detectors look like in base64, and for each how far its group begins before it."""
-    from ahocorasick_rs import BytesAhoCorasick, Implementation
-
+def _signs() -> dict[bytes, int]:
+    """Return what the literals of all detectors look like in base64 -> how far its group begins before it."""
     signs: dict[bytes, int] = {}
     for literal in {*_WORDS, *(literal for detector in DETECTORS for literal in detector.literals if len(literal) >= _LEAST_WORD)}:
         for offset, skipped in ((0, 0), (1, 2), (2, 3)):
             sign = base64.b64encode(bytes(offset) + literal)[skipped : (offset + len(literal)) * 4 // 3]
             if len(sign) >= _LEAST_SIGN:
                 signs.setdefault(sign, skipped)
-    return BytesAhoCorasick(list(signs), implementation=Implementation.ContiguousNFA), tuple(signs.values())
+    return signs
+
+
+@cache
+def _machine(*, fast: bool) -> tuple[Any, tuple[int, ...]]:
+    """Return the machine of these signs, and how far each group begins before it; the fast one takes four times as long to build."""
+    from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+    kind = Implementation.DFA if fast else Implementation.ContiguousNFA
+    return BytesAhoCorasick(list(_signs()), implementation=kind), tuple(_signs().values())
 
 
 def packed(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the spans of base64 in which a telling word stands, ascending; each begins at a group of four."""
-    machine, skipped = _machine()
+    _READ[0] += len(data)
+    machine, skipped = _machine(fast=_READ[0] > _MUCH)
     done = 0
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
         begin = start - skipped[index]
         if begin < done:
             continue
         low = max(done, begin - _AROUND)
-        left = begin - ((begin - _first(data, low, begin)) // 4) * 4
+        left = begin - ((begin - low - len(data[low:begin].rstrip(_LETTERS))) // 4) * 4
         run = _RUN.match(data, begin, begin + _AROUND)
         end = run.end() if run else begin
         if end - left >= _LEAST_RUN:
             yield left, end
             done = end
-
-
-def _first(data: bytes, low: int, at: int) -> int:
-    found = _END.search(data, low, at)
-    return found.start() if found else at
 
 
 def readings(data: bytes) -> Iterator[View]:

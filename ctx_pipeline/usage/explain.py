@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, UnknownName, UsageError
+from ctx_pipeline.memory.safety import strings_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.redaction.redactor import MARKER
 from ctx_pipeline.storage.raw.segments import read_segment, unpack
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import live_usage as live
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.host_records import RivalEntry
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.ledger import Source
     from ctx_pipeline.usage.engine import Calls
     from ctx_pipeline.usage.groupings import Grouping, Uses
 
@@ -512,6 +517,7 @@ def record_of(event_id: str, *, settings: Settings | None = None) -> Record:
         held = next((p for p in pieces if p.start <= start < p.end), pieces[-1])
         redact = Redactor(chosen.patterns).redact
         text = redact(data[start:end].decode("utf-8", "replace").rstrip("\r\n"))
+        text = _without_parts(store, source, event_id, text)
     return Record(
         event_id,
         source.host,
@@ -525,3 +531,18 @@ def record_of(event_id: str, *, settings: Settings | None = None) -> Record:
         held.recorded_at,
         text,
     )
+
+
+def _without_parts(store: Store, source: Source, event_id: str, text: str) -> str:
+    """Return the text of a record, or what its events say where a secret is cut between it and another record."""
+    row = store.ledger.session(source.host, source.session_id) if source.session_id else None
+    if row is None:
+        return text
+    line = f"{event_id.rpartition('.')[0]}."
+    events = store.lake.read_rows("events", row.partition, "normalized", sessions=[row.session_id])
+    said = [event.text for event in events if event.text and event.event_id.startswith(line) and MARKER.search(event.text)]
+    try:
+        shown = "\n".join((text, *strings_of(json.loads(text))))
+    except ValueError:
+        shown = text
+    return "\n".join(said) if any(one not in shown for one in said) else text

@@ -77,6 +77,8 @@ HOST = Host(
         tools=SHELLS,
         running=r"<command (?:started in (?:detached )?background )?with shellId: ([\w.-]{1,40})",
         waits=r"\"shellId\":\s?\"?([\w.-]{1,40})",
+        waits_in=("shellId",),
+        printed=(r"\A([\s\S]*?)(?:\s*<(?:command|exited)[^<>]{0,300}>)?\s*\Z",),
         exit_line=r"<exited with exit code -?\d{1,10}>",
         marks_errors=True,
     ),

@@ -14,8 +14,10 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import ContractError
 from ctx_pipeline.facts.prompts import requests
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.host_records import ShellAnswers
 from ctx_pipeline.model.raw import UNKNOWN, ThreadFacts, project_of, repository_of
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
+from ctx_pipeline.pipeline.ingest.split_texts import split_secrets
 from ctx_pipeline.redaction.liveness import is_live, named
 from ctx_pipeline.storage.lake.columns import columns_of
 from ctx_pipeline.storage.ledger.owners import ID_BYTES
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.raw import Parsed, Quarantined, SessionInput
     from ctx_pipeline.model.tables import Table
+    from ctx_pipeline.pipeline.ingest.split_texts import SplitSecrets
     from ctx_pipeline.redaction import Redactor
 
     Columns = Sequence[Sequence[Any]]
@@ -58,14 +61,17 @@ _TOOLS = _where(TOOL_CALLS, ("tool",), ("paths", "ranges", "argv"), ("call_id",)
 
 
 class Secrets(NamedTuple):
-    """Every value that holds a secret with what stands in its place, and the secrets that may open something, each once."""
+    """What stands in place of the values that hold a secret and of the texts that hold a part of one, and what may open something."""
 
     places: dict[str, str]
+    """value -> without secrets"""
+    rows: dict[int, str]
+    """row of an event -> its text, where a part of a secret stands in it"""
     live: tuple[str, ...]
     """as :func:`ctx_pipeline.redaction.liveness.named` names them"""
 
 
-def secrets_in(redactor: Redactor, events: Columns, calls: Columns, tools: Columns) -> Secrets:
+def secrets_in(redactor: Redactor, events: Columns, calls: Columns, tools: Columns, shell: ShellAnswers) -> Secrets:
     """Return what holds a secret in the columns of a session."""
     words: set[Any] = set()
     for columns, where in ((events, _EVENTS), (calls, _CALLS), (tools, _TOOLS)):
@@ -80,33 +86,38 @@ def secrets_in(redactor: Redactor, events: Columns, calls: Columns, tools: Colum
         clean = redactor.redact(value)
         if clean != value:
             secrets[value] = clean
-    return Secrets(secrets, _live(redactor, secrets, events) if secrets else ())
+    split = split_secrets(redactor, events, shell)
+    return Secrets(secrets, split.rows, _live(redactor, secrets, split, events) if secrets or split.rows else ())
 
 
-def _live(redactor: Redactor, secrets: Mapping[str, str], events: Columns) -> tuple[str, ...]:
+def _live(redactor: Redactor, secrets: Mapping[str, str], split: SplitSecrets, events: Columns) -> tuple[str, ...]:
     """Return the secrets that may open something, each once, however often and in how many texts it stands."""
     asked = {
         call: text for kind, call, text in zip(events[_KIND], events[_CALL], events[_TEXT], strict=True) if kind == "tool_call" and text
     }
+    parts = {events[_TEXT][row] for row in split.rows}
     where: dict[str, str] = {}
     for call, text in zip(events[_CALL], events[_TEXT], strict=True):
-        if text in secrets:
+        if text in secrets or text in parts:
             where.setdefault(text, (asked.get(call) or "")[:_CALL_CHARS])
     shown: dict[str, bool] = {}
-    for text in secrets:
-        for detector, start, end in redactor.find(text):
-            name = named(detector, text[start:end])
-            # shown as an example anywhere it is one everywhere
-            shown[name] = shown.get(name, True) and is_live(detector, text, start, end, where.get(text, ""))
+    whole = [(detector, text, start, end, text) for text in secrets if text not in parts for detector, start, end in redactor.find(text)]
+    cut = [(detector, text, start, end, events[_TEXT][row]) for detector, text, start, end, row in split.found]
+    for detector, text, start, end, row_text in (*whole, *cut):
+        name = named(detector, text[start:end])
+        # shown as an example anywhere it is one everywhere
+        shown[name] = shown.get(name, True) and is_live(detector, text, start, end, where.get(row_text, ""))
     return tuple(sorted(name for name, live in shown.items() if live))
 
 
-def cleaned(
-    secrets: Mapping[str, str], events: list[tuple], calls: list[tuple], tools: list[tuple]
-) -> tuple[list[tuple], list[tuple], list[tuple]]:
+def cleaned(secrets: Secrets, events: list[tuple], calls: list[tuple], tools: list[tuple]) -> tuple[list[tuple], list[tuple], list[tuple]]:
     """Return events, model calls and tool calls with every secret replaced; rows without one are the same objects."""
     said = _Where((_TEXT, *_EVENTS.texts), (), _EVENTS.ids)
-    return _rows(events, said, secrets), _rows(calls, _CALLS, secrets), _rows(tools, _TOOLS, secrets)
+    places = secrets.places
+    clean = _rows(events, said, places)
+    for row, text in secrets.rows.items():
+        clean[row] = (*clean[row][:_TEXT], text, *clean[row][_TEXT + 1 :])
+    return clean, _rows(calls, _CALLS, places), _rows(tools, _TOOLS, places)
 
 
 def _rows(rows: Iterable[tuple], where: _Where, secrets: Mapping[str, str]) -> list[tuple]:
@@ -166,19 +177,20 @@ def decode(
     *,
     month: str,
     size: int,
+    shell: ShellAnswers | None = None,
     parent_session: str | None = None,
 ) -> SessionRows:
     """Return the rows of a session; raises ContractError when they break the tables, or what the parser raised.
 
-    ``size`` is how many bytes raw holds of it.
+    ``size`` is how many bytes raw holds of it, ``shell`` how the host words what its commands printed.
     """
     parsed = parse(given)
     threads = _threads(given.session_id, parsed)
     rows = (_ordered(parsed.events, threads, _E), parsed.model_calls, _ordered(parsed.tool_calls, threads, _T))
     columns = _columns(*rows)
     check(given, *columns)
-    secrets, live = secrets_in(redactor, *columns)
-    if secrets:
+    secrets = secrets_in(redactor, *columns, shell or ShellAnswers())
+    if secrets.places or secrets.rows:
         rows = cleaned(secrets, *rows)
         columns = _columns(*rows)
     (events, calls, tools), (event_columns, _, tool_columns) = rows, columns
@@ -205,7 +217,7 @@ def decode(
         {_line_id(leaf): title for leaf, text in parsed.branch_titles.items() if (title := _short(clean(text)))},
         event_columns,
         tool_columns,
-        live,
+        secrets.live,
     )
 
 

@@ -190,7 +190,8 @@ def _decoded(tools: Tools, job: SessionJob, taken: Sequence[Taken]) -> SessionRo
         parsed.quarantined += cut
         return parsed
 
-    return decode(given, parse, tools.redactor, month=job.month, size=sum(sizes.values()), parent_session=job.parent_session)
+    shell, size = tools.hosts[job.host].shell, sum(sizes.values())
+    return decode(given, parse, tools.redactor, month=job.month, size=size, shell=shell, parent_session=job.parent_session)
 
 
 def _generations(
