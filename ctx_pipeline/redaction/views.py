@@ -51,8 +51,8 @@ _VEILS = tuple(
         ),
     )
 )
-_SIGNS_OF_VEILS = (b"\x1b", b"\xc2\x9b", b"\\", b"%", b"&", b"^[")
-"""A text without these bytes holds no such veil: the system looks for them faster than a pattern does."""
+_SIGNS_OF_VEILS = (b"\x1b", b"\x9b", b"\\", b"%", b"&", b"^")
+"""A text without this byte holds no such veil: one byte is found four times as fast as by a pattern, two are not."""
 _WIDE = lazy_pattern(rb"\\(?=u(?!00[0-7])[0-9a-fA-F]{4})|%(?=[89a-fA-F][0-9a-fA-F])")
 _SIGN = lazy_pattern(rb"\\(?=[nrtbf\"'`/u])")
 _BACKSLASH = 0x5C
