@@ -177,12 +177,15 @@ def sync(as_json: bool) -> None:
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.pipeline.sync import sync as stage
+    from ctx_pipeline.pipeline.warehouse import keep_figures
     from ctx_pipeline.sessions.handoff import ready
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False, samples=False)
     with open_store(settings) as store:
         reports = stage(store, settings, when_few=without_numpy)
+        if reports:
+            keep_figures(store, settings)
     if reports:
         ready(settings)
     gc.freeze()  # the interpreter would walk all of it once more before it ends

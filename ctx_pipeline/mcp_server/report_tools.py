@@ -22,6 +22,7 @@ from ctx_pipeline.settings import Settings
 HEATMAP_ACTIONS = ("status", "directory", "dirs", "cold", "co-reads", "json")
 CACHE_ACTIONS = ("status", "causes", "clear", "invalidate")
 ARTIFACT_ACTIONS = ("list", "status", "index", "reindex", "search", "show", "remove")
+VERIFY_ACTIONS = ("stats", "recount")
 GAIN_ACTIONS = ("report", "score", "live", "json", "reset")
 
 MOST_ROWS = 100
@@ -197,8 +198,14 @@ class ReportTools:
     def ctx_verify(
         self, action: Action = "stats", summary: Annotated[bool, Field(description="Counts alone, without the single checks.")] = False
     ) -> Report:
-        """Tell whether every stage holds what it promises and every session its limits: stats. A check without data is no pass."""
-        if action != "stats":
-            raise unknown_action(action, ("stats",))
-        told = self._kept.of(("verify",), lambda: verify(settings=self._settings)).to_json()
+        """Tell whether every stage holds what it promises and every session its limits: stats, recount. A check without data is no pass.
+
+        stats speaks of the store as it is now: what was captured and decoded, artifacts, and whether the sums that reports
+        show equal the bill. recount shares every model call out anew for that and rebuilds sessions to see what their
+        snapshots left out, which takes seconds. Neither reads the bytes of files again: a person runs `ctx verify --deep`.
+        """
+        if action not in VERIFY_ACTIONS:
+            raise unknown_action(action, VERIFY_ACTIONS)
+        deep = action == "recount"
+        told = self._kept.of(("verify", action), lambda: verify(recount=deep, snapshots=deep, settings=self._settings)).to_json()
         return Report(value={n: told[n] for n in ("schema", "counts", "pass_rate", "worst_action", "failed")} if summary else told)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import threading
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import Act, SessionTools
 from ctx_pipeline.mcp_server.tools import Judge, Tools
 from ctx_pipeline.sessions import pages
+from ctx_pipeline.sessions.kept_figures import warm
 from ctx_pipeline.sessions.markdown import render
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 PATH = "/mcp"
+_PAUSE = 0.2
+"""Seconds until what is done beside begins: the answer has left by then."""
+
 LARGEST_REQUEST = 1 << 20
 """Bytes of a request over HTTP."""
 
@@ -62,10 +68,16 @@ class _Server(MCPServer):
 
     shown: tuple[str, ...] = ()
     structured = True
+    beside: Callable[[], None] | None = None
+    """what is done once, in a thread of its own, when a client has seen the tools and thinks about what to ask"""
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools of the set; without values their schemas say what a model reads."""
         tools = [tool for tool in await super().list_tools() if not self.shown or tool.name in self.shown]
+        if self.beside is not None:
+            later = threading.Timer(_PAUSE, self.beside)
+            later.daemon, self.beside = True, None
+            later.start()
         if self.structured:
             return tools
         return [t.model_copy(update={"output_schema": None, "input_schema": slim_schema(t.input_schema)}) for t in tools]
@@ -106,6 +118,7 @@ def build(
         "ctx", title="ctx_pipeline", instructions=_INSTRUCTIONS, version=version("ctx-pipeline"), log_level="WARNING", subscriptions=False
     )
     server.shown, server.structured = PROFILES[profile], structured
+    server.beside = partial(warm, settings)
     tools = Tools(settings, judge)
     sessions = SessionTools(settings, act)
     reports = ReportTools(settings, act)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +11,8 @@ import msgspec
 import ctx_pipeline
 from ctx_pipeline.dashboard.signal_records import AGGREGATES, made_of, markdown, summaries
 from ctx_pipeline.dashboard.signal_records import TABLES as READ
-from ctx_pipeline.errors import StoreError
+from ctx_pipeline.errors import StoreError, StoreLocked
+from ctx_pipeline.model.declared import Deferred
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.pipeline import CellReport, StageReport, code_versions
 from ctx_pipeline.pipeline.plan import WAREHOUSE, WHOLE, input_of
@@ -21,6 +22,8 @@ from ctx_pipeline.storage.warehouse import signal_sql
 from ctx_pipeline.usage.repositories import repository_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from duckdb import DuckDBPyConnection
 
     from ctx_pipeline.settings import Settings
@@ -89,6 +92,22 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
         made = file.made(store.warehouse_path)
         if made is None:
             raise StoreError(f"{store.warehouse_path} was made and cannot be read", hint="ctx run", path=str(store.warehouse_path))
+        _keep_figures(store, settings)
         store.ledger.record_asset(WAREHOUSE.key, WHOLE, *made)
     seconds = time.perf_counter() - began
     return StageReport("warehouse", {"": CellReport(UNCHANGED if current else DONE, rows, made.content_hash, seconds)}, rows, seconds)
+
+
+_keep_figures: Callable[..., int] = Deferred("ctx_pipeline.sessions.kept_figures:keep")
+"""Figures of single sessions, which reports add up: they are made above the pipeline, where the reports are."""
+
+
+_FEW = 40
+"""Sessions whose figures a sync makes; of more the next run does."""
+
+
+def keep_figures(store: Store, settings: Settings) -> None:
+    """Keep the figures of a few sessions that changed, unless another process is making the warehouse, which does it too."""
+    if store.warehouse_path.exists():
+        with suppress(StoreLocked), store.ledger.lease(WAREHOUSE.key, wait=0):
+            _keep_figures(store, settings, most=_FEW)

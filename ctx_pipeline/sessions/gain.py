@@ -15,6 +15,7 @@ from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, file_accesses
 from ctx_pipeline.learning.injection import INJECTED
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.model.tables import FILE_ACCESSES, MODEL_CALLS, TOOL_CALLS
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.sessions.handoff import RESUMED
 from ctx_pipeline.sessions.repeated_reads import WHOLE, covered
@@ -27,11 +28,14 @@ from ctx_pipeline.usage.cache_efficiency import STREAMS, by_stream
 from ctx_pipeline.usage.periods import Period, before, period
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
+from ctx_pipeline.usage.session_figures import Figure, figures, on_border, quarter_of
+from ctx_pipeline.usage.usage_figures import places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
+    from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.pricing.price_book import Rates
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -124,91 +128,135 @@ def session_gain(
     the rates of the calls that paid for it, and cut at what the prompts of the session
     were billed.
     """
-    gain = SessionGain(view.host, view.session_id)
+    found, lines = _pieces(view, rate_of, cost_of, lambda ts: in_time(ts, within) or None)
+    return _joined(view.host, view.session_id, found.values(), [line for line in lines if in_time(line[0], within)], hooks)
+
+
+def _piece() -> dict[str, Any]:
+    """Return what a stretch of a session adds to its gain: sums of plain numbers."""
+    return {
+        "calls": 0,
+        "unpriced": 0,
+        "saved": 0,
+        "tokens": [0] * len(STREAMS),
+        "nano": [0] * len(STREAMS),
+        "answers": [0, 0],
+        "mechanisms": [[0] * len(Bounds._fields) for _ in MECHANISMS],
+    }
+
+
+def _pieces(
+    view: Any,
+    rate_of: Callable[[str, int | None, int], Rates | None],
+    cost_of: Callable[[Any], int | None],
+    place: Callable[[int | None], Hashable | None],
+) -> tuple[dict[Any, dict[str, Any]], list[list[Any]]]:
+    """Return a session's gain in pieces, by what ``place`` gives for the moment of a call (None: left out), and its threads.
+
+    A thread is the moment of its first call, the number of calls that would carry a block which it begins with, and what a
+    token of such a block costs at the first and at all others.
+    """
+    found: dict[Any, dict[str, Any]] = defaultdict(_piece)
+    prices = _Prices(rate_of)
     for call in view.model_calls:
-        if call.owner and in_time(micros(call.ts), within):
-            _bill(gain, call, rate_of, cost_of)
-    prompts = gain.spent - gain.nano["output"]
-    for name, bounds in _mechanisms(view, rate_of, within).items():
-        gain.mechanisms[name] = bounds
-    _cut(gain.mechanisms, max(0, prompts))
-    _own(gain, view, _Prices(rate_of), within, hooks)
+        if call.owner and (at := place(micros(call.ts))) is not None:
+            _bill(found[at], call, rate_of, cost_of)
+    _mechanisms(found, view, prices, place)
+    for c in view.once(carried):
+        if _OWN_TOOL.search(c.result.tool or "") and (at := place(next_call(c).ts)) is not None:
+            _plus(found[at]["answers"], (round(c.tokens), round(prices.whole(c))))
+    lines = []
+    for line in view.once(timelines):
+        if line.calls:
+            end = line.cleared(-1)
+            last = len(line.calls) if end is None else line.after(end)
+            block = Carried(cast("Any", None), 1.0, 0, last, line)
+            lines.append([line.calls[0].ts, last, prices.fresh(block), prices.carry(block, 1)] if last else [line.calls[0].ts, 0, 0.0, 0.0])
+    return found, lines
+
+
+def _plus(sums: list[int], amounts: Iterable[int]) -> None:
+    for number, amount in enumerate(amounts):
+        sums[number] += amount
+
+
+def _joined(
+    host: str, session_id: str, found: Iterable[Mapping[str, Any]], lines: Sequence[Sequence[Any]], hooks: HookTokens
+) -> SessionGain:
+    """Return the gain of a session from its pieces and the threads that begin in them.
+
+    What hooks told and the schemas of tools stand in the window from the first call of the first thread on.
+    """
+    gain = SessionGain(host, session_id, shortened=hooks.shortened)
+    sums = [Bounds() for _ in MECHANISMS]
+    for one in found:
+        gain.calls += one["calls"]
+        gain.unpriced += one["unpriced"]
+        gain.saved_by_cache += one["saved"]
+        for name, tokens, nano in zip(STREAMS, one["tokens"], one["nano"], strict=True):
+            gain.tokens[name] += tokens
+            gain.nano[name] += nano
+        gain.own_tokens["answers"] += one["answers"][0]
+        gain.own_nano["answers"] += one["answers"][1]
+        sums = [b.plus(Bounds(*more)) for b, more in zip(sums, one["mechanisms"], strict=True)]
+    gain.mechanisms = dict(zip(MECHANISMS, sums, strict=True))
+    _cut(gain.mechanisms, max(0, gain.spent - gain.nano["output"]))
+    for _, last, first, carry in lines[:1]:
+        for name, tokens in (("blocks", hooks.blocks), ("schemas", _SCHEMA_TOKENS if gain.own_tokens["answers"] else 0)):
+            if tokens and last:
+                gain.own_tokens[name] += tokens
+                gain.own_nano[name] += round(tokens * first + tokens * carry)
     return gain
 
 
-def _own(gain: SessionGain, view: Any, prices: _Prices, within: tuple[int | None, int | None], hooks: HookTokens) -> None:
-    """Count what this program put into the windows of a session: answers at their place, the rest from the first call on."""
-
-    def add(name: str, c: Carried) -> None:
-        gain.own_tokens[name] += round(c.tokens)
-        gain.own_nano[name] += round(prices.whole(c))
-
-    gain.shortened += hooks.shortened
-    for c in view.once(carried):
-        if _OWN_TOOL.search(c.result.tool or "") and in_time(next_call(c).ts, within):
-            add("answers", c)
-    line = next((line for line in view.once(timelines) if line.calls and in_time(line.calls[0].ts, within)), None)
-    if line is None:
-        return
-    end = line.cleared(-1)
-    last = len(line.calls) if end is None else line.after(end)
-    for name, tokens in (("blocks", hooks.blocks), ("schemas", _SCHEMA_TOKENS if gain.own_tokens["answers"] else 0)):
-        if tokens and last:
-            add(name, Carried(cast("Any", None), float(tokens), 0, last, line))
-
-
 def _bill(
-    gain: SessionGain, call: Any, rate_of: Callable[[str, int | None, int], Rates | None], cost_of: Callable[[Any], int | None]
+    piece: dict[str, Any], call: Any, rate_of: Callable[[str, int | None, int], Rates | None], cost_of: Callable[[Any], int | None]
 ) -> None:
     counts = (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output)
-    gain.calls += 1
-    for name, count in zip(STREAMS, counts, strict=True):
-        gain.tokens[name] += count
+    piece["calls"] += 1
+    _plus(piece["tokens"], counts)
     cost = cost_of(call)
     if cost is None:
-        gain.unpriced += 1
+        piece["unpriced"] += 1
         return
     rates = rate_of(call.model, micros(call.ts), call.context_tokens)
-    for name, part in zip(STREAMS, by_stream(counts, cost, rates), strict=True):
-        gain.nano[name] += part
+    _plus(piece["nano"], by_stream(counts, cost, rates))
     if rates is not None:
-        saved = rates.saved(read=call.cache_read, written_5m=call.cache_write_5m, written_1h=call.cache_write_1h)
-        gain.saved_by_cache += round(saved)
+        piece["saved"] += round(rates.saved(read=call.cache_read, written_5m=call.cache_write_5m, written_1h=call.cache_write_1h))
 
 
-def _mechanisms(
-    view: Any, rate_of: Callable[[str, int | None, int], Rates | None], within: tuple[int | None, int | None]
-) -> dict[str, Bounds]:
-    found = {name: Bounds() for name in MECHANISMS}
+def _mechanisms(found: dict[Any, dict[str, Any]], view: Any, prices: _Prices, place: Callable[[int | None], Hashable | None]) -> None:
+    def add(at: Hashable, name: str, *bounds: int) -> None:
+        _plus(found[at]["mechanisms"][_ORDER[name]], bounds)
+
     again = repeated(view)
     last_use = _last_uses(view)
-    prices = _Prices(rate_of)
     for c in view.once(carried):
-        call = next_call(c)
-        if not in_time(call.ts, within):
+        at = place(next_call(c).ts)
+        if at is None:
             continue
         # in place of what stood there a notice would have been sent
         share = max(0.0, again.get(c.result.call_event, 0.0) - NOTICE_TOKENS / max(c.tokens, 1.0))
         if share:
             worth = round(share * prices.whole(c))
-            found["repeated reads"] = found["repeated reads"].plus(Bounds(worth, worth, worth, round(share * c.tokens)))
+            add(at, "repeated reads", worth, worth, worth, round(share * c.tokens))
         ends = last_use.get(c.result.call_event)
         if ends is not None:
             first = max(c.first + 1, c.line.after(ends))
             if first < c.last:
                 worth = round((1 - share) * prices.carry(c, first))
-                found["carried after use"] = found["carried after use"].plus(
-                    Bounds(0, worth, worth, round((1 - share) * c.tokens * (c.last - first)))
-                )
+                add(at, "carried after use", 0, worth, worth, round((1 - share) * c.tokens * (c.last - first)))
         elif c.tokens > LONG_OUTPUT:
-            worth = round(prices.whole(c) * (1 - LONG_OUTPUT / c.tokens))
-            found["long outputs"] = found["long outputs"].plus(Bounds(0, 0, worth, 0))
+            add(at, "long outputs", 0, 0, round(prices.whole(c) * (1 - LONG_OUTPUT / c.tokens)), 0)
     for r in view.once(rebuilds):
-        rates = rate_of(r.call.model, r.call.ts, r.call.context) if r.cause in _AVOIDABLE and in_time(r.call.ts, within) else None
-        if rates is not None:
+        at = place(r.call.ts) if r.cause in _AVOIDABLE else None
+        rates = prices.of(r.call) if at is not None else None
+        if at is not None and rates is not None:
             dearer = (rates.cache_write_5m if r.call.written else rates.input) - rates.cache_read
-            found["cache rebuilds"] = found["cache rebuilds"].plus(Bounds(0, 0, round(r.tokens * max(0.0, dearer)), 0))
-    return found
+            add(at, "cache rebuilds", 0, 0, round(r.tokens * max(0.0, dearer)), 0)
+
+
+_ORDER = {name: number for number, name in enumerate(MECHANISMS)}
 
 
 def next_call(c: Carried) -> Any:
@@ -223,14 +271,21 @@ class _Prices:
         self._rate_of = rate_of
         self._sums: dict[int, list[float]] = {}
 
-    def whole(self, c: Carried) -> float:
-        """Return what a result cost: written or fresh at the first call, carried at the others."""
+    def of(self, call: Any) -> Rates | None:
+        """Return the rates of a call."""
+        return self._rate_of(call.model, call.ts, call.context)
+
+    def fresh(self, c: Carried) -> float:
+        """Return what a token of a result cost at the first call, written or fresh."""
         call = next_call(c)
-        rates = self._rate_of(call.model, call.ts, call.context)
-        first = (
+        rates = self.of(call)
+        return (
             0.0 if rates is None else (rates.cache_write_1h if call.written_1h else rates.cache_write_5m if call.written else rates.input)
         )
-        return c.tokens * first + self.carry(c, c.first + 1)
+
+    def whole(self, c: Carried) -> float:
+        """Return what a result cost: written or fresh at the first call, carried at the others."""
+        return c.tokens * self.fresh(c) + self.carry(c, c.first + 1)
 
     def carry(self, c: Carried, first: int) -> float:
         """Return what carrying a result cost from a call on."""
@@ -238,7 +293,7 @@ class _Prices:
         if sums is None:
             sums = [0.0]
             for call in c.line.calls:
-                rates = self._rate_of(call.model, call.ts, call.context)
+                rates = self.of(call)
                 hit = call.read / call.context
                 sums.append(sums[-1] + (rates.cache_read * hit + rates.input * (1 - hit) if rates else 0.0))
             self._sums[id(c.line)] = sums
@@ -331,7 +386,7 @@ SCHEMA = 1
 BASELINE = "session.baseline"
 """Kind of the facts that mark where counting begins anew."""
 
-_TABLES = ("events", "tool_calls", "model_calls")
+_TABLES = ("events", "tool_calls", "model_calls", "file_accesses")
 _COLUMNS = {"events": ("event_id", "thread_id", "seq", "ts", "kind", "call_key", "call_id", "subtype")}
 _KINDS = ("tool_call", "tool_result", "answer", "reasoning", "compaction", "prompt")
 
@@ -475,14 +530,79 @@ def gain(
             start = from_iso(mark) or 0
             told[0] = (max(start, told[0][0] or 0), told[0][1])
         of_session = _hook_tokens(store)
-        gains: list[list[SessionGain]] = [[] for _ in told]
-        for view in _views(store, key, project, told):
-            for members, within in zip(gains, told, strict=True):
-                made = session_gain(view, rate_of, cost_of, within=within, hooks=of_session(view.host, view.session_id))
-                if made.calls:
-                    members.append(made)
+        if model is None and all(map(on_border, told)):
+            gains = [list(_kept(store, settings, within, host=key, project=project, hooks=of_session)) for within in told]
+        else:
+            gains = [[] for _ in told]
+            for view in _views(store, key, project, told):
+                for members, within in zip(gains, told, strict=True):
+                    made = session_gain(view, rate_of, cost_of, within=within, hooks=of_session(view.host, view.session_id))
+                    if made.calls:
+                        members.append(made)
     previous = summed(gains[1]) if len(gains) > 1 and gains[1] else None
     return Gain(one, summed(gains[0]), len(gains[0]), model, previous, mark)
+
+
+def _kept(
+    store: Store,
+    settings: Settings,
+    within: tuple[int | None, int | None],
+    *,
+    host: str | None,
+    project: str | None,
+    hooks: Callable[[str, str], HookTokens],
+) -> Iterator[SessionGain]:
+    """Yield the gain of each session with a call in a time, from what is kept of sessions."""
+    places = places_of(store, settings) if project is not None else {}
+
+    def only(key: tuple[str, str]) -> bool:
+        return host in {None, key[0]} and (project is None or project in project_names(*places[key][:2]))
+
+    for key, values in figures(store, settings, GAIN, bounds=within, only=only):
+        lines = [line for value in values for line in value["lines"] if in_time(line[1][0], within)]
+        made = _joined(*key, values, [line for _, line in sorted(lines, key=lambda one: one[0])], hooks(*key))
+        if made.calls:
+            yield made
+
+
+def _quarters(view: SessionView, settings: Settings) -> dict[int | None, Any]:
+    """Return a session's gain by quarter of an hour, each with the threads that begin in it and their place among all."""
+    found, lines = _pieces(view, *prices_of(settings, None), _placed)
+    pieces: dict[int | None, Any] = {None if at == _UNDATED else at: {**piece, "lines": []} for at, piece in found.items()}
+    for number, line in enumerate(lines):
+        pieces.setdefault(quarter_of(line[0]), {**_piece(), "lines": []})["lines"].append([number, line])
+    return pieces
+
+
+_UNDATED = "undated"
+
+
+def _placed(ts: int | None) -> Hashable:
+    return _UNDATED if ts is None else quarter_of(ts)
+
+
+def _summed_pieces(pieces: Iterable[Any]) -> dict[str, Any]:
+    total = {**_piece(), "lines": []}
+    for one in pieces:
+        for name in ("calls", "unpriced", "saved"):
+            total[name] += one[name]
+        for name in ("tokens", "nano", "answers"):
+            _plus(total[name], one[name])
+        for sums, more in zip(total["mechanisms"], one["mechanisms"], strict=True):
+            _plus(sums, more)
+        total["lines"] += one["lines"]
+    return total
+
+
+GAIN = Figure(
+    "gain",
+    1,
+    _quarters,
+    _summed_pieces,
+    {"model_calls": MODEL_CALLS.names, "file_accesses": FILE_ACCESSES.names, **_COLUMNS, "tool_calls": TOOL_CALLS.names},
+    _KINDS,
+)
+"""What is kept of each session: its bill, what of it was avoidable before the cut at what was billed, and its threads."""
 
 
 def _hook_tokens(store: Store) -> Callable[[str, str], HookTokens]:

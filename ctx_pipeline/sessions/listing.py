@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place, lines
 from ctx_pipeline.sessions.state_fold import task_of
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import noted, notes_of
 from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.session_figures import Figure, figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.storage import Store
 
 
 def listed(
@@ -50,7 +49,8 @@ def listed(
         placed.sort(key=lambda p: (-p.last, p.host, p.session_id))
         known_notes = noted(store)
         chosen = placed[:limit]
-        tasks = _tasks(store, {(p.host, p.session_id): known[p.host, p.session_id].partition for p in chosen})
+        asked = {(p.host, p.session_id) for p in chosen}
+        tasks = {key: values[0] for key, values in figures(store, settings, TASK, only=asked.__contains__)}
         notes = {(p.host, p.session_id): notes_of(store, p.host, p.session_id) for p in chosen if known_notes.has(p.host, p.session_id)}
     totals = usage("session", host=key, stored=True, settings=settings).by_session()
     rows = []
@@ -60,7 +60,7 @@ def listed(
         said = notes.get((p.host, p.session_id), [])
         by_person = next((n.text for n in reversed(said) if n.what == "task"), None)
         own = tasks.get((p.host, p.session_id))
-        told = by_person or (own.text if own else None)
+        told = by_person or own
         rows.append(
             {
                 "host": p.host,
@@ -80,11 +80,12 @@ def listed(
     return rows, len(placed)
 
 
-def _tasks(store: Store, chosen: Mapping[tuple[str, str], Cell]) -> dict[tuple[str, str], Any]:
-    """Return the task of each session that has one; the sessions of a partition are read together."""
-    found = {}
-    for cell in dict.fromkeys(chosen.values()):
-        ids = {session_id for (_, session_id), other in chosen.items() if other == cell}
-        for view in store.lake.read_sessions(cell, ids, ("events", "tool_calls")):
-            found[view.host, view.session_id] = task_of(view) if view.events else None
-    return found
+def _task(view: SessionView, _settings: Settings) -> dict[int | None, str | None]:
+    """Return the task that a session is at."""
+    found = task_of(view) if view.events else None
+    return {None: found.text if found else None}
+
+
+TASK = Figure(
+    "task", 1, _task, lambda values: next(iter(values), None), {"events": EVENTS.names, "tool_calls": TOOL_CALLS.names}, timeless=True
+)

@@ -166,14 +166,30 @@ def lines(store: Store, host: str | None = None) -> list[Line]:
     """Return every captured session with its place and its last time."""
     from ctx_pipeline.context.recorded import micros
 
-    found = []
-    for cell in store.lake.manifests("normalized"):
-        if host in {None, cell.host}:
-            rows = store.lake.read_rows("sessions", cell, "normalized")
-            found += [
-                Line(row.host, row.session_id, row.cwd, row.repository, micros(row.last_ts) or 0, micros(row.first_ts) or 0) for row in rows
-            ]
+    found: list[Line] = []
+    parts: dict[str, dict[str, Line]] = {}
+    for cell, manifest in store.lake.manifests("normalized").items():
+        for part in manifest.of_table("sessions"):
+            place = str(store.lake.local(part.path))
+            held = _lines.get(place)
+            if held is None and host in {None, cell.host}:
+                rows = store.lake.scan(part.path, "sessions", _LINE)
+                held = {
+                    session: Line(key, session, cwd, repository, micros(last) or 0, micros(first) or 0)
+                    for session, key, cwd, repository, first, last in rows
+                }
+            if held is not None:
+                parts[place] = held
+                found += [held[session] for session in part.live] if host in {None, cell.host} else []
+    # a part never changes: what another answer of this process read of it is not read again
+    _lines.clear()
+    _lines.update(parts)
     return found
+
+
+_LINE = ("session_id", "host", "cwd", "repository", "first_ts", "last_ts")
+_lines: dict[str, dict[str, Line]] = {}
+"""part of the table of sessions -> its sessions"""
 
 
 def _named(store: Store, name: str) -> Choice:

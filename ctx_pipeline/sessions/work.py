@@ -19,9 +19,10 @@ from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
+from ctx_pipeline.usage.session_figures import Figure, figures, quarter_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
@@ -139,6 +140,40 @@ def work(
                 for name in names if meant else ():
                     _add(found.setdefault(name, Work(name)), view, meant)
     return sorted(found.values(), key=lambda one: (one.host != ALL, one.host))
+
+
+def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:
+    """Return how often each program and each tool ran in a time, whose ends lie on borders of quarters of an hour."""
+    programs, tools = Counter[str](), Counter[str]()
+    with reading(settings) as (store, chosen):
+        for _, values in figures(store, chosen, USED, bounds=bounds):
+            for ran, called in values:
+                programs.update(ran)
+                tools.update(called)
+    return dict(programs), dict(tools)
+
+
+def _used(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
+    """Return how often programs and tools ran, by the quarter of an hour of the call."""
+    quarters = {call.call_event: quarter_of(micros(call.started)) for call in view.tool_calls}
+    found: dict[int | None, tuple[Counter[str], Counter[str]]] = {}
+    for call in view.tool_calls:
+        found.setdefault(quarters[call.call_event], (Counter(), Counter()))[1][call.tool] += 1
+    for run in command_runs(view):
+        if run.call_event in quarters:
+            found[quarters[run.call_event]][0].update(program[:100] for program in dict.fromkeys(filter(None, run.programs)))
+    return dict(found)
+
+
+def _added(values: Iterable[Any]) -> tuple[Counter[str], Counter[str]]:
+    total = (Counter[str](), Counter[str]())
+    for ran, called in values:
+        total[0].update(ran)
+        total[1].update(called)
+    return total
+
+
+USED = Figure("used", 1, _used, _added, _COLUMNS, ("tool_result",))
 
 
 def utc(micros: int | None) -> datetime | None:

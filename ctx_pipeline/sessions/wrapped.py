@@ -10,9 +10,10 @@ from ctx_pipeline.context.session_state.snapshot import element
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.display import money, percent, truncate
 from ctx_pipeline.sessions.gain import gain, score
-from ctx_pipeline.sessions.work import Ran, Work, work
+from ctx_pipeline.sessions.work import most_used
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period, period
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -97,7 +98,7 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
     daily = usage("daily", **common)
     by_session = {key: one["tokens"] for key, one in usage("session", **common).by_session().items()}
     told = gain(name, timezone=timezone, today=today, settings=settings)
-    done = next(iter(work(**days, timezone=timezone, settings=settings)), Work("all"))
+    programs, tools = most_used((moment(one.since, zone), moment(one.until, zone, after=True)), settings=settings)
     by_day: dict[str, int] = {}
     for row in daily.rows:
         if row["date"]:
@@ -118,8 +119,8 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
         streak(list(by_day)),
         max(by_day.items(), key=lambda pair: (pair[1], pair[0]), default=None),
         (*longest[0], longest[1]) if longest else None,
-        _top(done.programs),
-        _top(done.tools),
+        _top(programs),
+        _top(tools),
         sorted(((r["model"], int(r["cost_nano"] or 0)) for r in usage("model", **common).rows), key=lambda m: (-m[1], m[0]))[:_TOP],
         round(int(total["cache_read_tokens"]) / prompt, 4) if prompt else None,
         score(told.total),
@@ -133,8 +134,8 @@ def _tokens(row: dict[str, Any]) -> int:
     )
 
 
-def _top(uses: dict[str, Ran]) -> list[tuple[str, int]]:
-    return sorted(((name, ran.times) for name, ran in uses.items()), key=lambda pair: (-pair[1], pair[0]))[:_TOP]
+def _top(uses: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(uses.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP]
 
 
 def streak(days: list[str]) -> int:

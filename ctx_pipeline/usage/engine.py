@@ -14,6 +14,7 @@ from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named, live_uses, stored_uses
 from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.periods import day
+from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def usage(
     filters = parse_filters(
         chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
     )
-    if read is None and grouping.names is None and not cache and (stored or has_store(chosen)):
+    if read is None and not cache and (stored or has_store(chosen)) and (grouping.names is None or _kept_at(chosen, filters)):
         rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored)
     else:
         found, uses = read or calls_for(grouping, chosen, host=filters.host, stored=stored)
@@ -324,21 +325,36 @@ def _from_tables(
     from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
 
     clean = _cleaner(settings)
-    rollup, lost = Rollup(grouping, filters), Rollup(grouping, filters)
+    fresh: Uses = {}
+    rollup, lost = Rollup(grouping, filters, uses=fresh), Rollup(grouping, filters, uses=fresh)
     with reading(settings) as (store, _):
         new = UsageDelta() if alone else usage_delta(store, settings, whole=grouping.reads_whole)
+        # of stored sessions whose calls count otherwise now the tables say what they asked for
+        again = grouping.names is not None and any(one.parsed is None for one in new.sessions)
         for one in new.sessions:
+            if grouping.names is not None:
+                fresh.update(live_uses(one))
             one.parsed, one.branch = None, clean(one.branch)
         gone = new.gone - new.replaced
-        kept = _stored_sums(store, grouping, filters, without=new.replaced)
-        leaving = _stored_sums(store, grouping, filters, only=gone) if gone else []
+        if grouping.names is not None:
+            _add_shares(store, settings, rollup, lambda key: key not in new.replaced)
+            if gone:
+                _add_shares(store, settings, lost, lambda key: key in gone)
+            places: list[Counted] = []
+        else:
+            kept = _stored_sums(store, settings, grouping, filters, without=new.replaced)
+            leaving = _stored_sums(store, settings, grouping, filters, only=gone) if gone else []
+            places = [s.session for s in (*kept, *leaving)]
     if grouping.needs_home:
-        _place(settings, (*(s.session for s in (*kept, *leaving)), *new.sessions), filters.host, stored=alone)
-    rollup.add_sums(kept)
-    lost.add_sums(leaving)
+        _place(settings, (*places, *new.sessions), filters.host, stored=alone)
+    if grouping.names is None:
+        rollup.add_sums(kept)
+        lost.add_sums(leaving)
     if new.sessions:
         from ctx_pipeline.usage import live_usage
 
+        if again:
+            fresh.update({key: uses for key, uses in stored_uses(settings).items() if key not in fresh})
         price = pricer(settings)
         mine = [c for c in new.sessions if filters.host in {None, c.host}]
         owned = [(c, price(rows)) for c, rows in live_usage.owned(mine, new.decided)]
@@ -347,10 +363,49 @@ def _from_tables(
     return rollup.rows(), lost.rows(), "stored" if alone else "both", sum(c.unread for c in new.sessions)
 
 
-def _stored_sums(store: Store, grouping: Grouping, filters: Filters, **chosen: Any) -> list[StoredSum]:
+def _kept_at(settings: Settings, filters: Filters) -> bool:
+    """Tell whether what is kept of sessions answers these filters: it holds the cost by one mode."""
+    from ctx_pipeline.usage.session_figures import on_border
+
+    return filters.cost_mode == settings.cost_mode and on_border(filters.bounds())
+
+
+def _add_shares(store: Store, settings: Settings, rollup: Rollup, wanted: Callable[[tuple[str, str]], bool]) -> None:
+    """Add the shares of the tables' calls, of the sessions that are wanted and that the filters keep."""
+    from ctx_pipeline.usage.usage_figures import places_of, shares_of
+
+    filters = rollup.filters
+    places = {} if filters.project is None else places_of(store, settings)
+
+    def only(key: tuple[str, str]) -> bool:
+        named = filters.project is None or (key in places and filters.project in project_names(*places[key][:2]))
+        return named and filters.host in {None, key[0]} and wanted(key)
+
+    for key, rows in shares_of(store, settings, rollup.grouping, filters.bounds(), only):
+        rollup.add_shares(key[0], [row for row in rows if filters.model in {None, row[0]}])
+
+
+def _stored_sums(
+    store: Store,
+    settings: Settings,
+    grouping: Grouping,
+    filters: Filters,
+    *,
+    only: set[tuple[str, str]] | None = None,
+    without: Iterable[tuple[str, str]] = (),
+) -> list[StoredSum]:
+    if _kept_at(settings, filters):
+        from ctx_pipeline.usage.usage_figures import sums_of
+
+        left_out = set(without)
+        return [
+            one
+            for one in sums_of(store, settings)
+            if (key := (one.session.host, one.session.session_id)) not in left_out and (only is None or key in only)
+        ]
     with closing(store.lake.connect()) as connection:
         store.lake.views(connection, ("model_calls", "sessions"))
-        return stored_sums(connection, [grouping], filters, **chosen)
+        return stored_sums(connection, [grouping], filters, only=only, without=without)
 
 
 def stored_usages(connection: Any, names: Sequence[str | Grouping], filters: Filters, *, warehouse: bool = False) -> dict[str, Usage]:

@@ -152,17 +152,20 @@ def by_limit(found: list[Reached]) -> list[dict[str, Any]]:
 SUMMED = tuple(name for name in COUNTS if name != "calls")
 
 
-def sums(*, settings: Settings | None = None) -> dict[str, dict[str, int]]:
-    """Return tokens and nano-dollars of the stored calls: as ``billed`` (row by row), and by tool, server, thread, session and day."""
+def sums(*, recount: bool = False, settings: Settings | None = None) -> dict[str, dict[str, int]]:
+    """Return tokens and nano-dollars of the stored calls: as ``billed`` (row by row), and by tool, server, thread, session and day.
+
+    The latter are added up as reports do, from what is kept of each session. With ``recount`` every call is shared out anew.
+    """
     from ctx_pipeline.storage.reader import reading
     from ctx_pipeline.storage.warehouse.usage_sql import billed_sql
 
     chosen = settings or settings_module.load()
     with reading(chosen) as (store, _), closing(store.lake.connect()) as connection:
-        store.lake.views(connection)
+        store.lake.views(connection, ("model_calls",))
         row = connection.execute(billed_sql(chosen.cost_mode)).fetchone()
     found = {"billed": _totals(dict(zip(SUMS, map(int, row or ()), strict=False)))}
-    read = calls_for(GROUPINGS["tool"], chosen, stored=True)
+    read = calls_for(GROUPINGS["tool"], chosen, stored=True) if recount else None
     for by in ("tool", "server"):
         found[by] = _totals(usage(by, stored=True, settings=chosen, read=read).totals)
     for by in ("thread", "session", "daily"):

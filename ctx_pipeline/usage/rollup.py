@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.tables import MODEL_CALLS
@@ -119,7 +120,7 @@ class Rollup:
     """Rows by (key, host, model), and by repository where the grouping names it."""
 
     def __init__(self, grouping: Grouping, filters: Filters, *, uses: Uses | None = None) -> None:
-        self._grouping, self._filters, self._uses = grouping, filters, uses or {}
+        self._grouping, self._filters, self._uses = grouping, filters, {} if uses is None else uses
         self._key = grouping.key(filters.timezone)
         self._sums: dict[tuple, list[Any]] = {}
         self._more: tuple[str, ...] = ("uses",) if grouping.names is not None else ()
@@ -130,8 +131,27 @@ class Rollup:
         for one in found:
             if keep is None or keep(one.session, one.model, one.ts):
                 total = self._row(self._key(one.ts, one.session, one.main), one.session, one.model)
-                for place, amount in enumerate(one.sums):
-                    total[place] += amount
+                total[: len(one.sums)] = map(add, total, one.sums)
+
+    @property
+    def grouping(self) -> Grouping:
+        """What the rows are grouped by."""
+        return self._grouping
+
+    @property
+    def filters(self) -> Filters:
+        """Which calls are selected."""
+        return self._filters
+
+    def add_shares(self, host: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows of (model, name, sums and uses) of a host's calls that were shared out and selected already."""
+        for model, name, *sums in rows:
+            place = (name, host, model, "")
+            total = self._sums.get(place)
+            if total is None:
+                self._sums[place] = sums
+            else:
+                total[:] = map(add, total, sums)
 
     def add_calls(self, owned: Iterable[tuple[Counted, Sequence[tuple]]], extra: Callable[[tuple], Sequence[float]] | None = None) -> None:
         """Add calls that count, their rows with their cost; ``extra`` gives the amounts of further columns."""

@@ -1,0 +1,34 @@
+"""Keeps the figures of sessions that reports over all of them are added up from."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.sessions.gain import GAIN
+from ctx_pipeline.sessions.listing import TASK
+from ctx_pipeline.sessions.session_choice import lines
+from ctx_pipeline.sessions.work import USED
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.usage import session_figures
+from ctx_pipeline.usage.usage_figures import SHARES, USAGE
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+KEPT = (USAGE, *SHARES.values(), GAIN, USED, TASK)
+
+
+def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:
+    """Keep what is missing of every session and return of how many something was; who calls it holds the lease of the warehouse."""
+    return session_figures.keep(store, settings, KEPT, most=most)
+
+
+def warm(settings: Settings) -> None:
+    """Import what answers need and read what the first of them would wait for; nothing happens where there is no store."""
+    with suppress(CtxError, OSError), reading(settings) as (store, _):
+        lines(store)
+        with closing(store.lake.connect()):
+            session_figures.warm(store, settings, KEPT)

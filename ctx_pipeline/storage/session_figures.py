@@ -1,0 +1,163 @@
+"""Figures of single sessions, kept so that what goes over all sessions is added up: one SQLite file that may go at any time.
+
+A figure is kept with what the session's rows were when it was worked out. One that was
+made of other rows is not given; whoever asks works it out of the tables.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.storage.lake.manifests import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.storage import Store
+
+FILE = "serving/sessions.db"
+
+_PATIENCE = 5.0
+_TABLES = """
+CREATE TABLE IF NOT EXISTS figures (
+    figure TEXT NOT NULL, host TEXT NOT NULL, session_id TEXT NOT NULL, made_of TEXT NOT NULL,
+    first INTEGER, last INTEGER, total BLOB NOT NULL, PRIMARY KEY (figure, host, session_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS parts (
+    figure TEXT NOT NULL, host TEXT NOT NULL, session_id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (figure, host, session_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS versions (figure TEXT PRIMARY KEY, version TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+Key = tuple[str, str]
+"""host, session id"""
+
+
+class Present(NamedTuple):
+    """A session of the tables as they are now."""
+
+    cell: Cell
+    made_of: str
+    """what identifies its rows; empty while they are being replaced"""
+
+
+class KeptFigure(NamedTuple):
+    """A figure of a session: of all of it, and the first and the last moment that it speaks of."""
+
+    made_of: str
+    first: int | None
+    last: int | None
+    total: bytes
+
+
+class NewFigure(NamedTuple):
+    """A figure to keep."""
+
+    figure: str
+    key: Key
+    kept: KeptFigure
+    parts: bytes
+    """the same by quarter of an hour"""
+
+
+_present: dict[Path, tuple[tuple[Any, ...], dict[Key, Present]]] = {}
+
+
+def present(store: Store) -> dict[Key, Present]:
+    """Return every session that the tables hold; nobody may change it."""
+    seen = stamp_of(store.home, "ledger.db", "ledger.db-wal", f"{FOLDER}/normalized")
+    known = _present.get(store.home)
+    if known is None or known[0] != seen:
+        known = _present[store.home] = (seen, _read_present(store))
+    return known[1]
+
+
+def stamp_of(home: Path, *names: str) -> tuple[Any, ...]:
+    """Return what changes when one of these files of a store does."""
+    found = []
+    for name in names:
+        try:
+            status = (home / name).stat()
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        except FileNotFoundError:
+            found.append((0, 0, 0))
+    return tuple(found)
+
+
+def _read_present(store: Store) -> dict[Key, Present]:
+    known = {
+        (host, session): f"{fp} {content} {shown}" if clean else ""
+        for host, session, fp, content, shown, clean in store.ledger.query(
+            "SELECT host, session_id, normalized_fp, content_hash, rows, normalized_fp IS captured_fp FROM sessions"
+        )
+    }
+    found: dict[Key, Present] = {}
+    for cell, manifest in store.lake.manifests("normalized").items():
+        for part in manifest.of_table("sessions"):
+            for session in part.live:
+                rows = known.get((cell.host, session))
+                made_of = f"{manifest.hashes.get(session, '')} {rows}" if rows else ""
+                found[cell.host, session] = Present(cell, made_of)
+    return found
+
+
+def kept(home: Path, figure: str, version: str) -> dict[Key, KeptFigure]:
+    """Return what is kept of a figure by this version; nothing where the file is missing or no such file."""
+    if not (home / FILE).is_file():
+        return {}
+    with suppress(sqlite3.Error), closing(_reader(home)) as connection:
+        if connection.execute("SELECT version FROM versions WHERE figure = ?", (figure,)).fetchone() != (version,):
+            return {}
+        rows = connection.execute("SELECT host, session_id, made_of, first, last, total FROM figures WHERE figure = ?", (figure,))
+        return {(host, session): KeptFigure(*values) for host, session, *values in rows}
+    return {}
+
+
+def parts(home: Path, figure: str, keys: Collection[Key]) -> dict[Key, bytes]:
+    """Return what is kept of a figure by quarter of an hour, for some sessions."""
+    found: dict[Key, bytes] = {}
+    with suppress(sqlite3.Error), closing(_reader(home)) as connection:
+        for key in keys:
+            row = connection.execute("SELECT data FROM parts WHERE figure = ? AND host = ? AND session_id = ?", (figure, *key)).fetchone()
+            if row:
+                found[key] = row[0]
+    return found
+
+
+def keep(home: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:
+    """Keep new figures, and drop those of other versions and of sessions that are not there any more."""
+    path = home / FILE
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        _write(path, versions, new, there)
+    except sqlite3.DatabaseError:
+        path.unlink(missing_ok=True)  # it is no database: what it held is worked out again
+        _write(path, versions, new, there)
+
+
+def _write(path: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:
+    with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
+        path.chmod(0o600)
+        connection.executescript(_TABLES)
+        connection.execute("BEGIN IMMEDIATE")
+        known = dict(connection.execute("SELECT figure, version FROM versions").fetchall())
+        for figure in known.keys() | versions.keys():
+            if known.get(figure) != versions.get(figure):
+                for table in ("figures", "parts", "versions"):
+                    connection.execute(f"DELETE FROM {table} WHERE figure = ?", (figure,))
+        connection.executemany("INSERT OR REPLACE INTO versions VALUES (?, ?)", sorted(versions.items()))
+        gone = set(connection.execute("SELECT DISTINCT host, session_id FROM figures").fetchall()) - set(there)
+        for table in ("figures", "parts"):
+            connection.executemany(f"DELETE FROM {table} WHERE host = ? AND session_id = ?", sorted(gone))
+        rows = list(new)
+        connection.executemany("INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?, ?, ?, ?)", [(n.figure, *n.key, *n.kept) for n in rows])
+        connection.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?)", [(n.figure, *n.key, n.parts) for n in rows])
+        connection.execute("COMMIT")
+
+
+def _reader(home: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{(home / FILE).absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)

@@ -1,0 +1,248 @@
+"""Figures of single sessions by quarter of an hour, from which reports over any days are added up.
+
+They are kept beside the warehouse by ``ctx run`` and ``ctx sync``, each with what its
+session's rows were. What is not kept, or was made of other rows, is worked out of the
+tables when it is asked for: an answer is never older than the store.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from ctx_pipeline import __version__
+from ctx_pipeline.model.source_versions import version_of
+from ctx_pipeline.storage import session_figures as storage
+from ctx_pipeline.storage.session_figures import KeptFigure, NewFigure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.session_figures import Key, Present
+
+QUARTER = 900_000_000
+"""Microseconds of a quarter of an hour: days of all zones begin on such a border."""
+
+_MOST = 4_096
+"""Figures of sessions that are not kept yet which a process holds."""
+
+
+class Figure(NamedTuple):
+    """Something that is kept of each session."""
+
+    name: str
+    version: int
+    """raised when what ``make`` returns is another for the same rows, and its own source does not show it"""
+    make: Callable[[SessionView, Settings], Mapping[int | None, Any]]
+    """a session -> quarter of an hour, by number from 1970 (None: no moment) -> plain values"""
+    add: Callable[[Iterable[Any]], Any]
+    """the values of some quarters -> those of all of them together"""
+    columns: Mapping[str, Sequence[str]]
+    """table -> columns that ``make`` looks at"""
+    kinds: tuple[str, ...] = ()
+    """kinds of events that it looks at"""
+    timeless: bool = False
+    """It speaks of the session as a whole."""
+
+
+class SessionFigure(NamedTuple):
+    """A figure of one session in the time that was asked for: one value, or one for each quarter that lies in it."""
+
+    key: Key
+    values: list[Any]
+
+
+def figures(
+    store: Store,
+    settings: Settings,
+    figure: Figure,
+    *,
+    bounds: tuple[int | None, int | None] = (None, None),
+    only: Callable[[Key], bool] | None = None,
+) -> Iterator[SessionFigure]:
+    """Yield a figure of every session of the tables (that ``only`` keeps) from the first moment up to before the last.
+
+    Both lie on the border of a quarter of an hour. Without them what has no moment counts too.
+    """
+    there = {key: one for key, one in storage.present(store).items() if only is None or only(key)}
+    known, totals = _kept(settings, figure)
+    missing = {key: one for key, one in there.items() if key not in known or known[key].made_of != one.made_of or not one.made_of}
+    made = dict(_made(store, settings, [figure], missing))
+    part_of = {key for key in there.keys() - missing.keys() if _cut(known[key], bounds)}
+    cut = storage.parts(settings.home, figure.name, part_of) if part_of else {}
+    if left := {key: there[key] for key in part_of - cut.keys()}:  # another process wrote the file anew meanwhile
+        made |= dict(_made(store, settings, [figure], left))
+    for key in sorted(there):
+        if new := made.get((figure.name, key)):
+            values = (
+                _within(new.parts, bounds) if _cut(new.kept, bounds) else [] if _outside(new.kept, bounds) else [_decoded(new.kept.total)]
+            )
+        elif key in cut:
+            values = _within(cut[key], bounds)
+        elif _outside(known[key], bounds):
+            continue
+        else:
+            if key not in totals:
+                totals[key] = _decoded(known[key].total)
+            values = [totals[key]]
+        if values:
+            yield SessionFigure(key, values)
+
+
+def keep(store: Store, settings: Settings, wanted: Sequence[Figure], *, most: int | None = None) -> int:
+    """Work out what is missing of these figures, keep it, and return of how many sessions something was.
+
+    Where that is more than ``most``, nothing is done.
+    """
+    there = storage.present(store)
+    versions = {figure.name: _version(figure, settings) for figure in wanted}
+    missing: dict[Key, list[Figure]] = defaultdict(list)
+    for figure in wanted:
+        known = storage.kept(settings.home, figure.name, versions[figure.name])
+        for key, one in there.items():
+            if one.made_of and (key not in known or known[key].made_of != one.made_of):
+                missing[key].append(figure)
+    if most is not None and len(missing) > most:
+        return len(missing)
+    by_figures: dict[tuple[str, ...], list[Key]] = defaultdict(list)
+    for key, chosen in missing.items():
+        by_figures[tuple(figure.name for figure in chosen)].append(key)
+    named = {figure.name: figure for figure in wanted}
+    new = [
+        found
+        for names, keys in by_figures.items()
+        for _, found in _made(store, settings, [named[name] for name in names], {key: there[key] for key in keys})
+    ]
+    storage.keep(settings.home, versions, new, there)
+    return len(missing)
+
+
+def warm(store: Store, settings: Settings, wanted: Iterable[Figure]) -> None:
+    """Read what is kept of these figures, so that the next answer of this process does without."""
+    storage.present(store)
+    for figure in wanted:
+        _kept(settings, figure)
+
+
+_MOST_READ = 12
+_lock = threading.Lock()
+_read: OrderedDict[tuple[str, str], tuple[Any, dict[Key, KeptFigure], dict[Key, Any]]] = OrderedDict()
+"""(store, figure) -> what the file was when it was read, what is kept of the figure, and what of it was decoded"""
+
+
+def _kept(settings: Settings, figure: Figure) -> tuple[dict[Key, KeptFigure], dict[Key, Any]]:
+    """Return what is kept of a figure, and what was decoded of it already, to which the caller may add."""
+    version = _version(figure, settings)
+    seen = (version, storage.stamp_of(settings.home, storage.FILE))
+    place = (str(settings.home), figure.name)
+    with _lock:
+        found = _read.get(place)
+        if found is None or found[0] != seen:
+            found = _read[place] = (seen, storage.kept(settings.home, figure.name, version), {})
+        _read.move_to_end(place)
+        while len(_read) > _MOST_READ:
+            _read.popitem(last=False)
+    return found[1:]
+
+
+_versions: dict[tuple[str, str], str] = {}
+_unkept: OrderedDict[tuple[str, str, Key], tuple[str, NewFigure]] = OrderedDict()
+
+
+def _version(figure: Figure, settings: Settings) -> str:
+    asked = (figure.name, settings.cost_mode)
+    if asked not in _versions:
+        _versions[asked] = f"{figure.version} {__version__} {settings.cost_mode} {version_of(figure.make)}"
+    return _versions[asked]
+
+
+def _made(
+    store: Store, settings: Settings, wanted: Sequence[Figure], missing: Mapping[Key, Present]
+) -> Iterator[tuple[tuple[str, Key], NewFigure]]:
+    """Yield (figure, session) -> what is worked out of the tables; what this process has worked out before is not read again."""
+    waiting: dict[Any, set[str]] = defaultdict(set)
+    for key, one in missing.items():
+        held = [_unkept.get((str(settings.home), f.name, key)) for f in wanted]
+        if one.made_of and all(pair is not None and pair[0] == f"{one.made_of}{settings.cost_mode}" for pair in held):
+            yield from (((f.name, key), pair[1]) for f, pair in zip(wanted, held, strict=True) if pair)
+        else:
+            waiting[one.cell].add(key[1])
+    tables: dict[str, list[str]] = {}
+    for figure in wanted:
+        for table, names in figure.columns.items():
+            tables[table] = list(dict.fromkeys([*tables.get(table, ()), *names]))
+    kinds = {kind for figure in wanted for kind in figure.kinds} or None
+    for cell, sessions in waiting.items():
+        for view in store.lake.read_sessions(cell, sessions, list(tables), tables, kinds):
+            key = (view.host, view.session_id)
+            for figure in wanted:
+                new = _new(figure, key, missing[key].made_of, figure.make(view, settings))
+                _unkept[str(settings.home), figure.name, key] = (f"{new.kept.made_of}{settings.cost_mode}", new)
+                yield (figure.name, key), new
+    with _lock:
+        while len(_unkept) > _MOST:
+            _unkept.popitem(last=False)
+
+
+def _new(figure: Figure, key: Key, made_of: str, quarters: Mapping[int | None, Any]) -> NewFigure:
+    dated = [quarter for quarter in quarters if quarter is not None]
+    first = last = None
+    if len(dated) == len(quarters) and dated:
+        first, last = min(dated) * QUARTER, max(dated) * QUARTER
+    total = figure.add(quarters.values())
+    whole = [list(pair) for pair in quarters.items()] if not figure.timeless else []
+    return NewFigure(figure.name, key, KeptFigure(made_of, first, last, _encoded(total)), _encoded(whole))
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return msgspec.msgpack.encode(value)
+    except OverflowError:  # absurd amounts of broken records
+        return json.dumps(value).encode()
+
+
+def _decoded(data: bytes) -> Any:
+    # what msgpack says of a list, a map or nothing begins behind ASCII
+    return json.loads(data) if data[:1] < b"\x80" else msgspec.msgpack.decode(data)
+
+
+def _cut(one: KeptFigure, bounds: tuple[int | None, int | None]) -> bool:
+    """Tell whether a bound lies inside a figure, or may do."""
+    first, last = bounds
+    if first is None and last is None:
+        return False
+    if one.first is None or one.last is None:
+        return True
+    return (first is not None and one.first < first <= one.last) or (last is not None and one.first < last <= one.last)
+
+
+def _outside(one: KeptFigure, bounds: tuple[int | None, int | None]) -> bool:
+    first, last = bounds
+    dated = one.first is not None and one.last is not None
+    return dated and ((first is not None and one.last < first) or (last is not None and one.first >= last))  # type: ignore[operator]
+
+
+def _within(data: bytes, bounds: tuple[int | None, int | None]) -> list[Any]:
+    first, last = bounds
+    return [
+        value
+        for quarter, value in _decoded(data)
+        if quarter is not None and (first is None or quarter * QUARTER >= first) and (last is None or quarter * QUARTER < last)
+    ]
+
+
+def on_border(bounds: tuple[int | None, int | None]) -> bool:
+    """Tell whether figures can be told between these moments."""
+    return all(bound is None or bound % QUARTER == 0 for bound in bounds)
+
+
+def quarter_of(ts: int | None) -> int | None:
+    """Return the number of a moment's quarter of an hour from 1970 on."""
+    return None if ts is None else ts // QUARTER

@@ -1,0 +1,131 @@
+"""What is kept of each session's model calls: their sums by quarter of an hour, and their shares among what they asked for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.context.recorded import micros
+from ctx_pipeline.model.usage_rules import cost_of
+from ctx_pipeline.usage.groupings import GROUPINGS, share_of
+from ctx_pipeline.usage.live_usage import Counted
+from ctx_pipeline.usage.rollup import StoredSum
+from ctx_pipeline.usage.session_figures import QUARTER, Figure, figures, quarter_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.session_figures import Key
+    from ctx_pipeline.usage.groupings import Grouping, Use
+
+_CALLS = (
+    *("host", "session_id", "thread_id", "call_key", "ts", "model", "input", "output", "cache_write_5m", "cache_write_1h"),
+    *("cache_read", "reasoning", "context_tokens", "cost", "recorded_cost", "owner"),
+)
+
+
+def sums_of(store: Store, settings: Settings) -> Iterator[StoredSum]:
+    """Yield the sums of the calls that count by session, model, thread and quarter of an hour, at the cost mode in force."""
+    for (host, session_id), values in figures(store, settings, USAGE):
+        for project, repository, branch, rows in values:
+            session = Counted(host, session_id, project, None, [], repository=repository, branch=branch)
+            for quarter, model, main, *sums in rows:
+                yield StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums)
+
+
+def shares_of(
+    store: Store, settings: Settings, grouping: Grouping, bounds: tuple[int | None, int | None], only: Callable[[Key], bool]
+) -> Iterator[tuple[Key, list[Any]]]:
+    """Yield each session with rows of (model, name, sums and uses) of the calls in a time, as a grouping shares them out."""
+    for key, values in figures(store, settings, SHARES[grouping.name], bounds=bounds, only=only):
+        yield key, [row for rows in values for row in rows]
+
+
+def places_of(store: Store, settings: Settings) -> dict[Key, tuple[str, str, str]]:
+    """Return (host, session) -> project, repository and branch."""
+    return {key: (values[0][0], values[0][1], values[0][2]) for key, values in figures(store, settings, USAGE)}
+
+
+def _amounts(call: Any, mode: str) -> list[int]:
+    cost = cost_of(mode, call.recorded_cost, call.cost)
+    recorded = call.recorded_cost
+    tokens = (call.input, call.output, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.reasoning)
+    return [*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, call.cost or 0]
+
+
+def _usage(view: SessionView, settings: Settings) -> dict[int | None, Any]:
+    found: dict[tuple[int | None, str, bool], list[int]] = {}
+    for call in view.model_calls:
+        if call.owner:
+            amounts = _amounts(call, settings.cost_mode)
+            _sum(found, (quarter_of(micros(call.ts)), call.model, call.thread_id == call.session_id), amounts)
+    session = view.session
+    rows = [[*place, *sums] for place, sums in sorted(found.items(), key=lambda one: (one[0][0] or 0, *one[0][1:]))]
+    return {None: [session.project or "", session.repository or "", session.branch or "", rows]}
+
+
+def _sum(found: dict[Any, list[int]], place: Any, amounts: list[int]) -> None:
+    known = found.get(place)
+    found[place] = amounts if known is None else [a + b for a, b in zip(known, amounts, strict=True)]
+
+
+def uses_of(view: SessionView) -> dict[str, list[Use]]:
+    """Return call key -> what the call asked for, of a session with the texts of its tool calls."""
+    found: dict[str, list[Use]] = {}
+    for tool in view.tool_calls:
+        event = view.by_event.get(tool.call_event)
+        if event is not None and event.call_key:
+            text = event.text if tool.tool.lower() == "skill" else None
+            found.setdefault(event.call_key, []).append((tool.tool, tool.action, list(tool.argv or ()), text))
+    return found
+
+
+def _shares(view: SessionView, settings: Settings, *, grouping: Grouping) -> dict[int | None, Any]:
+    uses = view.once(uses_of)
+    found: dict[int | None, dict[tuple[str, str], list[int]]] = defaultdict(dict)
+    for call in view.model_calls:
+        if not call.owner:
+            continue
+        names = [name for use in uses.get(call.call_key, ()) for name in grouping.of_use(use)]
+        shared = names or [grouping.none]
+        amounts = _amounts(call, settings.cost_mode)
+        for number, name in enumerate(shared):
+            own = amounts if len(shared) == 1 else [share_of(amount, len(shared), number) for amount in amounts]
+            _sum(found[quarter_of(micros(call.ts))], (call.model, name), [*own, int(bool(names))])
+    return {quarter: [[*place, *sums] for place, sums in sorted(rows.items())] for quarter, rows in found.items()}
+
+
+def _added(values: Iterable[Any]) -> list[Any]:
+    found: dict[tuple[str, str], list[int]] = {}
+    for model, name, *sums in (row for rows in values for row in rows):
+        _sum(found, (model, name), sums)
+    return [[*place, *sums] for place, sums in sorted(found.items())]
+
+
+def _only(values: Iterable[Any]) -> Any:
+    return next(iter(values), None)
+
+
+USAGE = Figure("usage", 1, _usage, _only, {"model_calls": _CALLS}, timeless=True)
+
+SHARES: Mapping[str, Figure] = {
+    name: Figure(
+        f"usage by {name}",
+        1,
+        partial(_shares, grouping=grouping),
+        _added,
+        {
+            "model_calls": _CALLS,
+            "events": ("event_id", "thread_id", "seq", "kind", "call_key", "text"),
+            "tool_calls": ("thread_id", "seq", "tool", "action", "argv", "call_event"),
+        },
+        ("tool_call",),
+    )
+    for name, grouping in GROUPINGS.items()
+    if grouping.names is not None
+}
+"""Grouping -> what is kept of it; calls are shared equally among all that they asked for."""

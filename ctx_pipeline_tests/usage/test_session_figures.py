@@ -1,0 +1,141 @@
+"""What is kept of each session is what its rows give, never older than they are, and only of a changed session worked out anew."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import date, timedelta
+
+import pytest
+
+from ctx_pipeline.maintenance.verify import verify
+from ctx_pipeline.pipeline.forget.sessions import Selection, forget
+from ctx_pipeline.pipeline.warehouse import build_warehouse
+from ctx_pipeline.sessions.gain import gain
+from ctx_pipeline.sessions.kept_figures import keep
+from ctx_pipeline.sessions.listing import listed
+from ctx_pipeline.sessions.wrapped import wrapped
+from ctx_pipeline.storage import open_store, session_figures
+from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.usage.engine import calls_for, stored_sums, usage
+from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.rollup import Filters, Rollup
+from ctx_pipeline_tests.factories.claude import ClaudeHome, tool_use
+from ctx_pipeline_tests.usage.conftest import ingested
+
+pytestmark = pytest.mark.feature("usage.session-figures")
+
+NEW = "33333333-3333-4333-8333-333333333333"
+
+
+def kept(settings):
+    with open_store(settings) as store:
+        return keep(store, settings)
+
+
+def grown(settings, calls: int = 2):
+    """Write a session of some calls, or the same with more of them, and capture it."""
+    made = ClaudeHome(settings.demo_roots["claude"][0]).session(NEW, mark="n").prompt("list the files")
+    for number in range(calls):
+        made.answer(tool_use(f"t{number}", "Bash", command="ls -la"), message_id=f"msg_new{number}").result(f"t{number}", "a b c")
+    made.save()
+    return ingested(settings)
+
+
+def answers(settings):
+    """Return what every report says that is added up from figures."""
+    told = {by: usage(by, stored=True, settings=settings).to_json() for by in GROUPINGS}
+    told["gain"] = gain("all", settings=settings).to_json()
+    told["wrapped"] = wrapped("all", settings=settings).to_json()
+    told["listed"] = listed(settings=settings)
+    told["verified"] = verify(settings=settings).to_json()
+    return json.loads(json.dumps(told, default=str))
+
+
+def test_reports_are_the_same_whether_figures_are_kept_or_not(homes):
+    Journal(ingested(homes).home / "journal.db").close()
+    before = answers(homes)
+
+    assert not (homes.home / session_figures.FILE).exists()
+    assert kept(homes) == before["gain"]["sessions"] + before_without_calls(homes)
+    assert answers(homes) == before
+    assert before["verified"]["counts"]["fail"] == 0
+
+
+def before_without_calls(settings) -> int:
+    """Return how many sessions have no model call that counts."""
+    with open_store(settings) as store:
+        return len(store.ledger.sessions()) - len(usage("session", stored=True, settings=settings).by_session())
+
+
+def test_kept_sums_are_those_of_the_tables_and_kept_shares_those_of_each_call(homes):
+    kept(ingested(homes))
+    read = {by: calls_for(GROUPINGS[by], homes, stored=True) for by in GROUPINGS if GROUPINGS[by].names}
+    days = [row["date"] for row in usage("daily", stored=True, settings=homes).rows if row["date"]]
+    middle = date.fromisoformat(sorted(days)[len(days) // 2])
+
+    for since, until in ((None, None), (middle, None), (None, middle - timedelta(days=1))):
+        chosen = {"since": since and since.isoformat(), "until": until and until.isoformat(), "settings": homes}
+        for by, calls in read.items():
+            assert usage(by, stored=True, **chosen).rows == usage(by, read=calls, **chosen).rows, (by, since, until)
+        filters = Filters(since, until, "UTC")
+        for by in ("hour", "session", "thread", "model"):
+            rollup = Rollup(GROUPINGS[by], filters)
+            with open_store(homes) as store, closing(store.lake.connect()) as connection:
+                store.lake.views(connection)
+                rollup.add_sums(stored_sums(connection, [GROUPINGS[by]], filters))
+            assert usage(by, stored=True, **chosen).rows == rollup.rows(), (by, since, until)
+
+
+def test_a_session_that_is_captured_is_told_at_once_and_it_alone_is_worked_out_again(homes):
+    kept(ingested(homes))
+    before = answers(homes)
+    grown(homes)
+    told = answers(homes)
+
+    assert told["session"]["totals"]["calls"] == before["session"]["totals"]["calls"] + 2
+    assert told["tool"]["totals"]["cost_usd"] == told["session"]["totals"]["cost_usd"] > before["tool"]["totals"]["cost_usd"]
+    assert told["gain"]["calls"] == before["gain"]["calls"] + 2
+    assert told["wrapped"]["sessions"] == before["wrapped"]["sessions"] + 1
+    assert (kept(homes), kept(homes)) == (1, 0)
+    assert answers(homes) == told
+    grown(homes, calls=5)
+    assert usage("session", stored=True, settings=homes).by_session()["claude", NEW]["calls"] == 5
+    assert kept(homes) == 1
+    assert usage("command", stored=True, settings=homes).totals["calls"] == told["session"]["totals"]["calls"] + 3
+
+
+def test_a_bound_inside_a_session_counts_what_lies_on_its_side(homes):
+    kept(ingested(homes))
+    days = sorted(row["date"] for row in usage("daily", stored=True, settings=homes).rows if row["date"])
+    whole = gain("all", settings=homes).total
+
+    by_day = [gain("day", today=date.fromisoformat(day), settings=homes).total for day in dict.fromkeys(days)]
+    assert sum(one.calls for one in by_day) == whole.calls
+    assert sum(one.spent for one in by_day) == whole.spent
+    assert sum(one.saved_by_cache for one in by_day) == whole.saved_by_cache
+
+
+def test_a_file_that_is_no_database_and_one_of_another_version_are_made_again(homes):
+    kept(ingested(homes))
+    before = answers(homes)
+    path = homes.home / session_figures.FILE
+    path.write_bytes(b"torn" * 4_000)
+
+    assert answers(homes) == before
+    assert kept(homes) > 1
+    assert kept(homes) == 0
+    assert session_figures.kept(homes.home, "usage", "another version") == {}
+
+
+def test_a_run_keeps_them_and_forgetting_a_session_leaves_nothing_of_it(homes):
+    grown(homes)
+    with open_store(homes) as store:
+        build_warehouse(store, homes)
+    path = homes.home / session_figures.FILE
+    assert NEW.encode() in path.read_bytes()
+    assert kept(homes) == 0
+    with open_store(homes) as store:
+        forget(store, homes, Selection(host="claude", session_id=NEW))
+    assert not path.exists() or NEW.encode() not in path.read_bytes()
+    assert ("claude", NEW) not in usage("session", stored=True, settings=homes).by_session()
