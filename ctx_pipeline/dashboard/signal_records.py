@@ -35,6 +35,17 @@ def made_of(relations: Sequence[str]) -> str:
     return digest(list(relations), sorted(map(str, declared)))
 
 
+def kept_records(data: bytes, relations: Sequence[str]) -> list[dict[str, Any]] | None:
+    """Return the records of a file of :data:`AGGREGATES`; None where they are of other readings or other signals."""
+    import msgspec
+
+    try:
+        kept = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return None
+    return list(kept["signals"]) if isinstance(kept, dict) and kept.get("made_of") == made_of(relations) else None
+
+
 def summaries(rows: Rows) -> list[dict[str, Any]]:
     """Return one record for each signal, by group and name; ``rows`` gives those of an aggregate table.
 

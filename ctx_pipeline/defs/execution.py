@@ -120,14 +120,20 @@ class Execution:
         for and nothing else.
         """
         wanted = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, assets or self._partitioned_keys())
+        for box, keys in self._ranges(wanted, apart=held or ()):
+            self._run_box(box, keys, held or {})
+
+    def _ranges(self, cells: Mapping[Cell, Collection[str]], *, apart: Collection[Cell]) -> list[tuple[Box, list[str]]]:
         alike: dict[frozenset[str], set[Cell]] = {}
         graph = self._pipeline.graph()
-        known = partitions.add(self._instance, wanted)
-        for cell, named in sorted(wanted.items()):
+        known = partitions.add(self._instance, cells)
+        for cell, named in sorted(cells.items()):
             alike.setdefault(frozenset(named), set()).add(cell)
-        for chosen, same in alike.items():
-            for box in partitions.boxes(same, known, apart=held or ()):
-                self._run_box(box, [key for key in graph if key in chosen], held or {})
+        return [
+            (box, [key for key in graph if key in chosen])
+            for chosen, same in alike.items()
+            for box in partitions.boxes(same, known, apart=apart)
+        ]
 
     def made(self, reports: Iterable[StageReport]) -> dict[Cell, set[str]]:
         """Return cell -> partitioned assets that stages in other processes wrote or failed to write."""
@@ -147,12 +153,50 @@ class Execution:
         nodes = [node.asset for node in plan.assets.values() if not node.asset.partitioned and node.asset.stage not in OFF_PATH]
         self.run_whole([node.key for node in nodes if full or node.key in needed or node.stage in made])
 
+    def run_together(self, cells: Mapping[Cell, Collection[str]], plan: Plan, before_tail: Callable[[], object]) -> bool:
+        """Materialize cells as :meth:`run_cells` does, and in the last of these runs all that lies below; tell whether that was made.
+
+        ``before_tail`` is called when the run comes to the tail, which other processes may still be at.
+        """
+        *ranges, (box, keys) = self._ranges(cells, apart=())
+        for one in ranges:
+            self._run_box(*one, {})
+        if self.outcome.held:
+            self._run_box(box, keys, {})
+            return False
+        made = {key for named in cells.values() for key in named}
+        tail: list[str] = []
+        waiting = set(plan.tail())
+        for key, node in self._pipeline.graph().items():
+            if not node.partitioned and node.stage not in OFF_PATH and (key in waiting or made.intersection(node.upstream)):
+                tail.append(key)
+                made.add(key)
+
+        def wait() -> None:
+            before_tail()
+            self._tell_beside(run_id)
+
+        run_id = str(uuid.uuid4())
+        self._pipeline.before_tail = wait
+        before = len(self._pipeline.reports)
+        result = self._run([*keys, *tail], tags=box.tags, title=box.title, run_id=run_id)
+        self._pipeline.before_tail = None
+        if result.success or (not _blocked(result) and _materialized(result).issuperset((key, c.key) for key in keys for c in box.cells)):
+            self._recorded.update(box.cells)
+            self._note_tail(result, before)
+            return True
+        self._after_failure(box, keys, {}, result, before)
+        return False
+
     def run_whole(self, assets: Sequence[str]) -> None:
         """Materialize unpartitioned assets in one run."""
         if not assets:
             return
         before = len(self._pipeline.reports)
-        result = self._run(assets, tags={}, title="page")
+        self._note_tail(self._run(assets, tags={}, title="page"), before)
+
+    def _note_tail(self, result: dg.ExecuteInProcessResult, before: int) -> None:
+        """Note what a run held back of the unpartitioned assets."""
         held = {report.stage: error for report in self._pipeline.reports[before:] for error in report.failed_partitions.values()}
         self.outcome.held |= held
         if not result.success and not held:
@@ -168,6 +212,11 @@ class Execution:
         if result.success:
             self._recorded.update(box.cells)
             return
+        self._after_failure(box, keys, bad, result, before)
+
+    def _after_failure(
+        self, box: Box, keys: Sequence[str], bad: Mapping[Cell, str], result: dg.ExecuteInProcessResult, before: int
+    ) -> None:
         why, held = _blocked(result), set()
         graph = self._pipeline.graph()
         for report in self._pipeline.reports[before:]:
@@ -194,8 +243,8 @@ class Execution:
         if held or len(left) < len(box.cells):
             self.run_cells(left, held={**bad, **why})
 
-    def _run(self, keys: Sequence[str], *, tags: Mapping[str, str], title: str) -> dg.ExecuteInProcessResult:
-        run_id = str(uuid.uuid4())
+    def _run(self, keys: Sequence[str], *, tags: Mapping[str, str], title: str, run_id: str = "") -> dg.ExecuteInProcessResult:
+        run_id = run_id or str(uuid.uuid4())
         steps = _Steps(title, self._progress)
         self._instance.add_event_listener(run_id, steps)
         self._instance.add_event_listener(run_id, self._give_origin)
@@ -224,9 +273,14 @@ class Execution:
             run = self._instance.get_run_by_id(entry.run_id)
             if run is not None:
                 self._instance.run_storage.replace_job_origin(run, RemoteJobOrigin(_ORIGIN, run.job_name))
-                if took := [f"{report.stage} {report.seconds:.2f} s" for report in self._beside]:
-                    self._beside = []
-                    self._instance.report_engine_event(f"Done in processes beside this one, before this run: {', '.join(took)}", run)
+                self._tell_beside(entry.run_id)
+
+    def _tell_beside(self, run_id: str) -> None:
+        run = self._instance.get_run_by_id(run_id)
+        took = [f"{report.stage} {report.seconds:.2f} s" for report in self._beside]
+        if run is not None and took:
+            self._beside = []
+            self._instance.report_engine_event(f"Done in processes beside this one: {', '.join(took)}", run)
 
 
 class _Steps:

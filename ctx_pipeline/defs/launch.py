@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from ctx_pipeline.defs.resources import Pipeline
+    from ctx_pipeline.pipeline import StageReport
     from ctx_pipeline.pipeline.background import Ahead
     from ctx_pipeline.pipeline.run import Outcome
     from ctx_pipeline.settings import Settings
@@ -149,7 +150,8 @@ def run(
     ``ahead`` are stages under way in other processes (without them all is done here):
     what they made is recorded though the plan finds it fresh, and the cells they held are
     run by themselves. ``full`` goes through every cell. Dirty cells are run in boxes of
-    consecutive months, then the tail is planned anew and run once.
+    consecutive months, the last of them with the tail where others made all of it; else the
+    tail is planned anew and run once.
     """
     began = time.perf_counter()
     from ctx_pipeline.defs.execution import Execution
@@ -162,6 +164,14 @@ def run(
         made = [*ingested, *derived]
         held = {Cell.of(key): error for r in made for key, error in r.failed_partitions.items() if key}
         plan = job.plan()
+        complete = False
+        last: list[StageReport] = []
+
+        def wait_for_tail() -> None:
+            if ahead and not last:
+                last.extend(ahead.wait("tail", progress))
+                job.take(last)
+
         if full:
             job.run_cells({cell for node in plan.assets.values() if node.asset.partitioned for cell in node.cells}, held=held)
         else:
@@ -169,13 +179,16 @@ def run(
             left = plan.dirty_assets()
             for cell, assets in left.items():
                 wanted.setdefault(cell, set()).update(assets)
-            job.run_cells(wanted, held=held)
+            if wanted and not (left or held):
+                complete = job.run_together(wanted, plan, wait_for_tail)
+            else:
+                job.run_cells(wanted, held=held)
             if left:
                 # what only new code changed makes stale what is below it, and not before
                 job.run_cells({c: below for c, below in job.plan().dirty_assets().items() if c.key not in job.outcome.held}, held=held)
-        tail = ahead.wait("tail", progress) if ahead else []
-        job.take(tail)
-        job.run_tail({r.stage for r in (*ingested, *tail) if r.changed or r.totals}, full=full)
+        if not complete:
+            wait_for_tail()
+            job.run_tail({r.stage for r in (*ingested, *last) if r.changed or r.totals}, full=full)
         tidy_if_many(found)
     job.outcome.seconds = time.perf_counter() - began
     return job.outcome

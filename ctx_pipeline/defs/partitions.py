@@ -27,10 +27,13 @@ def definition() -> dg.DynamicPartitionsDefinition:
 
 
 def add(instance: dg.DagsterInstance, cells: Iterable[Cell]) -> list[Cell]:
-    """Make the cells known to an instance and return all that it knows, in its own order, which ranges follow."""
+    """Make the cells known to an instance and return all that it knows, in its own order, which ranges follow.
+
+    New ones go in by month, so that what several hosts wrote in one month is one range.
+    """
     found = instance.get_dynamic_partitions(NAME)
-    if new := {cell.key for cell in cells}.difference(found):
-        instance.add_dynamic_partitions(NAME, sorted(new))
+    if new := {cell for cell in cells if cell.key not in found}:
+        instance.add_dynamic_partitions(NAME, [cell.key for cell in sorted(new, key=lambda cell: (cell.month, cell.host))])
         found = instance.get_dynamic_partitions(NAME)
     return [Cell.of(key) for key in found]
 

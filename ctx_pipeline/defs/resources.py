@@ -48,6 +48,8 @@ class Pipeline:
         self.reports: list[StageReport] = []
         self.earlier: list[StageReport] = []
         """what other processes said of this run's stages"""
+        self.before_tail: Callable[[], object] | None = None
+        """called once, before the first step that other processes may still be at"""
 
     @cached_property
     def settings(self) -> Settings:
@@ -63,6 +65,9 @@ class Pipeline:
 
     def step(self, name: str, **options: Any) -> list[StageReport]:
         """Run one step of :data:`ctx_pipeline.pipeline.run.STEPS`; return and keep its reports."""
+        if name in running.MADE_LAST and self.before_tail is not None:
+            wait, self.before_tail = self.before_tail, None
+            wait()
         if options.pop("force", False) or (self._force and name != "ingest"):
             if name == "normalize":
                 self.store.ledger.forget_decoded(options["cells"])

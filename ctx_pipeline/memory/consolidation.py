@@ -117,10 +117,12 @@ def consolidate(
     check: Check = scan,
     *,
     former: Mapping[str, Sequence[str]] | None = None,
+    guard: Callable[[StoredCandidate], StoredCandidate] = guarded,
 ) -> list[Memory]:
     """Return the memories of all candidates and of what people wrote, sorted by id.
 
-    ``former`` has the names that a repository had before its remote was renamed.
+    ``former`` has the names that a repository had before its remote was renamed, ``guard`` does what
+    :func:`ctx_pipeline.shell.command_risk.guarded` does.
 
     The same candidates in any order and the same facts in order give the same memories.
     An id is made of the oldest member of a cluster; a fact that names a younger member's
@@ -129,7 +131,7 @@ def consolidate(
     memories: dict[str, Memory] = {}
     alias: dict[str, str] = {}
     for cluster in _clusters(candidates):
-        memory = _memory(cluster, check)
+        memory = _memory(cluster, check, guard)
         memories[memory.memory_id] = memory
         oldest = cluster.members[0]
         folders = dict.fromkeys(identity(c.cwd) for c in cluster.members if c.cwd and _place(c))
@@ -193,9 +195,9 @@ def _clusters(candidates: Iterable[StoredCandidate]) -> list[_Cluster]:
     return found
 
 
-def _memory(cluster: _Cluster, check: Check) -> Memory:
+def _memory(cluster: _Cluster, check: Check, guard: Callable[[StoredCandidate], StoredCandidate]) -> Memory:
     oldest = cluster.members[0]
-    best = guarded(max(cluster.members, key=lambda c: (not c.body.get(MODEL_WRITTEN), c.confidence, c.ts or 0, c.candidate_id)))
+    best = guard(max(cluster.members, key=lambda c: (not c.body.get(MODEL_WRITTEN), c.confidence, c.ts or 0, c.candidate_id)))
     # a forked or resumed session repeats its parent's events with their times: one occurrence, one support
     originals = {(c.ts, c.text) if c.ts is not None else (c.candidate_id, ""): c.candidate_id for c in reversed(cluster.members)}
     first = set(originals.values())

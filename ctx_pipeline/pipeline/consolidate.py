@@ -27,12 +27,12 @@ from ctx_pipeline.pipeline.plan import WHOLE, graph
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport, reason
 from ctx_pipeline.pipeline.session_errors import SessionErrors
 from ctx_pipeline.redaction.redactor import Redactor
+from ctx_pipeline.shell.command_risk import guarded
 from ctx_pipeline.storage.files import Made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctx_pipeline.memory.consolidation import Check
     from ctx_pipeline.model.memories import Memory, StoredCandidate
     from ctx_pipeline.pipeline.lessons.repositories import Repositories
     from ctx_pipeline.settings import Settings
@@ -48,7 +48,7 @@ _KEPT = ("subject", "task", "steps", "files", "verification")
 
 
 def rebuild(
-    store: Store, check: Check, errors: SessionErrors, *, input_fp: str, code_version: str, known: Repositories | None = None
+    store: Store, check: KeptChecks, errors: SessionErrors, *, input_fp: str, code_version: str, known: Repositories | None = None
 ) -> int:
     """Write ``cases.db`` anew from what single turns solved and return how many cases there are.
 
@@ -63,10 +63,10 @@ def rebuild(
     return store.cases.rebuild(found, made=Made(input_fp, code_version, rows_hash(found), len(found)))
 
 
-def _cases(check: Check, drawn: Iterable[StoredCandidate]) -> list[Memory]:
+def _cases(check: KeptChecks, drawn: Iterable[StoredCandidate]) -> list[Memory]:
     solved = [c for c in drawn if c.body.get("task")]
     solved.sort(key=lambda c: (-(c.ts or 0), c.candidate_id))
-    return consolidation.consolidate(map(_case, solved[:_MOST]), (), check)
+    return consolidation.consolidate(map(_case, solved[:_MOST]), (), check, guard=check.guard)
 
 
 def _case(c: StoredCandidate) -> StoredCandidate:
@@ -82,7 +82,8 @@ def _named(memory: Memory) -> Memory:
     return memory._replace(memory_id=f"{CASE}{memory.memory_id.removeprefix('mem-')}")
 
 
-# What the safety scan found in the texts of each memory, kept between runs: of one more session only the new ones are scanned.
+# What the safety scan found in the texts of each memory, and which lessons propose nothing risky, kept between runs: of one
+# more session only the new ones are looked at.
 
 
 CHECKS = "memory_checks.json"
@@ -91,7 +92,8 @@ CHECKS = "memory_checks.json"
 class KeptChecks:
     """The safety scan with these detectors, which answers for texts that the run before has scanned from what it noted.
 
-    The file holds digests of texts and names of findings, those that the last merging asked for.
+    The same for commands that lessons propose. The file holds digests of texts and names of
+    findings, those that the last merging asked for.
     """
 
     def __init__(self, store: Store, redactor: Redactor, version: str) -> None:
@@ -99,9 +101,12 @@ class KeptChecks:
         self._version = digest(version, *(Path(str(module.__file__)).read_bytes() for module in (safety, display)))
         self._known: dict[str, list[str]] = {}
         self._asked: dict[str, list[str]] = {}
+        self._harmless: set[str] = set()
+        self._guarded: set[str] = set()
         with suppress(OSError, StoreError, msgspec.MsgspecError, UnicodeDecodeError):
-            made_by, known = msgspec.json.decode(store.files.read(CHECKS), type=tuple[str, dict[str, list[str]]])
-            self._known = known if made_by == self._version else {}
+            made_by, known, harmless = msgspec.json.decode(store.files.read(CHECKS), type=tuple[str, dict[str, list[str]], set[str]])
+            if made_by == self._version:
+                self._known, self._harmless = known, harmless
 
     def __call__(self, texts: Iterable[str | None]) -> list[str]:
         """Return what is wrong with the texts of one memory, as :func:`ctx_pipeline.memory.safety.scan` does."""
@@ -113,9 +118,17 @@ class KeptChecks:
             self._asked[key] = found = safety.scan(words, self._secrets) if found is None else found
         return list(found)
 
+    def guard(self, candidate: StoredCandidate) -> StoredCandidate:
+        """Do what :func:`ctx_pipeline.shell.command_risk.guarded` does; what was harmless the last time is not read again."""
+        key = digest(candidate.kind, candidate.text, candidate.structured or "", size=24)
+        found = candidate if key in self._harmless else guarded(candidate)
+        if found is candidate:
+            self._guarded.add(key)
+        return found
+
     def keep(self) -> None:
         """Keep what was asked for."""
-        self._store.files.write(CHECKS, msgspec.json.encode((self._version, self._asked)))
+        self._store.files.write(CHECKS, msgspec.json.encode((self._version, self._asked, sorted(self._guarded))))
 
     def _secrets(self, text: str) -> set[str]:
         return {name for name, _, _ in self._redactor.find(text)}
@@ -158,12 +171,14 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
             known = repositories(store)
             for method in (methods[asset.partition("/")[2]] for asset in drawn):
                 try:
-                    candidates += mined(store, method, errors=errors, known=known)
+                    candidates += mined(store, method, errors=errors, known=known, guard=check.guard)
                 except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other methods' memories with it
                     errors.note("", "", f"the method {method.name}: {reason(error)}")
             candidates += with_repositories(store, model_judge.candidates(store), known)
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
-            memories = errors.without_bad(candidates, lambda some: consolidation.consolidate(some, facts, check, former=known.former))
+            memories = errors.without_bad(
+                candidates, lambda some: consolidation.consolidate(some, facts, check, former=known.former, guard=check.guard)
+            )
             rebuild(store, check, errors, input_fp=made_of, code_version=version, known=known)
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)

@@ -89,6 +89,7 @@ def candidates(
     combined: bool = True,
     errors: SessionErrors | None = None,
     known: Repositories | None = None,
+    guard: Callable[[StoredCandidate], StoredCandidate] = guarded,
 ) -> list[StoredCandidate]:
     """Return what a method drew from all sessions, with what they prove together unless ``combined`` is off.
 
@@ -110,7 +111,7 @@ def candidates(
         return drawn
 
     def made(some: Sequence[StoredCandidate]) -> list[StoredCandidate]:
-        return list(map(guarded, combine(some)))
+        return list(map(guard, combine(some)))
 
     return made(drawn) if errors is None else errors.without_bad(drawn, made)
 

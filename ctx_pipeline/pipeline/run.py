@@ -46,6 +46,8 @@ TELLING = frozenset({"ingest", "capture", "normalize", "facts", "measure", "mine
 _SHOWN = {"index_search": "search", "score_lesson_use": "lessons", "consolidate": "lessons", "index_memory": "lessons"}
 """What a person is told of a step while it runs; the others make the page."""
 TAIL_STEPS = ("index_search", "score_lesson_use", "consolidate", "index_memory", "warehouse", "render")
+MADE_LAST = TAIL_STEPS[1:]
+"""those that an ingest does not do itself"""
 
 
 @dataclass(slots=True)

@@ -145,18 +145,11 @@ def summary(signals: list[str] | None = None, *, group: str | None = None, setti
 
 def _records_of_last_build(store: Store) -> list[dict[str, Any]] | None:
     """Return the records that the last build of the warehouse wrote; None where they are of other readings or other signals."""
-    import msgspec
-
-    from ctx_pipeline.dashboard.signal_records import AGGREGATES, TABLES, made_of
+    from ctx_pipeline.dashboard.signal_records import AGGREGATES, TABLES, kept_records
 
     if not store.files.exists(AGGREGATES):
         return None
-    try:
-        kept = msgspec.json.decode(store.files.read(AGGREGATES))
-    except msgspec.DecodeError:
-        return None
-    same = isinstance(kept, dict) and kept.get("made_of") == made_of([store.lake.relation_sql(name) for name in TABLES])
-    return list(kept["signals"]) if same else None
+    return kept_records(store.files.read(AGGREGATES), [store.lake.relation_sql(name) for name in TABLES])
 
 
 def _added_up(store: Store) -> list[dict[str, Any]]:

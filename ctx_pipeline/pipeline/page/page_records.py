@@ -8,9 +8,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
-from ctx_pipeline.dashboard.signal_records import summaries
+from ctx_pipeline.dashboard.signal_records import AGGREGATES, TABLES, kept_records, summaries
 from ctx_pipeline.findings.rules import find
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.consolidation import dangling
@@ -77,7 +79,7 @@ def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -
         projects=tuple(_line(page.ProjectLine, r, usage=_usage(r)) for r in found["projects"]),
         sessions=_session_lines(found["sessions"]),
         signals=tuple(_signals(found["signals"], found["labels"])),
-        aggregates=tuple(summaries(lambda name: signal_sql.rows(connection, name, built=True))),
+        aggregates=tuple(_aggregates(connection, store)),
         tops=tuple(
             page.SignalTop(r["signal"], top["host"], top["session_id"], top["value"]) for r in found["signal_tops"] for top in r["tops"]
         ),
@@ -102,6 +104,16 @@ def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -
         ),
         working=tuple((_local(r["hour"], settings.timezone).date(), r["host"], r["seconds"]) for r in found["working"]),
     )
+
+
+def _aggregates(connection: DuckDBPyConnection, store: Store) -> list[dict[str, Any]]:
+    """Return what readings add up to: as the build of the warehouse wrote it, else as its tables say, in the same form."""
+    if store.files.exists(AGGREGATES):
+        kept = kept_records(store.files.read(AGGREGATES), [store.lake.relation_sql(name) for name in TABLES])
+        if kept is not None:
+            return kept
+    made = summaries(lambda name: signal_sql.rows(connection, name, built=True))
+    return list(msgspec.json.decode(msgspec.json.encode(made)))
 
 
 def session_lines(connection: DuckDBPyConnection) -> tuple[page.SessionLine, ...]:

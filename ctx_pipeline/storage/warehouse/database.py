@@ -172,6 +172,7 @@ def build(
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
         fresh.replace(target)
+        _keep_note(target, meta)
     finally:
         fresh.unlink(missing_ok=True)
         fresh.with_name(f"{fresh.name}.wal").unlink(missing_ok=True)
@@ -213,15 +214,20 @@ def known_meta(path: Path) -> dict[str, str]:
         status = path.stat()
     except OSError:
         return {}
-    stamp = [status.st_size, status.st_mtime_ns]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(path.with_name(_NOTE).read_bytes())
-        if kept["stamp"] == stamp:
+        if kept["stamp"] == [status.st_size, status.st_mtime_ns]:
             return {str(key): str(value) for key, value in kept["meta"].items()}
     meta = read_meta(path)
-    with contextlib.suppress(StoreError):
-        Files(path.parent).write(_NOTE, json.dumps({"stamp": stamp, "meta": meta}).encode())
+    _keep_note(path, meta)
     return meta
+
+
+def _keep_note(path: Path, meta: Mapping[str, str]) -> None:
+    with contextlib.suppress(StoreError, OSError):
+        status = path.stat()
+        note = {"stamp": [status.st_size, status.st_mtime_ns], "meta": meta}
+        Files(path.parent).write(_NOTE, json.dumps(note).encode())
 
 
 def made(path: Path) -> Made | None:
