@@ -57,7 +57,7 @@ _DIGIT = lazy_pattern(rb"[0-9]")
 _TURN = lazy_pattern(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
 _PLACEHOLDER = lazy_pattern(
     rb"(?:x{3,}|\.{3,}|\*+|your|my[-_]|example|change[-_]?me|placeholder|dummy|fake|sample|redacted|none|null|nil|true|false|undefined|todo"
-    rb"|latest|required|optional|string|text|hidden|input|field|invalid|missing|empty|process\.|os\.|env\.|self\.|this\.|config\.|settings\.|args\.)",
+    rb"|latest|reserved|unreserved|required|optional|string|text|hidden|input|field|invalid|missing|empty|process\.|os\.|env\.|self\.|this\.|config\.|settings\.|args\.)",
     re.IGNORECASE,
 )
 _VARIABLE = lazy_pattern(rb"\$.*|<.*>?|%.*%|%\(?\w*\)?s?|\{.*|.*\}\}?|@.*|#.*|\[REDACTED:.*|-+|[^A-Za-z0-9]*")
@@ -82,6 +82,27 @@ def _value_of(match: re.Match[bytes]) -> tuple[bytes, bool]:
     return (quoted, True) if quoted is not None else (groups["bare"], False)
 
 
+_TYPE = lazy_pattern(rb"(?:(?:\w+\.)+[A-Z]|[A-Z][a-z])\w*(?:Key|Secret|Token|Credentials?)")
+_MARK = lazy_pattern(rb"(?i)(?:next|page|paging|pagination|continuation|client_?request|lifecycle_?action|idempotency)_?token\Z")
+"""Names of places in a list and marks of a request."""
+_NAMED_TYPE = lazy_pattern(rb"[\"'](?:[A-Z]\w*::){2}\w*\Z")
+_NAME = lazy_pattern(rb"\w+\Z")
+_NEXT_NAME = lazy_pattern(rb"(?:\n|\\n)[ \t]*\w+:\Z")
+"""The name on the next line, where the value was left empty."""
+
+
+def _names_itself(match: re.Match[bytes], value: bytes) -> bool:
+    """Tell whether a value is a type or its own name, or stands beside the name of a type (``"AWS::IAM::AccessKey"``) or of a mark."""
+    before = match.string[max(0, match.start() - 80) : match.start()].rstrip()
+    name = _NAME.search(before)
+    return (
+        _TYPE.fullmatch(value) is not None
+        or _MARK.search(before) is not None
+        or _NAMED_TYPE.search(before) is not None
+        or (name is not None and value.startswith(name[0]) and match[0].startswith(value[len(name[0]) :]))
+    )
+
+
 def _no_code(value: bytes) -> bool:
     if _VARIABLE.fullmatch(value) or b"REDACTED" in value:
         return False
@@ -94,7 +115,7 @@ def is_password(_secret: bytes, match: re.Match[bytes]) -> bool:
     has_digit = _DIGIT.search(value) is not None
     if b"passw" in value.lower() and not (has_digit and _random(value)):
         return False
-    if not _no_code(value):
+    if not _no_code(value) or _names_itself(match, value) or (not quoted and _NEXT_NAME.search(match[0])):
         return False
     before = match.string[max(0, match.start() - 8) : match.start() + 1]
     setting = before[-1:] in b"=_" and before[:-1].isupper()
@@ -107,6 +128,8 @@ def is_secret(_secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether the value after a name such as secret or api_key is random enough to be one."""
     value, quoted = _value_of(match)
     if len(value) < 10 or not _DIGIT.search(value) or not _no_code(value) or _PATH.fullmatch(value) or _number(value):
+        return False
+    if _names_itself(match, value):
         return False
     if _random(value):
         return True
@@ -123,6 +146,7 @@ def is_token(_secret: bytes, match: re.Match[bytes]) -> bool:
         and not _PATH.fullmatch(value)
         and not _number(value)
         and _random(value)
+        and not _names_itself(match, value)
     )
 
 
@@ -387,7 +411,7 @@ _STRUCTURED: tuple[Detector, ...] = (
         _database,
         _no_variable,
     ),
-    Detector("url-password", "password in any other URL", (b"://", b":\\/\\/"), _CREDENTIALS, _url, _no_variable),
+    Detector("url-password", "password in any other URL", (b"://", b":\\/\\/"), rb"(?<!github)" + _CREDENTIALS, _url, _no_variable),
     Detector(
         "curl-password",
         "user and password given to curl",
