@@ -211,17 +211,26 @@ class BudgetTooSmall(CtxError):
     """A token budget is below what the smallest useful answer needs."""
 
 
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> list[str]:
+    """Return at most three names that may have been meant: those that begin so, the last first, else those most like it."""
+    import difflib
+
+    names = sorted(set(known))
+    if len(name) > 3 and (longer := [n for n in names if n.startswith(name)]):
+        return longer[-3:][::-1]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=cutoff)
+    if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them
+        begins = {n[: len(name)]: n for n in names}
+        near = [begins[b] for b in difflib.get_close_matches(name, begins, n=3, cutoff=0.7)]
+    return near
+
+
 class UnknownName(CtxError):
     """A name was asked for that does not exist; the nearest existing ones are listed."""
 
     def __init__(self, noun: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
         names = sorted(set(known))
-        import difflib
-
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them
-            begins = {n[: len(name)]: n for n in names}
-            near = [begins[b] for b in difflib.get_close_matches(name, begins, n=3, cutoff=0.7)]
+        near = nearest(name, names)
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         known_ones = f"known: {', '.join(names[:5])}{more}" if names else f"there is no {noun} at all yet"
         super().__init__(

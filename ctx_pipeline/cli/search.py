@@ -62,7 +62,7 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @click.option("--regex", is_flag=True, help="The words are a regular expression (RE2), newest first.")
 @click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(0.1, 60), help="How long --regex may take.")
 @click.option("--facets", is_flag=True, help="Count all hits by host, project, session, kind, tool, outcome and month.")
-@click.option("--sessions", is_flag=True, help="Instead: every session that holds a hit, the most hits first.")
+@click.option("--sessions", is_flag=True, help="Instead: every session that holds a hit, those of the best hits first.")
 @click.option("--explain", is_flag=True, help="Show how each hit was scored.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="At most N hits.")
 @click.option("--offset", default=0, show_default=True, type=click.IntRange(0, 1_000_000), help="Skip this many hits.")
@@ -120,7 +120,9 @@ def _known_project(part: str, settings: Settings) -> None:
 def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zone: str | None, limit: int) -> None:
     from ctx_pipeline.storage.own_sessions import ShownSessions
 
-    places = {key: (key.partition("/")[0], key.partition("/")[2]) for key in list(hits)[:limit]}
+    # those of the best hits first, as without --sessions
+    order = dict.fromkeys([*(f"{hit.host}/{hit.session_id}" for hit in found.hits), *hits])
+    places = {key: (key.partition("/")[0], key.partition("/")[2]) for key in list(order)[:limit] if key in hits}
     known = ShownSessions(settings.home / "ledger.db").of(places.values())
     names = short_ids([session_id for _, session_id in places.values()]) if terminal_width() is not None else {}
     rows = [
@@ -138,11 +140,12 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
         table(rows, {name: name for name in rows[0]}, drop=("host", "project"))
         more_rows(len(hits), len(rows))
         say(f"times in {zone_name(zone)}", dim=True)
-    say(
-        f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')} for {_LEVELS.get(found.level, found.level)}"
-        if rows
-        else _summary(found)
-    )
+    if not rows:
+        say(_summary(found))
+        return
+    say(f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')}{_level(found)}")
+    if found.level in _LEVELS:
+        say("of a long output the beginning is searched; every character: --regex", dim=True)
 
 
 def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
@@ -193,6 +196,11 @@ _BEHIND = "    "
 """What the lines of a snippet begin with."""
 
 
+def _level(found: SearchResult) -> str:
+    """Return how far the words were relaxed, where there are several."""
+    return f" for {_LEVELS[found.level]}" if found.level in _LEVELS and " " in found.query.strip() else ""
+
+
 def _summary(found: SearchResult) -> str:
     """Return how many hits there are and how they were found."""
     if not found.hits:
@@ -205,8 +213,7 @@ def _summary(found: SearchResult) -> str:
         told = f"showing {found.offset + 1:,}-{found.offset + len(found.hits):,}"
     else:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
-    if found.hits and found.level in _LEVELS:
-        told += f" for {_LEVELS[found.level]}"
+    told += _level(found) if found.hits else ""
     told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
     if found.next_offset is not None:
         told += f"; more with --offset {found.next_offset}"

@@ -127,8 +127,8 @@ def session_name(parameter: str = "name") -> Callable[[Callable[..., Any]], Call
 
 _SCOPES = {
     "asking": "the session that runs this command",
-    "here": "the newest session of this folder's repository",
-    "newest": "this folder's repository has no session: the newest of all",
+    "here": "the newest session of this repository or folder",
+    "newest": "this repository or folder has no session: the newest of all",
 }
 
 

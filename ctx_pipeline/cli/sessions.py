@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -281,7 +282,7 @@ def reading_text(value: float | None, unit: str, kind: str) -> str:
     if unit == "seconds":
         return age(value)
     number = tokens(round(value)) if unit == "tokens" else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
-    return f"{number} {unit.removesuffix('s') if value == 1 else unit}".rstrip()
+    return f"{number} {re.sub('(?<=[cs]h)es$|s$', '', unit) if value == 1 else unit}".rstrip()
 
 
 def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> None:

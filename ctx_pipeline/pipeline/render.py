@@ -238,8 +238,11 @@ def draw(store: Store, settings: Settings, name: str | None = None) -> Iterator[
 
     With ``name`` only that of the chunk so named. The page may be open meanwhile: the
     names of its files stay. What the warehouse no longer knows under its name is left to
-    the next page.
+    the next page, and so is all where the warehouse is an older program's or of a store
+    that was moved.
     """
+    if not database.is_current(store.warehouse_path):
+        return
     site = site_index(store).parent
     done: set[str] = set()
     while True:

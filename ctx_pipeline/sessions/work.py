@@ -33,8 +33,9 @@ _TABLES = ("events", "tool_calls", "command_runs")
 _COLUMNS = {
     "events": ("event_id", "subtype"),
     "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "call_event", "result_event"),
-    "command_runs": ("call_event", "command", "programs", "polls", "background", "result", "event", "started", "ended"),
+    "command_runs": ("call_event", "command", "programs", "purposes", "polls", "background", "result", "event", "started", "ended"),
 }
+CHECK_KINDS = ("test", "lint", "types", "build")
 _LONGEST = 160
 _TOP = 15
 
@@ -76,13 +77,15 @@ class Work:
     tools: dict[str, Ran] = field(default_factory=dict)
     programs: dict[str, Ran] = field(default_factory=dict)
     """program with its subcommand; a command line counts for each of its programs, and one of them fails with it"""
+    checks: dict[str, Ran] = field(default_factory=dict)
+    """test, lint, types and build: a command line counts once for each that one of its programs does"""
     lines: dict[str, Ran] = field(default_factory=dict)
     """whole command lines, on one line, cut at 160 characters"""
     transitions: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(action, action of the next call in the same thread) -> times"""
 
-    def to_json(self, top: int = _TOP) -> dict[str, Any]:
-        """Return the sums, and the commonest ``top`` of everything."""
+    def to_json(self, top: int = _TOP, *, by: str = "times") -> dict[str, Any]:
+        """Return the sums, and the first ``top`` of everything by one of :data:`ORDERS`."""
         return {
             "host": self.host,
             "tool_calls": self.tool_calls.times,
@@ -91,18 +94,27 @@ class Work:
             "commands": self.commands.times,
             "failed_commands": self.commands.failed,
             "command_failure_rate": round(self.commands.rate, 4),
-            "top_tools": ranked(self.tools, "tool", top),
-            "top_programs": ranked(self.programs, "program", top),
-            "top_commands": ranked(self.lines, "command", top),
+            "checks": ranked(self.checks, "check", top, by=by),
+            "top_tools": ranked(self.tools, "tool", top, by=by),
+            "top_programs": ranked(self.programs, "program", top, by=by),
+            "top_commands": ranked(self.lines, "command", top, by=by),
             "transitions": [
                 {"from": a, "to": b, "times": n} for (a, b), n in sorted(self.transitions.items(), key=lambda one: (-one[1], one[0]))[:top]
             ],
         }
 
 
-def ranked(found: dict[str, Ran], name: str, top: int) -> list[dict[str, Any]]:
-    """Return the commonest names with times, failures and their share; of commands and programs the median of the seconds too."""
-    order = sorted(found.items(), key=lambda one: (-one[1].times, one[0]))[:top]
+ORDERS = {
+    "times": lambda ran: -ran.times,
+    "failed": lambda ran: -ran.failed,
+    "time": lambda ran: -sum(ran.seconds),
+}
+"""What names are put in order by: how often they ran, how often they failed, or how long they took in all."""
+
+
+def ranked(found: dict[str, Ran], name: str, top: int, *, by: str = "times") -> list[dict[str, Any]]:
+    """Return the first names with times, failures and their share; of commands the median of the seconds too."""
+    order = sorted(found.items(), key=lambda one: (ORDERS[by](one[1]), -one[1].times, one[0]))[:top]
     rows: list[dict[str, Any]] = []
     for key, ran in order:
         took = {} if name == "tool" else {"median_seconds": ran.median_seconds}
@@ -213,6 +225,11 @@ def _add(one: Work, view: SessionView, meant: set[str]) -> None:
         for program in programs:
             alone = seconds if len(programs) == 1 else None
             one.programs.setdefault(program[:100], Ran()).add(failed=program == blamed, seconds=alone)
+        kinds = dict(zip(run.programs, run.purposes, strict=False))
+        for kind in dict.fromkeys(kinds.values()):
+            if kind in CHECK_KINDS:
+                alone = seconds if len(programs) == 1 else None
+                one.checks.setdefault(kind, Ran()).add(failed=kinds.get(blamed) == kind, seconds=alone)
 
 
 def report(found: list[Work], *, top: int = _TOP) -> str:
@@ -227,6 +244,7 @@ def report(found: list[Work], *, top: int = _TOP) -> str:
         )
         lines.append("")
         for title, name, members in (
+            ("Checks", "check", one.checks),
             ("Programs", "program", one.programs),
             ("Commands", "command", one.lines),
             ("Tools", "tool", one.tools),

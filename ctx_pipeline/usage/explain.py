@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, UnknownName, UsageError
+from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, UnknownName, UsageError, nearest
 from ctx_pipeline.memory.safety import strings_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
@@ -314,11 +314,9 @@ def _nothing(what: str, by: str | None, kind: str, *, stored: bool, settings: Se
 
 def _near(what: str, by: str | None, stored: bool, settings: Settings) -> list[str]:
     """Return the names of rows that are most like what was asked for; of projects and models where no table was named."""
-    from difflib import get_close_matches
-
     tables = [by] if by in GROUPINGS else ["project", "model"] if by is None else []
     names = {str(row[GROUPINGS[name].column]) for name in tables for row in usage(name, stored=stored, settings=settings).rows}
-    return get_close_matches(what, sorted(names), n=3, cutoff=0.6)
+    return nearest(what, names, cutoff=0.6)
 
 
 def _only_copies(what: str, owned: list[Any]) -> None:

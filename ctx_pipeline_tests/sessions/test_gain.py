@@ -289,4 +289,4 @@ def test_a_command_says_whose_sessions_it_tells_of(shop: Shop, monkeypatch: pyte
 
     assert here.exit_code == elsewhere.exit_code == 0
     assert "this folder's repository" in here.output
-    assert "this folder's repository has no session" in elsewhere.output
+    assert "this repository or folder has no session" in elsewhere.output

@@ -39,10 +39,17 @@ def _key(host: str | None) -> str | None:
 
 @click.command()
 @click.argument("host", required=False)
+@click.option(
+    "--sort",
+    default="times",
+    show_default=True,
+    type=click.Choice(("times", "failed", "time")),
+    help="Most often, most failures or most time first.",
+)
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
 @_ranged
 @json_option
-def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> None:
+def work(host: str | None, sort: str, out: str | None, as_json: bool, **chosen: Any) -> None:
     """Report what agents did: commands, tools, how often they failed, and what followed what.
 
     For one HOST, or for all together and each. A search that found nothing did not fail.
@@ -63,7 +70,7 @@ def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> Non
         path = Path(out).absolute()
         PrivateFolder(path.parent).text(path.name, api.report(found))
     if as_json:
-        emit({"hosts": [one.to_json() for one in found]})
+        emit({"hosts": [one.to_json(by=sort) for one in found]})
         return
     if not found:
         say("no tool calls in this range")
@@ -71,17 +78,22 @@ def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> Non
         say(scope(host=_key(host), **chosen))
     for one in found:
         say()
-        _show(one)
+        _show(one, sort)
     if out:
         say(f"the whole report: {plain(out)}")
 
 
-def _show(one: Work) -> None:
-    told = one.to_json(_TOP)
+def _show(one: Work, sort: str) -> None:
+    told = one.to_json(_TOP, by=sort)
     say("all agents" if one.host == "all" else one.host, bold=True)
     calls = one.tool_calls
     say(f"{one.commands.times:,} commands, {percent(one.commands.rate)} failed; {calls.times:,} tool calls, {percent(calls.rate)} failed")
-    for name, rows in (("program", told["top_programs"]), ("command", told["top_commands"]), ("tool", told["top_tools"])):
+    for name, rows in (
+        ("check", told["checks"]),
+        ("program", told["top_programs"]),
+        ("command", told["top_commands"]),
+        ("tool", told["top_tools"]),
+    ):
         if rows:
             shown = [
                 {

@@ -148,7 +148,7 @@ const ctx = (() => {
     if (["share", "ratio", "fraction"].includes(unit)) return share(value, 1);
     if (["s", "second", "seconds"].includes(unit)) return duration(value);
     if (unit === "dollars") return money(value);
-    return short(value) + (unit ? ` ${value === 1 && unit.endsWith("s") ? unit.slice(0, -1) : unit}` : "");
+    return short(value) + (unit ? ` ${value === 1 && unit.endsWith("s") ? unit.replace(/(?<=ch|sh)es$|s$/, "") : unit}` : "");
   }
 
   // British English has one month of four letters; the rest of the page has three.

@@ -24,7 +24,7 @@ MOST_WEEKS = 106
 
 @panel(title="Activity", order=30, page="History")
 def build(data: PageData) -> str:
-    """Model calls, stacked by agent; a column names its cost. Cost by week and month stands in the accounting."""
+    """Model calls, stacked by agent; a column names its cost. Accounting has the cost by week and month."""
     if not data.days:
         return template("activity.html", charts=(), hosts=(), unit="", rows=())
     first, last = data.days[0].day, data.days[-1].day

@@ -32,8 +32,9 @@ class Gap(NamedTuple):
     @property
     def message(self) -> str:
         """The gap as a sentence."""
-        many = f"{self.sessions:,} session{'' if self.sessions == 1 else 's'}"
-        return f"{self.host}: {many} from {self.first[:10]} to {self.last[:10]} were deleted before they were captured"
+        if self.sessions == 1:
+            return f"{self.host}: 1 session from {self.first[:10]} was deleted before it was captured"
+        return f"{self.host}: {self.sessions:,} sessions from {self.first[:10]} to {self.last[:10]} were deleted before they were captured"
 
 
 def retention_by_home(

@@ -160,6 +160,7 @@ def build(
             content = _content_hash(connection)
             meta = {
                 **_shape(),
+                "place": str(target.absolute()),
                 "fingerprint": made,
                 "content_hash": content,
                 "rows": str(sum(rows.values())),
@@ -236,6 +237,12 @@ def made(path: Path) -> Made | None:
     if not set(Made._fields) <= meta.keys():
         return None
     return Made(meta["input_fp"], meta["code_version"], meta["content_hash"], int(meta["rows"]))
+
+
+def is_current(path: Path) -> bool:
+    """Tell whether the file that lies there was made here, by a program that makes its tables as this one does."""
+    meta = known_meta(path)
+    return {**_shape(), "place": str(path.absolute())}.items() <= meta.items()
 
 
 def _count(connection: DuckDBPyConnection, table: str) -> int:
