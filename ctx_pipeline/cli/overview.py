@@ -59,7 +59,7 @@ def _head(shown: Week) -> None:
     say(f"last seven days{'' if shown.recent else ' with usage'}, {days}", bold=True)
     text = f"{_of(shown.spent)}, {counted(shown.spent.sessions, 'session')}"
     if shown.usual is None:
-        paragraph(f"{text}; too few weeks before to say what is usual")
+        paragraph(f"{text}; in fewer than two of the eight weeks before anything was done, so nothing is usual")
     else:
         paragraph(f"{text}; a usual week is {_of(shown.usual)} (mean of {shown.weeks})")
 

@@ -137,7 +137,7 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
         for key, (host, session_id) in places.items()
     ]
     if rows:
-        table(rows, {name: name for name in rows[0]}, drop=("host", "project"))
+        table(rows, {name: name for name in rows[0]} | {"began": "first call"}, drop=("host", "project"))
         more_rows(len(hits), len(rows))
         say(f"times in {zone_name(zone)}", dim=True)
     if not rows:

@@ -60,12 +60,15 @@ def test_every_session_that_holds_a_hit_is_listed_once_with_its_hits(ran: Ctx):
 
     lines = ran("search", "pytest", "--sessions").stdout.splitlines()
 
-    assert lines[0].split() == ["session", "hits", "began", "project", "title", "host"]
-    for line, (place, count) in zip(lines[1:], held.most_common(), strict=False):
+    assert lines[0].split() == ["session", "hits", "first", "call", "project", "title", "host"]
+    for line, place in zip(lines[1:], dict.fromkeys(f"{hit['host']}/{hit['session_id']}" for hit in hits["hits"]), strict=False):
         session = place.partition("/")[2]
-        assert line.split()[:2] == [session, str(count)]
+        assert line.split()[:2] == [session, str(held[place])]
         assert titles[session][:30] in line
-    assert lines[-1].startswith(f"{held.total()} hits in {len(held)} sessions")
+    assert lines[-2:] == [
+        f"{held.total()} hits in {len(held)} sessions",
+        "of a long output the beginning is searched; every character: --regex",
+    ]
     assert "more: --limit" in ran("search", "pytest", "--sessions", "--limit", "1").stdout
 
 
@@ -123,7 +126,7 @@ def test_the_shell_of_every_agent_is_meant_by_bash_and_an_unknown_name_says_so(r
 
 @pytest.mark.feature("search.filters")
 def test_a_page_says_which_hits_it_shows(ran: Ctx):
-    assert "showing 1-1 for" in ran("search", "pytest", "--limit", "1").stdout
+    assert "showing 1-1; more with" in ran("search", "pytest", "--limit", "1").stdout
     assert "showing 2-3 for" in ran("search", "pytest", "--limit", "2", "--offset", "1").stdout
     one = ran.json("search", "--file", "test_discounts.py", "--facets", "--limit", "1")["total"]
     assert ran("search", "--file", "test_discounts.py", "--limit", "1000").stdout.splitlines()[-1] == f"{one} hit{'s' * (one != 1)}"

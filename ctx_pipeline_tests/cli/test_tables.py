@@ -55,7 +55,7 @@ def test_a_pipe_gets_whole_ids_all_columns_and_exact_counts(ran: Ctx):
     lines = ran("usage", "session").stdout.splitlines()
     (line,) = [line for line in lines if line.startswith(DISCOUNTS)]
 
-    assert lines[0].split()[:4] == ["session", "began", "project", "title"]
+    assert lines[0].split()[:5] == ["session", "first", "call", "project", "title"]
     assert lines[0].split()[-2:] == ["cost", "share"]
     assert "Fix rounding in discount codes" in line
     assert not any("wider terminal" in one for one in lines)

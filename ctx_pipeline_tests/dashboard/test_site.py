@@ -18,6 +18,7 @@ from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline.pipeline.repair import page_digests
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.warehouse import database
 from ctx_pipeline_tests.factories.history import HOSTILE, build_site, tables
 
 
@@ -192,6 +193,22 @@ def test_the_newest_transcripts_are_drawn_first_and_the_others_by_later_runs(env
         hashes.append(stage.render(store, chosen, refresh=False, complete=True).cells[""].content_hash)
     assert drawn(site) == [0, 1, 2, 3, 4, 5]
     assert hashes[0] == hashes[1], "the page says the same, however much of it is drawn"
+
+
+@pytest.mark.feature("dashboard.drawn-in-place")
+@pytest.mark.parametrize("written", ["schema_version", "place"])
+def test_tables_of_an_older_program_or_of_another_place_leave_the_page_as_it_is(environ, monkeypatch, written):
+    rows = tables(3, hostile=False)
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", rows["sessions"][-1]["bytes"])
+    site = build_site(environ, rows, "rows")
+    waiting = stage.undrawn(site)
+    chosen = settings_of.load(environ)
+    with open_store(chosen) as store:
+        with database.connect(store.warehouse_path) as connection:
+            connection.execute("UPDATE meta SET value = 'another' WHERE key = ?", [written])
+        assert list(stage.draw(store, chosen)) == []
+
+    assert stage.undrawn(site) == waiting != []
 
 
 @pytest.mark.feature("dashboard.drawn-in-place")

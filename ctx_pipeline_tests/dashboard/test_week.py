@@ -42,7 +42,7 @@ def test_few_sessions_are_not_compared_and_without_earlier_weeks_there_is_no_usu
     assert _cost(_week(usual=3, sessions=4)) == ("$6.00", "usually $3.00")
     assert "fewer than 5 sessions" in week.note(_week(usual=3, sessions=4))
     assert _cost(_week(sessions=9)) == ("$6.00", "")
-    assert "not yet two earlier weeks" in week.note(_week(sessions=9))
+    assert "Fewer than two of the eight weeks before" in week.note(_week(sessions=9))
 
 
 @pytest.mark.feature("dashboard.week")

@@ -160,3 +160,16 @@ def test_the_command_tells_them_without_asking_anybody(rereading: Settings, tmp_
     made = json.loads(CliRunner().invoke(cli, ["hints", "--json"]).stdout)
     assert (made["schema"], {h["signal"] for h in made["habits"]}) == (2, {f["signal"] for f in made["findings"]} - {""})
     assert "no finding" in CliRunner().invoke(cli, ["hints", "--since", "2030-01-01"]).stdout
+
+
+@pytest.mark.feature("cli.analyze")
+def test_checks_are_added_up_by_what_they_check_and_order_is_by_failures_when_asked(tmp_path: Path) -> None:
+    [everything, *_] = work(settings=worked(tmp_path))
+
+    told = everything.to_json(by="failed")
+
+    assert told["checks"][0] == {"check": "test", "times": 2, "failed": 1, "failure_rate": 0.5, "median_seconds": 1.0}
+    failures = [row["failed"] for row in told["top_commands"]]
+    assert failures == sorted(failures, reverse=True)
+    assert failures[0] == 1
+    assert everything.to_json(by="time")["top_commands"][0]["median_seconds"] >= 1.0

@@ -235,7 +235,7 @@ def _columns(report: Usage, key: str, rows: list[dict[str, Any]]) -> dict[str, s
         )
     }
     if key == "session_id":
-        columns |= {"began": "began", "project": "project", "title": "title"}
+        columns |= {"began": "first call", "project": "project", "title": "title"}
     if any("uses" in row for row in report.rows):
         columns["uses"] = "uses"
     if len({row["host"] for row in rows}) > 1 or terminal_width() is None:

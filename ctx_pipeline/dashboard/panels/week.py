@@ -59,7 +59,7 @@ def figures(week: Week) -> list[Figure]:
 def note(week: Week) -> str:
     """Return in words what the week is set against, and why not where it is not."""
     if week.usual is None:
-        return "There are not yet two earlier weeks to compare with."
+        return "Fewer than two of the eight weeks before had a session to compare with."
     words = f"Usual: the mean of the {week.weeks} weeks with calls among the eight before."
     return words if week.compared else f"{words} With fewer than {LEAST_SESSIONS} sessions a week is not compared."
 
