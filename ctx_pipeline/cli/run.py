@@ -166,8 +166,9 @@ def _explain(report: Any) -> None:
 
 
 @click.command()
+@click.option("--figures", is_flag=True, help="Also bring up to date what reports over all sessions are added up from, as hooks do.")
 @json_option
-def sync(as_json: bool) -> None:
+def sync(figures: bool, as_json: bool) -> None:
     """Capture, normalize and index what changed, and nothing else.
 
     This is what a hook calls: it takes a fraction of a second. The next run finds the
@@ -177,14 +178,15 @@ def sync(as_json: bool) -> None:
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.pipeline.sync import sync as stage
-    from ctx_pipeline.pipeline.warehouse import keep_figures
     from ctx_pipeline.sessions.handoff import ready
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False, samples=False)
     with open_store(settings) as store:
         reports = stage(store, settings, when_few=without_numpy)
-        if reports:
+        if reports and figures:
+            from ctx_pipeline.pipeline.warehouse import keep_figures
+
             keep_figures(store, settings)
     if reports:
         ready(settings)

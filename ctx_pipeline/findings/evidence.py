@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import __version__
 from ctx_pipeline.errors import StoreDamaged, unreadable
 from ctx_pipeline.facts.expiring import HomeFile, HomeRetention, retention_of_homes
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.storage.lake.queries import LakeConnection
@@ -18,7 +20,8 @@ from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.cache_efficiency import cache_read_cost, stored_cache_read_cost
-from ctx_pipeline.usage.engine import calls, stored_usages, total, usage
+from ctx_pipeline.usage.engine import calls, kept_usages, stored_usages, total, usage
+from ctx_pipeline.usage.usage_figures import cache_read_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,24 +71,76 @@ def quick_scan(
     result, book = QuickScan(), PriceBook.of(settings)
     usable: set[str] = set()
     redactor = Redactor(settings.patterns) if secrets else None
+    known = {} if redactor else _kept_newest(settings, book)
     for session in _newest(settings, live.sources(settings) if sources is None else sources, bytes_at_most):
+        if redactor is None:
+            seen = known[place] if (place := _files_of(session)) in known else _measured(session, book)
+            if seen is not None:
+                result.sessions += 1
+                result.cost_nano += seen[0]
+                result.tool_output_nano += seen[1]
+            continue
         (counted,) = live.read([session], whole=True)
         if counted.parsed is None:
             continue
         result.sessions += 1
-        rows = [row for row in counted.calls if row[_C["owner"]]]
-        priced = zip(rows, book.cost_rows(rows), strict=True)
-        costs = {row[_C["call_key"]]: (row, cost) for row, (cost, _) in priced if cost is not None}
-        result.cost_nano += sum(cost for _, cost in costs.values())
-        result.tool_output_nano += _quick_scan_resent(counted.parsed.events, {key: row for key, (row, _) in costs.items()}, book)
-        if redactor is None:
-            continue
+        cost, resent = _spent_on(counted, book)
+        result.cost_nano += cost
+        result.tool_output_nano += resent
         texts = [text for event in counted.parsed.events if (text := event[_E["text"]])]
         for text in map(texts.__getitem__, redactor.suspects(texts)):
             found = [(name, start, end) for name, start, end in redactor.find(text) if is_live(name, text, start, end)]
             usable |= {named(name, text[start:end]) for name, start, end in found}
     result.secrets.update(name.partition(":")[0] for name in usable)
     return result
+
+
+def _spent_on(counted: live.Counted, book: PriceBook) -> tuple[int, int]:
+    """Return what the calls of a session that was read whole cost, and what of it was tool output sent again."""
+    rows = [row for row in counted.calls if row[_C["owner"]]]
+    priced = zip(rows, book.cost_rows(rows), strict=True)
+    costs = {row[_C["call_key"]]: (row, cost) for row, (cost, _) in priced if cost is not None}
+    events = counted.parsed.events if counted.parsed else ()
+    return sum(cost for _, cost in costs.values()), _quick_scan_resent(events, {key: row for key, (row, _) in costs.items()}, book)
+
+
+def _measured(session: live.LiveSession, book: PriceBook) -> tuple[int, int] | None:
+    (counted,) = live.read([session], whole=True)
+    return None if counted.parsed is None else _spent_on(counted, book)
+
+
+NEWEST_KEPT = "serving/newest.json"
+"""What the newest sessions of the homes showed, each with the size and time of its files."""
+
+
+def keep_newest(settings: Settings) -> None:
+    """Keep what the newest sessions of the homes show, so that findings read those alone that changed since."""
+    from ctx_pipeline.storage.files import Files
+
+    book = PriceBook.of(settings)
+    known = _kept_newest(settings, book)
+    found = {}
+    for session in _newest(settings, live.sources(settings), NEWEST):
+        place = _files_of(session)
+        found[place] = known[place] if place in known else _measured(session, book)
+    if found != known:
+        Files(settings.home).write(NEWEST_KEPT, json.dumps({"made_of": [__version__, book.version], "sessions": found}).encode())
+
+
+def _kept_newest(settings: Settings, book: PriceBook) -> dict[str, tuple[int, int] | None]:
+    try:
+        kept = json.loads((settings.home / NEWEST_KEPT).read_bytes())
+        if kept["made_of"] == [__version__, book.version]:
+            return {place: None if seen is None else (seen[0], seen[1]) for place, seen in kept["sessions"].items()}
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        pass
+    return {}
+
+
+def _files_of(session: live.LiveSession) -> str:
+    """Return what names a session and its files as they lie there now; no path is in it."""
+    files = sorted((s.stream, s.size, s.mtime_ns) for s, _ in session.sources)
+    return digest(session.host, session.session_id, files, sorted(session.hints.items()))
 
 
 def _newest(settings: Settings, sources: Iterable[live.LiveSource], bytes_at_most: int) -> list[live.LiveSession]:
@@ -286,8 +341,9 @@ def _stored(
             store.lake.views(connection, ("sessions", "readings", "model_calls"))
         else:
             connection.execute("CREATE TEMP VIEW readings AS SELECT * FROM main.reading_values")
-        spent = _spent(stored_usages(connection, _BY, filters, warehouse=warehouse is not None))
-        cache_read = stored_cache_read_cost(connection, filters, settings)
+        kept = kept_usages(store, settings, _BY, filters) if warehouse is None else None
+        spent = _spent(kept or stored_usages(connection, _BY, filters, warehouse=warehouse is not None))
+        cache_read = cache_read_of(store, settings, filters) if kept else stored_cache_read_cost(connection, filters, settings)
         sessions = [SessionFacts(*row) for row in connection.execute(SESSIONS_SQL, asked).fetchall()]
         readings: dict[str, dict[Key, Measured]] = {}
         damaged = ""

@@ -531,7 +531,7 @@ def gain(
             told[0] = (max(start, told[0][0] or 0), told[0][1])
         of_session = _hook_tokens(store)
         if model is None and all(map(on_border, told)):
-            gains = [list(_kept(store, settings, within, host=key, project=project, hooks=of_session)) for within in told]
+            gains = [list(_gains(store, settings, within, host=key, project=project, hooks=of_session)) for within in told]
         else:
             gains = [[] for _ in told]
             for view in _views(store, key, project, told):
@@ -543,7 +543,7 @@ def gain(
     return Gain(one, summed(gains[0]), len(gains[0]), model, previous, mark)
 
 
-def _kept(
+def _gains(
     store: Store,
     settings: Settings,
     within: tuple[int | None, int | None],

@@ -6,12 +6,14 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import CtxError
+from ctx_pipeline.findings.evidence import keep_newest
 from ctx_pipeline.sessions.gain import GAIN
 from ctx_pipeline.sessions.listing import TASK
 from ctx_pipeline.sessions.session_choice import lines
 from ctx_pipeline.sessions.work import USED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import session_figures
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.usage_figures import SHARES, USAGE
 
 if TYPE_CHECKING:
@@ -23,7 +25,9 @@ KEPT = (USAGE, *SHARES.values(), GAIN, USED, TASK)
 
 def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:
     """Keep what is missing of every session and return of how many something was; who calls it holds the lease of the warehouse."""
-    return session_figures.keep(store, settings, KEPT, most=most)
+    made = session_figures.keep(store, settings, KEPT, most=most)
+    keep_newest(settings)
+    return made
 
 
 def warm(settings: Settings) -> None:
@@ -32,3 +36,4 @@ def warm(settings: Settings) -> None:
         lines(store)
         with closing(store.lake.connect()):
             session_figures.warm(store, settings, KEPT)
+        usage("daily", settings=settings)

@@ -105,7 +105,7 @@ def _read_present(store: Store) -> dict[Key, Present]:
     return found
 
 
-def kept(home: Path, figure: str, version: str) -> dict[Key, KeptFigure]:
+def read_figures(home: Path, figure: str, version: str) -> dict[Key, KeptFigure]:
     """Return what is kept of a figure by this version; nothing where the file is missing or no such file."""
     if not (home / FILE).is_file():
         return {}
@@ -115,6 +115,18 @@ def kept(home: Path, figure: str, version: str) -> dict[Key, KeptFigure]:
         rows = connection.execute("SELECT host, session_id, made_of, first, last, total FROM figures WHERE figure = ?", (figure,))
         return {(host, session): KeptFigure(*values) for host, session, *values in rows}
     return {}
+
+
+def made_of(home: Path, versions: Mapping[str, str]) -> dict[str, dict[Key, str]]:
+    """Return figure -> session -> what its figure was made of, of the figures that are kept by these versions."""
+    found: dict[str, dict[Key, str]] = {figure: {} for figure in versions}
+    if (home / FILE).is_file():
+        with suppress(sqlite3.Error), closing(_reader(home)) as connection:
+            known = set(connection.execute("SELECT figure, version FROM versions").fetchall()) & set(versions.items())
+            for figure, _ in known:
+                rows = connection.execute("SELECT host, session_id, made_of FROM figures WHERE figure = ?", (figure,))
+                found[figure] = {(host, session): text for host, session, text in rows}
+    return found
 
 
 def parts(home: Path, figure: str, keys: Collection[Key]) -> dict[Key, bytes]:

@@ -140,7 +140,7 @@ def usage(
     filters = parse_filters(
         chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
     )
-    if read is None and not cache and (stored or has_store(chosen)) and (grouping.names is None or _kept_at(chosen, filters)):
+    if read is None and not cache and (stored or has_store(chosen)) and (grouping.names is None or kept_at(chosen, filters)):
         rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored)
     else:
         found, uses = read or calls_for(grouping, chosen, host=filters.host, stored=stored)
@@ -363,7 +363,7 @@ def _from_tables(
     return rollup.rows(), lost.rows(), "stored" if alone else "both", sum(c.unread for c in new.sessions)
 
 
-def _kept_at(settings: Settings, filters: Filters) -> bool:
+def kept_at(settings: Settings, filters: Filters) -> bool:
     """Tell whether what is kept of sessions answers these filters: it holds the cost by one mode."""
     from ctx_pipeline.usage.session_figures import on_border
 
@@ -394,7 +394,7 @@ def _stored_sums(
     only: set[tuple[str, str]] | None = None,
     without: Iterable[tuple[str, str]] = (),
 ) -> list[StoredSum]:
-    if _kept_at(settings, filters):
+    if kept_at(settings, filters):
         from ctx_pipeline.usage.usage_figures import sums_of
 
         left_out = set(without)
@@ -414,7 +414,19 @@ def stored_usages(connection: Any, names: Sequence[str | Grouping], filters: Fil
     A connection to a ``warehouse`` reads its sums in place of the calls.
     """
     groupings = list(map(grouping_named, names))
-    kept = stored_sums(connection, groupings, filters, kept=warehouse)
+    return _usages(stored_sums(connection, groupings, filters, kept=warehouse), groupings, filters)
+
+
+def kept_usages(store: Store, settings: Settings, names: Sequence[str], filters: Filters) -> dict[str, Usage] | None:
+    """Return what :func:`stored_usages` does, from what is kept of sessions; None where that does not answer the filters."""
+    if not kept_at(settings, filters):
+        return None
+    from ctx_pipeline.usage.usage_figures import sums_of
+
+    return _usages(list(sums_of(store, settings)), [GROUPINGS[name] for name in names], filters)
+
+
+def _usages(kept: Sequence[StoredSum], groupings: Sequence[Grouping], filters: Filters) -> dict[str, Usage]:
     found = {}
     for grouping in groupings:
         rollup = Rollup(grouping, filters)

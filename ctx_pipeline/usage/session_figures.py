@@ -72,7 +72,7 @@ def figures(
     Both lie on the border of a quarter of an hour. Without them what has no moment counts too.
     """
     there = {key: one for key, one in storage.present(store).items() if only is None or only(key)}
-    known, totals = _kept(settings, figure)
+    known, totals = _loaded(settings, figure)
     missing = {key: one for key, one in there.items() if key not in known or known[key].made_of != one.made_of or not one.made_of}
     made = dict(_made(store, settings, [figure], missing))
     part_of = {key for key in there.keys() - missing.keys() if _cut(known[key], bounds)}
@@ -104,10 +104,10 @@ def keep(store: Store, settings: Settings, wanted: Sequence[Figure], *, most: in
     there = storage.present(store)
     versions = {figure.name: _version(figure, settings) for figure in wanted}
     missing: dict[Key, list[Figure]] = defaultdict(list)
+    known = storage.made_of(settings.home, versions)
     for figure in wanted:
-        known = storage.kept(settings.home, figure.name, versions[figure.name])
         for key, one in there.items():
-            if one.made_of and (key not in known or known[key].made_of != one.made_of):
+            if one.made_of and known[figure.name].get(key) != one.made_of:
                 missing[key].append(figure)
     if most is not None and len(missing) > most:
         return len(missing)
@@ -128,7 +128,7 @@ def warm(store: Store, settings: Settings, wanted: Iterable[Figure]) -> None:
     """Read what is kept of these figures, so that the next answer of this process does without."""
     storage.present(store)
     for figure in wanted:
-        _kept(settings, figure)
+        _loaded(settings, figure)
 
 
 _MOST_READ = 12
@@ -137,7 +137,7 @@ _read: OrderedDict[tuple[str, str], tuple[Any, dict[Key, KeptFigure], dict[Key, 
 """(store, figure) -> what the file was when it was read, what is kept of the figure, and what of it was decoded"""
 
 
-def _kept(settings: Settings, figure: Figure) -> tuple[dict[Key, KeptFigure], dict[Key, Any]]:
+def _loaded(settings: Settings, figure: Figure) -> tuple[dict[Key, KeptFigure], dict[Key, Any]]:
     """Return what is kept of a figure, and what was decoded of it already, to which the caller may add."""
     version = _version(figure, settings)
     seen = (version, storage.stamp_of(settings.home, storage.FILE))
@@ -145,7 +145,7 @@ def _kept(settings: Settings, figure: Figure) -> tuple[dict[Key, KeptFigure], di
     with _lock:
         found = _read.get(place)
         if found is None or found[0] != seen:
-            found = _read[place] = (seen, storage.kept(settings.home, figure.name, version), {})
+            found = _read[place] = (seen, storage.read_figures(settings.home, figure.name, version), {})
         _read.move_to_end(place)
         while len(_read) > _MOST_READ:
             _read.popitem(last=False)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.model.usage_rules import cost_of
+from ctx_pipeline.pricing import PriceBook
+from ctx_pipeline.pricing.price_book import rates_by
+from ctx_pipeline.usage.cache_efficiency import by_stream
 from ctx_pipeline.usage.groupings import GROUPINGS, share_of
 from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.rollup import StoredSum
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.session_figures import Key
     from ctx_pipeline.usage.groupings import Grouping, Use
+    from ctx_pipeline.usage.rollup import Filters
 
 _CALLS = (
     *("host", "session_id", "thread_id", "call_key", "ts", "model", "input", "output", "cache_write_5m", "cache_write_1h"),
@@ -33,8 +37,21 @@ def sums_of(store: Store, settings: Settings) -> Iterator[StoredSum]:
     for (host, session_id), values in figures(store, settings, USAGE):
         for project, repository, branch, rows in values:
             session = Counted(host, session_id, project, None, [], repository=repository, branch=branch)
-            for quarter, model, main, *sums in rows:
+            for quarter, model, main, *sums, _ in rows:
                 yield StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums)
+
+
+def cache_read_of(store: Store, settings: Settings, filters: Filters) -> int:
+    """Return the nano-dollars that the selected calls of the tables paid for what came from the cache."""
+    keep = filters.keeps()
+    again = 0
+    for (host, session_id), values in figures(store, settings, USAGE):
+        for project, repository, _, rows in values:
+            session = Counted(host, session_id, project, None, [], repository=repository)
+            for quarter, model, *_, nano in rows:
+                if keep is None or keep(session, model, None if quarter is None else quarter * QUARTER):
+                    again += nano
+    return again
 
 
 def shares_of(
@@ -59,9 +76,14 @@ def _amounts(call: Any, mode: str) -> list[int]:
 
 def _usage(view: SessionView, settings: Settings) -> dict[int | None, Any]:
     found: dict[tuple[int | None, str, bool], list[int]] = {}
+    rate_of = rates_by(lambda: PriceBook.of(settings))
     for call in view.model_calls:
         if call.owner:
             amounts = _amounts(call, settings.cost_mode)
+            cost = cost_of(settings.cost_mode, call.recorded_cost, call.cost)
+            counts = (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output)
+            rates = rate_of(call.model, micros(call.ts), call.context_tokens) if cost is not None and call.cache_read else None
+            amounts.append(0 if cost is None else by_stream(counts, cost, rates)[3])
             _sum(found, (quarter_of(micros(call.ts)), call.model, call.thread_id == call.session_id), amounts)
     session = view.session
     rows = [[*place, *sums] for place, sums in sorted(found.items(), key=lambda one: (one[0][0] or 0, *one[0][1:]))]
@@ -110,7 +132,7 @@ def _only(values: Iterable[Any]) -> Any:
     return next(iter(values), None)
 
 
-USAGE = Figure("usage", 1, _usage, _only, {"model_calls": _CALLS}, timeless=True)
+USAGE = Figure("usage", 2, _usage, _only, {"model_calls": _CALLS}, timeless=True)
 
 SHARES: Mapping[str, Figure] = {
     name: Figure(

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.feature("usage.session-figures")
 NEW = "33333333-3333-4333-8333-333333333333"
 
 
-def kept(settings):
+def keep_all(settings):
     with open_store(settings) as store:
         return keep(store, settings)
 
@@ -57,7 +57,7 @@ def test_reports_are_the_same_whether_figures_are_kept_or_not(homes):
     before = answers(homes)
 
     assert not (homes.home / session_figures.FILE).exists()
-    assert kept(homes) == before["gain"]["sessions"] + before_without_calls(homes)
+    assert keep_all(homes) == before["gain"]["sessions"] + before_without_calls(homes)
     assert answers(homes) == before
     assert before["verified"]["counts"]["fail"] == 0
 
@@ -69,7 +69,7 @@ def before_without_calls(settings) -> int:
 
 
 def test_kept_sums_are_those_of_the_tables_and_kept_shares_those_of_each_call(homes):
-    kept(ingested(homes))
+    keep_all(ingested(homes))
     read = {by: calls_for(GROUPINGS[by], homes, stored=True) for by in GROUPINGS if GROUPINGS[by].names}
     days = [row["date"] for row in usage("daily", stored=True, settings=homes).rows if row["date"]]
     middle = date.fromisoformat(sorted(days)[len(days) // 2])
@@ -88,7 +88,7 @@ def test_kept_sums_are_those_of_the_tables_and_kept_shares_those_of_each_call(ho
 
 
 def test_a_session_that_is_captured_is_told_at_once_and_it_alone_is_worked_out_again(homes):
-    kept(ingested(homes))
+    keep_all(ingested(homes))
     before = answers(homes)
     grown(homes)
     told = answers(homes)
@@ -97,16 +97,16 @@ def test_a_session_that_is_captured_is_told_at_once_and_it_alone_is_worked_out_a
     assert told["tool"]["totals"]["cost_usd"] == told["session"]["totals"]["cost_usd"] > before["tool"]["totals"]["cost_usd"]
     assert told["gain"]["calls"] == before["gain"]["calls"] + 2
     assert told["wrapped"]["sessions"] == before["wrapped"]["sessions"] + 1
-    assert (kept(homes), kept(homes)) == (1, 0)
+    assert (keep_all(homes), keep_all(homes)) == (1, 0)
     assert answers(homes) == told
     grown(homes, calls=5)
     assert usage("session", stored=True, settings=homes).by_session()["claude", NEW]["calls"] == 5
-    assert kept(homes) == 1
+    assert keep_all(homes) == 1
     assert usage("command", stored=True, settings=homes).totals["calls"] == told["session"]["totals"]["calls"] + 3
 
 
 def test_a_bound_inside_a_session_counts_what_lies_on_its_side(homes):
-    kept(ingested(homes))
+    keep_all(ingested(homes))
     days = sorted(row["date"] for row in usage("daily", stored=True, settings=homes).rows if row["date"])
     whole = gain("all", settings=homes).total
 
@@ -117,15 +117,15 @@ def test_a_bound_inside_a_session_counts_what_lies_on_its_side(homes):
 
 
 def test_a_file_that_is_no_database_and_one_of_another_version_are_made_again(homes):
-    kept(ingested(homes))
+    keep_all(ingested(homes))
     before = answers(homes)
     path = homes.home / session_figures.FILE
     path.write_bytes(b"torn" * 4_000)
 
     assert answers(homes) == before
-    assert kept(homes) > 1
-    assert kept(homes) == 0
-    assert session_figures.kept(homes.home, "usage", "another version") == {}
+    assert keep_all(homes) > 1
+    assert keep_all(homes) == 0
+    assert session_figures.read_figures(homes.home, "usage", "another version") == {}
 
 
 def test_a_run_keeps_them_and_forgetting_a_session_leaves_nothing_of_it(homes):
@@ -134,7 +134,7 @@ def test_a_run_keeps_them_and_forgetting_a_session_leaves_nothing_of_it(homes):
         build_warehouse(store, homes)
     path = homes.home / session_figures.FILE
     assert NEW.encode() in path.read_bytes()
-    assert kept(homes) == 0
+    assert keep_all(homes) == 0
     with open_store(homes) as store:
         forget(store, homes, Selection(host="claude", session_id=NEW))
     assert not path.exists() or NEW.encode() not in path.read_bytes()

@@ -151,7 +151,7 @@ def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings:
 
 def _capture(settings: Settings) -> None:
     """Start a sync that outlives this process and the agent's own."""
-    _start(settings, "sync")
+    _start(settings, "sync", "--figures")
 
 
 def _start(settings: Settings, *words: str) -> None:

@@ -41,6 +41,11 @@ MEMORY = "512MB"
 _NOTE = "made.json"
 """Repeats, beside the file, what it says of itself."""
 
+LESSONS = "lessons"
+"""Row of ``meta``: status -> lessons, so that DuckDB is not started to tell them."""
+
+LESSONS_SQL = "SELECT status, CAST(sum(memories) AS BIGINT) FROM memory_counts GROUP BY ALL ORDER BY 1"
+
 AGGREGATES: Mapping[str, tuple[str, ...]] = {
     "usage_by_day": ("day_utc", "day", "host", "project", "model"),
     "session_overview": ("host", "session_id"),
@@ -164,6 +169,7 @@ def build(
                 "fingerprint": made,
                 "content_hash": content,
                 "rows": str(sum(rows.values())),
+                LESSONS: json.dumps(dict(connection.execute(LESSONS_SQL).fetchall())),
                 "timezone": timezone or "local",
                 "cost_mode": cost_mode,
                 **(versions or {}),

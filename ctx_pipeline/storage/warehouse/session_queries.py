@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
-from ctx_pipeline.storage.warehouse.database import connect
+from ctx_pipeline.storage.warehouse.database import LESSONS, LESSONS_SQL, connect, known_meta
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 
 if TYPE_CHECKING:
@@ -187,13 +188,13 @@ SESSIONS_SQL = (
 )
 """Host, session, title, project, records of an unknown kind, records that could not be decoded."""
 
-_LESSONS = "SELECT status, CAST(sum(memories) AS BIGINT) FROM memory_counts GROUP BY ALL"
-
 
 def counted(warehouse: Path) -> dict[str, int]:
     """Return status -> lessons; empty where there is no warehouse."""
+    if told := known_meta(warehouse).get(LESSONS):
+        return dict(json.loads(told))
     try:
         with connect(warehouse, read_only=True) as connection:
-            return dict(connection.execute(_LESSONS).fetchall())
+            return dict(connection.execute(LESSONS_SQL).fetchall())
     except CtxError:
         return {}
