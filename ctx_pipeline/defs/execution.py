@@ -72,7 +72,7 @@ class Execution:
         self._progress = progress
         self._pipeline = pipeline or Pipeline(settings, progress=progress)
         # the versions that are kept: where no code changed, no extension is imported to record what others made
-        self._definitions = build(self._pipeline, self._pipeline.versions())
+        self._definitions = build(self._pipeline, self._pipeline.versions(), shown=False)
         self._job = self._definitions.resolve_implicit_global_asset_job_def()
         self._recorded: set[Cell] = set()
         self._beside: list[StageReport] = []

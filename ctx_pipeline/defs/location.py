@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 
 def build(
-    pipeline: Pipeline | None = None, versions: code_versions.Versions | None = None, *, resource: PipelineResource | None = None
+    pipeline: Pipeline | None = None,
+    versions: code_versions.Versions | None = None,
+    *,
+    resource: PipelineResource | None = None,
+    shown: bool = True,
 ) -> dg.Definitions:
-    """Return the whole graph.
+    """Return the whole graph; where nobody is ``shown`` it, without links from assets to their code, which would import all of that.
 
     ``pipeline`` is what the assets run on; without it ``resource`` opens a store when a run
     begins, the one that the environment names unless it says another. The in-process
@@ -40,8 +44,9 @@ def build(
     known = versions or code_versions.collect(settings)
     keys = frozenset(plan.graph(known))
     watching = bool(settings.environ.get(WATCH))
+    made = assets.build(known, cells)
     return dg.Definitions(
-        assets=assets.linked(assets.build(known, cells), settings.home / "site"),
+        assets=assets.linked(made, settings.home / "site") if shown else made,
         asset_checks=[checks.build(cells), *checks.of_signals(known.families), *history_checks.build()],
         sensors=[
             *sensors.build(given.opened, running=watching),

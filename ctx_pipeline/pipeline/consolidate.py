@@ -149,18 +149,24 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     began = time.perf_counter()
     renew(store, settings)
     errors = SessionErrors()
-    look(store, errors)
     methods = discovery.methods()
     redactor = Redactor(settings.patterns)
     version = code_versions.consolidated_version(redactor)
 
     check = KeptChecks(store, redactor, version)
     upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
+
+    def current(made_of: str) -> bool:
+        row = store.ledger.asset_cell(ASSET, WHOLE)
+        return not force and row is not None and row.input_fp == made_of and row.code_version == version
+
+    if not current(reports.of_now(store.ledger, upstream, store.journal.head())):
+        look(store, errors)
     with store.ledger.lease(ASSET):
         made_of = reports.of_now(store.ledger, upstream, store.journal.head())
         row = store.ledger.asset_cell(ASSET, WHOLE)
         counts: dict[str, int] = {}
-        if not force and row is not None and row.input_fp == made_of and row.code_version == version:
+        if row is not None and current(made_of):
             status, content = UNCHANGED, row.content_hash
             held = store.cases.made()
             if held is None or held[:2] != (made_of, version):

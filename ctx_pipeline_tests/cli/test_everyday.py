@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,10 @@ import pytest
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli.overview import quiet_line
 from ctx_pipeline.cli.root import _COMMANDS, _EVERYDAY, GROUPS
-from ctx_pipeline.findings.rules import overview
+from ctx_pipeline.findings.rules import find, overview
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.pipeline import render as stage
+from ctx_pipeline.storage.warehouse import database
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories import claude as build
 from ctx_pipeline_tests.factories.history import build_site, tables
@@ -141,6 +142,23 @@ def test_the_week_has_a_bar_a_day_with_cost_and_time(ran: Ctx):
     assert re.search(r"^  Mon 2026-10-19  \$[\d.]+  █+ +\d+ (?:s|min|h \d\d)$", printed, re.MULTILINE)
     assert "a usual week is $" in printed
     assert not re.search(r"^- .*secret", printed, re.MULTILINE), "the samples hold an example of a secret alone"
+
+
+@pytest.mark.feature("cli.week")
+def test_the_warehouse_gives_the_page_the_week_and_the_findings_that_the_tables_give_bare_ctx(ran: Ctx):
+    settings = settings_module.load(ran.environ)
+    today = date.fromisoformat(ran.json()["week"]["until"])
+    since, until = (today - timedelta(days=6)).isoformat(), today.isoformat()
+
+    with database.connect(settings.home / "serving" / "ctx.duckdb", read_only=True) as warehouse:
+        shown = week(settings, today, warehouse=warehouse)
+        found = [find(settings=settings, warehouse=warehouse), find(settings=settings, since=since, until=until, warehouse=warehouse)]
+
+    assert shown is not None
+    assert shown == week(settings, today)
+    assert shown.spent.seconds
+    assert found == [find(settings=settings), find(settings=settings, since=since, until=until)]
+    assert found[0]
 
 
 @pytest.mark.feature("cli.week")

@@ -106,6 +106,22 @@ def test_usage_by_day_counts_owners_alone(lake):
     ]
 
 
+@pytest.mark.feature("warehouse.kept-sessions")
+@pytest.mark.parametrize("mode", ["auto", "calculate", "display"])
+@pytest.mark.parametrize("group", ["daily", "model", "session", "thread", "project"])
+def test_usage_of_the_sums_that_a_warehouse_keeps_is_that_of_the_calls(lake, tmp_path, group, mode):
+    grouping = grouping_named(group)
+    database.build(lake, tmp_path / "ctx.duckdb")
+    for filters in (Filters(timezone="UTC", cost_mode=mode), Filters(date(2026, 3, 2), date(2026, 3, 2), "Asia/Kathmandu", cost_mode=mode)):
+        with database.connect(tmp_path / "ctx.duckdb", read_only=True) as connection:
+            found = []
+            for kept in (False, True):
+                rollup = Rollup(grouping, filters)
+                rollup.add_sums(stored_sums(connection, [grouping], filters, kept=kept))
+                found.append(sorted(rollup.rows(), key=repr))
+        assert found[0] == found[1] != []
+
+
 @pytest.mark.feature("usage.timezone")
 @pytest.mark.parametrize(
     ("zone", "expected"),
@@ -218,7 +234,7 @@ def test_the_warehouse_has_a_view_for_each_table_and_adds_up(lake, tmp_path):
     assert redactions == [("a", "aws-key", 2), ("a", "jwt", 1)]
     assert (meta["package"], meta["fingerprint"], meta["timezone"]) == ("9.9", built.fingerprint, "Europe/Berlin")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert [path.name for path in target.parent.iterdir()] == ["ctx.duckdb"]
+    assert sorted(path.name for path in target.parent.iterdir()) == ["ctx.duckdb", "made.json"]
 
 
 @pytest.mark.feature("warehouse.views-and-aggregates")
@@ -270,7 +286,7 @@ def test_a_build_that_fails_keeps_the_old_file_and_leaves_no_other(lake, tmp_pat
         database.build(lake | {"events": "SELECT * FROM read_parquet('/nowhere/gone.parquet')"}, target)
 
     assert target.read_bytes() == before
-    assert [path.name for path in target.parent.iterdir()] == ["ctx.duckdb"]
+    assert sorted(path.name for path in target.parent.iterdir()) == ["ctx.duckdb", "made.json"]
 
 
 @pytest.mark.feature("warehouse.swap")
