@@ -74,7 +74,7 @@ def automaton() -> Automaton:
 
     found: dict[bytes, list[Look]] = {}
     for rank, detector in enumerate(DETECTORS):
-        pattern = re.compile(understood(detector.pattern))
+        pattern = lazy_pattern(understood(detector.pattern))  # most kinds stand in no session
         for literal in detector.literals:
             offset = len(literal) - 1 if detector.from_end else 0
             found.setdefault(literal, []).append(Look(rank, detector, pattern, offset))

@@ -151,19 +151,21 @@ def _blocks(events: Columns) -> Iterator[tuple[Any, Piece]]:
 
 def _printed(events: Columns, shell: ShellAnswers) -> Iterator[tuple[Any, Piece]]:
     kinds, threads, calls, texts = (events[_E[name]] for name in ("kind", "thread_id", "call_id", "text"))
-    head, names = shell.head, shell.waits_in
-    waiting = {
-        (threads[row], calls[row]): named
-        for row, kind in enumerate(kinds)
-        if kind == "tool_call" and any(name in texts[row] for name in names) and (named := _group(shell.waits, texts[row][:head]))
-    }
+    waiting: dict[tuple[str, str], str] = {}
+    for row, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
+        if kind == "tool_call" and text:
+            head = text[: shell.head]
+            for name in shell.waits_in:
+                if name in head and (named := _group(shell.waits, head)):
+                    waiting[threads[row], calls[row]] = named
+                    break
     going: dict[tuple[str, str], int] = {}
     for row, kind in enumerate(kinds) if waiting else ():
         if kind != "tool_result" or not texts[row]:
             continue
         asked = waiting.get((threads[row], calls[row]))
         command = going.setdefault((threads[row], asked), row) if asked else None
-        if named := _group(shell.running, texts[row][:head]):
+        if named := _group(shell.running, texts[row][: shell.head]):
             command = going[threads[row], named] = row if command is None else command
         if command is not None:
             for number, start, end in _outputs(texts[row], shell):
