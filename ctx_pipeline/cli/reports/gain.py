@@ -159,7 +159,7 @@ def _report(found: Gain, scope: str) -> None:
 
 
 def _why(name: str) -> str:
-    from ctx_pipeline.sessions.gain import MECHANISMS
+    from ctx_pipeline.sessions.session_gain import MECHANISMS
 
     return MECHANISMS[name]
 
