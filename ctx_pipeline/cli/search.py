@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.search import SearchHit, SearchResult
     from ctx_pipeline.settings import Settings
 
+_BEST = 200
+"""Hits whose sessions come first in a list of sessions."""
 _SHOWN = 8
 """Values of a facet that are printed."""
 
@@ -85,6 +87,8 @@ def search(
     query = " ".join(words)
     if not query.strip() and (regex or filters == Filters(timezone=filters.timezone)):
         raise click.UsageError("give an expression" if regex else "give some words or a filter")
+    if sessions and offset:
+        raise click.UsageError("--offset counts hits, and --sessions lists sessions: use --limit")
     without_numpy()
     settings = for_reading()
     found = find(
@@ -93,7 +97,7 @@ def search(
         regex=regex,
         seconds=seconds,
         facets=facets or sessions,
-        limit=limit,
+        limit=limit if as_json or not sessions else max(limit, _BEST),
         offset=offset,
         settings=settings,
     )

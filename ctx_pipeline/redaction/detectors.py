@@ -57,7 +57,7 @@ _DIGIT = lazy_pattern(rb"[0-9]")
 _TURN = lazy_pattern(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
 _PLACEHOLDER = lazy_pattern(
     rb"(?:x{3,}|\.{3,}|\*+|your|my[-_]|example|change[-_]?me|placeholder|dummy|fake|sample|redacted|none|null|nil|true|false|undefined|todo"
-    rb"|latest|reserved|unreserved|required|optional|string|text|hidden|input|field|invalid|missing|empty|process\.|os\.|env\.|self\.|this\.|config\.|settings\.|args\.)",
+    rb"|latest|(?:un)?reserved\Z|required|optional|string|text|hidden|input|field|invalid|missing|empty|process\.|os\.|env\.|self\.|this\.|config\.|settings\.|args\.)",
     re.IGNORECASE,
 )
 _VARIABLE = lazy_pattern(rb"\$.*|<.*>?|%.*%|%\(?\w*\)?s?|\{.*|.*\}\}?|@.*|#.*|\[REDACTED:.*|-+|[^A-Za-z0-9]*")
@@ -82,9 +82,14 @@ def _value_of(match: re.Match[bytes]) -> tuple[bytes, bool]:
     return (quoted, True) if quoted is not None else (groups["bare"], False)
 
 
-_TYPE = lazy_pattern(rb"(?:(?:\w+\.)+[A-Z]|[A-Z][a-z])\w*(?:Key|Secret|Token|Credentials?)")
-_MARK = lazy_pattern(rb"(?i)(?:next|page|paging|pagination|continuation|client_?request|lifecycle_?action|idempotency)_?token\Z")
-"""Names of places in a list and marks of a request."""
+_TYPE = lazy_pattern(rb"(?:\w+\.)*(?:[A-Z][a-z]*)+(?:(?:[0-9]|25519|448|256|384|512)(?:[A-Z][a-z]*)+)?")
+"""A type of a program: words with capitals, at most one digit or the number of a curve or hash among them."""
+_TYPE_END = (b"Key", b"Secret", b"Token", b"Credential", b"Credentials")
+_MARK = lazy_pattern(
+    rb"(?:\A|[^A-Za-z0-9_])(?:[nN]ext_?(?:[pP]age_?)?|page(?=T)|[pP]agination_?|[cC]ontinuation_?|[cC]lient_?[rR]equest_?"
+    rb"|[lL]ifecycle_?[aA]ction_?|[iI]dempotency_?)[tT]oken\Z"
+)
+"""Names of places in a list and marks of a request, as programs write them; a setting in capitals is none."""
 _NAMED_TYPE = lazy_pattern(rb"[\"'](?:[A-Z]\w*::){2}\w*\Z")
 _NAME = lazy_pattern(rb"\w+\Z")
 _NEXT_NAME = lazy_pattern(rb"(?:\n|\\n)[ \t]*\w+:\Z")
@@ -95,8 +100,9 @@ def _names_itself(match: re.Match[bytes], value: bytes) -> bool:
     """Tell whether a value is a type or its own name, or stands beside the name of a type (``"AWS::IAM::AccessKey"``) or of a mark."""
     before = match.string[max(0, match.start() - 80) : match.start()].rstrip()
     name = _NAME.search(before)
+    bare = match.groupdict().get("quoted") is None and not (name is not None and name[0].isupper())
     return (
-        _TYPE.fullmatch(value) is not None
+        (bare and value.endswith(_TYPE_END) and _TYPE.fullmatch(value) is not None)
         or _MARK.search(before) is not None
         or _NAMED_TYPE.search(before) is not None
         or (name is not None and value.startswith(name[0]) and match[0].startswith(value[len(name[0]) :]))

@@ -218,7 +218,7 @@ def _gains(
     places = places_of(store, settings) if project is not None else {}
 
     def only(key: tuple[str, str]) -> bool:
-        return host in {None, key[0]} and (project is None or project in project_names(*places[key][:2]))
+        return host in {None, key[0]} and (project is None or (key in places and project in project_names(*places[key][:2])))
 
     for key, values in figures(store, settings, GAIN, bounds=within, only=only):
         lines = [line for value in values for line in value["lines"] if in_time(line[1][0], within)]

@@ -10,10 +10,11 @@ import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.storage.lake.manifests import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ctx_pipeline.model.raw import Cell
@@ -90,9 +91,9 @@ def stamp_of(home: Path, *names: str) -> tuple[Any, ...]:
 
 def _read_present(store: Store) -> dict[Key, Present]:
     known = {
-        (host, session): f"{fp} {content} {shown}" if clean else ""
-        for host, session, fp, content, shown, clean in store.ledger.query(
-            "SELECT host, session_id, normalized_fp, content_hash, rows, normalized_fp IS captured_fp FROM sessions"
+        (host, session): (decoded, *made) if clean else ()
+        for host, session, clean, decoded, *made in store.ledger.query(
+            "SELECT host, session_id, normalized_fp IS captured_fp, code_version, normalized_fp, content_hash, rows FROM sessions"
         )
     }
     found: dict[Key, Present] = {}
@@ -100,7 +101,7 @@ def _read_present(store: Store) -> dict[Key, Present]:
         for part in manifest.of_table("sessions"):
             for session in part.live:
                 rows = known.get((cell.host, session))
-                made_of = f"{manifest.hashes.get(session, '')} {rows}" if rows else ""
+                made_of = digest(manifest.hashes.get(session, ""), *rows, size=32) if rows else ""
                 found[cell.host, session] = Present(cell, made_of)
     return found
 
@@ -141,19 +142,30 @@ def parts(home: Path, figure: str, keys: Collection[Key]) -> dict[Key, bytes]:
 
 
 def keep(home: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:
-    """Keep new figures, and drop those of other versions and of sessions that are not there any more."""
-    path = home / FILE
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        _write(path, versions, new, there)
-    except sqlite3.DatabaseError:
-        path.unlink(missing_ok=True)  # it is no database: what it held is worked out again
-        _write(path, versions, new, there)
+    """Keep new figures, and drop those of other versions and of sessions that are not there any more.
+
+    Where nothing can be written now, nothing is: what is not kept is worked out when it is asked for.
+    """
+    path, rows = home / FILE, list(new)
+    with suppress(OSError, sqlite3.Error):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            _write(path, versions, rows, there)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode not in _NO_SUCH_FILE:
+                raise
+            path.unlink(missing_ok=True)  # what it held is worked out again
+            _write(path, versions, rows, there)
 
 
-def _write(path: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:
+_NO_SUCH_FILE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+"""Errors of a file that is no database, or one of other tables."""
+
+
+def _write(path: Path, versions: Mapping[str, str], rows: Sequence[NewFigure], there: Collection[Key]) -> None:
     with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
         path.chmod(0o600)
+        connection.execute("PRAGMA secure_delete = ON")
         connection.executescript(_TABLES)
         connection.execute("BEGIN IMMEDIATE")
         known = dict(connection.execute("SELECT figure, version FROM versions").fetchall())
@@ -165,7 +177,6 @@ def _write(path: Path, versions: Mapping[str, str], new: Iterable[NewFigure], th
         gone = set(connection.execute("SELECT DISTINCT host, session_id FROM figures").fetchall()) - set(there)
         for table in ("figures", "parts"):
             connection.executemany(f"DELETE FROM {table} WHERE host = ? AND session_id = ?", sorted(gone))
-        rows = list(new)
         connection.executemany("INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?, ?, ?, ?)", [(n.figure, *n.key, *n.kept) for n in rows])
         connection.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?)", [(n.figure, *n.key, n.parts) for n in rows])
         connection.execute("COMMIT")

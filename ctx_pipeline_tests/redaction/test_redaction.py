@@ -143,6 +143,25 @@ def test_a_value_after_a_telling_name_is_hidden(text, expected):
     assert REDACTOR.redact(text) == expected
 
 
+@pytest.mark.feature("redaction.assignments")
+@pytest.mark.parametrize(
+    "text",
+    [
+        'FB_PAGE_TOKEN="q9Zx8Lm2Pq7Rt5Vw3Yb1Nc6"',
+        "page_token: q9Zx8Lm2Pq7Rt5Vw3Yb1Nc6",
+        "STATUSPAGE_TOKEN=q9Zx8Lm2Pq7Rt5Vw3Yb1Nc6",
+        "MYAPP_NEXT_TOKEN=q9Zx8Lm2Pq7Rt5Vw3Yb1Nc6",
+        "DB_PASSWORD=Hunter2xQ9Secret",
+        "DB_PASSWORD=Summer7Secret",
+        'PASSWORD="Sommer2026Secret"',
+        'client_secret: "Gx7pQ2mZ9vKey"',
+        "DB_PASSWORD=Reserved-42x!",
+    ],
+)
+def test_a_secret_that_ends_like_a_type_or_stands_beside_a_name_like_a_mark_is_hidden(text):
+    assert "[REDACTED:" in REDACTOR.redact(text)
+
+
 @pytest.mark.feature("redaction.one-hit-a-secret")
 def test_a_key_inside_an_assignment_is_one_hit_named_by_the_more_exact_detector():
     secret = planted(next(d for d in DETECTORS if d.name == "anthropic-key")).secret

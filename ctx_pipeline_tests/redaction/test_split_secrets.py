@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ from ctx_pipeline.defs import launch
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.pipeline import sync
+from ctx_pipeline.pipeline.ingest import split_texts
 from ctx_pipeline.pipeline.ingest.decoding import decode
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.redactor import MARKER
@@ -288,3 +290,36 @@ def test_the_rest_of_a_secret_that_comes_later_takes_its_beginning_out_of_every_
     assert not any(half in text for half in halves for text in shown)
     assert {half: files_with(settings.home, half, half.lower(), skip=("raw",)) for half in halves} == {half: [] for half in halves}
     assert all(files_with(settings.home / "raw", half) for half in halves)
+
+
+@pytest.mark.feature("redaction.split")
+@pytest.mark.parametrize("longest", [1, 2, 3, 5])
+def test_a_secret_that_comes_letter_by_letter_is_seen_though_a_letter_comes_twice(tmp_path, longest: int) -> None:
+    drawn = random.Random(longest)
+    said = transcript(tmp_path)
+    secrets = []
+    for _ in range(40):
+        secret = "ghp_" + "".join(drawn.choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", k=36))
+        pieces, rest = [], f"it is {secret} now"
+        while rest:
+            size = drawn.randint(1, longest)
+            pieces.append(rest[:size])
+            rest = rest[size:]
+        said.prompt("go on").answer(*map(build.text, pieces))
+        secrets.append(secret)
+    rows = rows_of(Stream("claude", lambda _folder, _pairs: said.data()), tmp_path, ())
+
+    shown = "".join(row[TEXT] or "" for row in rows)
+
+    assert [secret for secret in secrets if secret in shown or secret[4:20] in shown] == []
+
+
+@pytest.mark.feature("redaction.split")
+@pytest.mark.parametrize("host", ["claude", "copilot", "codex"])
+@pytest.mark.parametrize("text", ["\n" * 200_000, "<output>\n" * 20_000, "<stdout>" * 20_000, "<command " * 20_000, "Output:\n" * 20_000])
+def test_what_a_command_printed_is_found_in_linear_time(host: str, text: str) -> None:
+    began = time.process_time()
+
+    split_texts._outputs(text, discovery.hosts()[host].shell)
+
+    assert time.process_time() - began < 3

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
@@ -139,3 +141,34 @@ def test_a_run_keeps_them_and_forgetting_a_session_leaves_nothing_of_it(homes):
         forget(store, homes, Selection(host="claude", session_id=NEW))
     assert not path.exists() or NEW.encode() not in path.read_bytes()
     assert ("claude", NEW) not in usage("session", stored=True, settings=homes).by_session()
+
+
+def test_a_branch_that_a_new_detector_hides_is_in_no_kept_figure(homes):
+    made = ClaudeHome(homes.demo_roots["claude"][0]).session(NEW, mark="n")
+    made.branch = "acme-secret-project"
+    made.prompt("list the files").answer(tool_use("t0", "Bash", command="ls"), message_id="msg_b").result("t0", "a").save()
+    keep_all(ingested(homes))
+    assert "acme-secret-project" in {row["branch"] for row in usage("branch", stored=True, settings=homes).rows}
+
+    hiding = replace(homes, config={**homes.config, "redaction": {"patterns": {"acme": "acme-secret-project"}}})
+    keep_all(ingested(hiding))
+
+    assert "acme-secret-project" not in {row["branch"] for row in usage("branch", stored=True, settings=hiding).rows}
+    assert b"acme-secret-project" not in (homes.home / session_figures.FILE).read_bytes()
+
+
+def test_a_file_that_another_process_holds_stays_and_one_that_is_no_database_is_made_anew(homes, monkeypatch):
+    path = ingested(homes).home / session_figures.FILE
+    sessions = keep_all(homes)
+    monkeypatch.setattr(session_figures, "_PATIENCE", 0.1)
+    held = path.read_bytes()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        grown(homes)
+        keep_all(homes)
+        other.execute("ROLLBACK")
+    assert path.read_bytes() == held
+
+    path.write_bytes(b"no database at all" * 100)
+    assert keep_all(homes) == sessions + 1
+    assert keep_all(homes) == 0

@@ -55,7 +55,10 @@ HOST = Host(
         waits_in=("bash_id", "shell_id", "task_id"),
         goes_on=r"<status>(?:running|in_progress)</status>",
         stopped=r"Successfully (?:killed shell|stopped task)|<status>(?:killed|stopped)</status>",
-        printed=(r"<(?:stdout|output)>\n?([\s\S]*?)\n?</(?:stdout|output)>", r"<stderr>\n?([\s\S]*?)\n?</stderr>"),
+        printed=(
+            r"\A(?:(?!<(?:stdout|output)>)[\s\S])*+<(?:stdout|output)>\n?([\s\S]*?)\n?</(?:stdout|output)>",
+            r"\A(?:(?!<stderr>)[\s\S])*+<stderr>\n?([\s\S]*?)\n?</stderr>",
+        ),
         refused=r"\A(?:\[Request interrupted by user(?: for tool use)?\]|<tool_use_error>(Blocked: [^\n]{0,190}))",
         notices=frozenset({"task-notification", "queue-operation/enqueue"}),
         notice=r"\A<task-notification>\s{0,8}<task-id>(\w{1,40})</task-id>[^\0]{0,1000}?<status>(?:completed|failed|killed|stopped)</status>",

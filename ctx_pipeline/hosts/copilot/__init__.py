@@ -78,7 +78,7 @@ HOST = Host(
         running=r"<command (?:started in (?:detached )?background )?with shellId: ([\w.-]{1,40})",
         waits=r"\"shellId\":\s?\"?([\w.-]{1,40})",
         waits_in=("shellId",),
-        printed=(r"\A([\s\S]*?)(?:\s*<(?:command|exited)[^<>]{0,300}>)?\s*\Z",),
+        printed=(r"\A([\s\S]*?)(?:\s{0,4}<(?:command|exited)[^<>]{0,300}>)?\s{0,4}\Z",),
         exit_line=r"<exited with exit code -?\d{1,10}>",
         marks_errors=True,
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _E = {name: place for place, name in enumerate(EVENTS.names)}
 _SAID = frozenset({"answer", "reasoning"})
 _LONGEST_RECORD = 100_000
+_BY_CHANCE = 16
+"""Characters from which a piece that begins with the one before it repeats that."""
 _VALUE = lazy_pattern(r'"((?:[^"\\]|\\.)*+)"(\s*:)?|(-?\d+)')
 _NAME = lazy_pattern(r"(?i)(?:.*_)?(?:call|item|message|msg|tool_?use|turn|thread|session|process|response)_?id|index|stream|(?:sub)?type")
 _BASE64 = lazy_pattern(r"[A-Za-z0-9+/]{4,}={0,2}")
@@ -92,9 +95,11 @@ def _joined(texts: Sequence[str], pieces: Sequence[Piece]) -> tuple[str, list[tu
     found: list[tuple[Piece, int, int]] = []
     parts: list[str] = []
     before, length = "", 0
-    for piece in pieces:
-        text = _text(texts[piece.row][piece.start : piece.end], packed=piece.packed)
-        more = len(before) > 0 and text.startswith(before)
+    said = [_text(texts[piece.row][piece.start : piece.end], packed=piece.packed) for piece in pieces]
+    growing = all(later.startswith(one) for one, later in pairwise(said))
+    for piece, text in zip(pieces, said, strict=True):
+        # of short pieces one may begin with the one before it by chance: two times the same letter
+        more = len(before) > 0 and text.startswith(before) and (growing or len(before) >= _BY_CHANCE)
         at = length - len(before) if more else length
         parts.append(text[len(before) :] if more else text)
         length = at + len(text)
@@ -134,19 +139,15 @@ def pieces_of(events: Columns, shell: ShellAnswers) -> list[list[Piece]]:
 def _blocks(events: Columns) -> Iterator[tuple[Any, Piece]]:
     kinds, calls, keys, texts = (events[_E[name]] for name in ("kind", "call_id", "call_key", "text"))
     threads, lines = events[_E["thread_id"]], (events[_E[name]] for name in ("stream", "generation", "line"))
-    first: dict[Any, int] = {}
+    rows: dict[Any, list[int]] = {}
     for row, (kind, call, key, line) in enumerate(zip(kinds, calls, keys, zip(*lines, strict=True), strict=True)):
-        if kind == "tool_result":
-            name = call
-        elif kind in _SAID:
-            name = (kind, key or line)
-        else:
-            continue
-        before = first.setdefault(name, row)
-        if before != row and texts[row] and name:
-            for one in (before, row) if texts[before] else (row,):
-                yield (kind, threads[one], name), Piece(one, 0, len(texts[one]))
-            first[name] = row
+        said = "answer" if kind == "injected" and key else kind  # a block of a message that holds blanks alone
+        name = call if kind == "tool_result" else key or line if said in _SAID else None
+        if name and texts[row]:
+            rows.setdefault((said, threads[row], name), []).append(row)
+    for name, same in rows.items():
+        for row in same if len(same) > 1 else ():
+            yield name, Piece(row, 0, len(texts[row]))
 
 
 def _printed(events: Columns, shell: ShellAnswers) -> Iterator[tuple[Any, Piece]]:
@@ -195,7 +196,7 @@ def _streamed(events: Columns) -> Iterator[tuple[Any, Piece]]:
     rows = [row for row, kind in enumerate(events[_E["kind"]]) if kind == "unknown"]
     texts, threads, types = events[_E["text"]], events[_E["thread_id"]], events[_E["subtype"]]
     for row in rows if len(rows) > 1 else ():
-        if not texts[row] or len(texts[row]) > _LONGEST_RECORD:
+        if not texts[row].endswith(("}", "]")) or len(texts[row]) > _LONGEST_RECORD:
             continue
         names: list[tuple[str, str]] = []
         found: list[tuple[str, Piece]] = []
