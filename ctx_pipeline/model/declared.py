@@ -243,7 +243,7 @@ class Host:
         return f"cd {quote(there)} && {command}" if there else command
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What a signal says of one session; ``value`` None goes with a ``reason``."""
 

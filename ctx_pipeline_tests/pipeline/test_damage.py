@@ -128,7 +128,7 @@ TEXTS = {"invalid UTF-8": invalid_text, "invalid JSON": invalid_json, "wrong sha
 CASES: list[tuple[str, dict[str, Callable[[Path], None]], list[str]]] = [
     (f"lake/events/{MONTH}/part-*.parquet", FLIPS | WHOLE, ["show", "sql", "search"]),
     (f"lake/model_calls/{MONTH}/part-*.parquet", {"page": at(0.2), "footer": at(-200), **WHOLE}, ["usage", "bare", "show"]),
-    (f"lake/sessions/{MONTH}/part-*.parquet", {"page": at(0.2), "missing": missing}, ["projects", "verify"]),
+    (f"lake/sessions/{MONTH}/part-*.parquet", {"page": at(0.2), "missing": missing}, ["projects", "list"]),
     (f"lake/readings/{MONTH}/part-*.parquet", {"page": at(0.2), "missing": missing}, ["signal"]),
     ("lake/_manifests/normalized/claude=2026-09.json", TEXTS | {"another digit": other_digit}, ["usage", "show", "sql", "verify"]),
     ("lake/_manifests/signals.activity/claude=2026-09.json", TEXTS, ["signal"]),
@@ -141,6 +141,8 @@ CASES: list[tuple[str, dict[str, Callable[[Path], None]], list[str]]] = [
     ("site/index.html", {"page": at(0.5), "missing": missing}, []),
     ("uses.json", {"cut": cut}, []),
 ]
+KEPT = ("usage", "bare", "projects")
+"""Readers that may answer right from what is kept of sessions, without a look at the file."""
 UNREAD = {("search.db", "page")}
 """What a reader cannot see: a word in an index."""
 
@@ -170,15 +172,19 @@ def test_damage_is_named_by_whoever_reads_it_and_mended_by_the_next_run(settings
     ways = next(ways for known, ways, _ in CASES if known == pattern)
     with open_store(settings) as store:
         before = contents(store)
+    whole = {reader: told(capsys, COMMANDS[reader]) for reader in readers if reader in KEPT}
     (path, *_) = sorted(settings.home.glob(pattern))
     ways[how](path)
     name = path.name
 
+    named = []
     for reader in readers:
         code, said = told(capsys, COMMANDS[reader])
-        if (pattern, how) not in UNREAD:
+        if (pattern, how) not in UNREAD and (code, said) != whole.get(reader):
             assert (code, name in said) == (1, True), f"{reader}: {said[-600:]}"
             assert "ctx run" in said or "ctx memory reindex" in said
+            named.append(reader)
+    assert named or not readers or (pattern, how) in UNREAD
     with open_store(settings) as store:
         found = doctor.examine(store, settings)
         assert not found.sound

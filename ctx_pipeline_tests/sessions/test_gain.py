@@ -289,5 +289,5 @@ def test_a_command_says_whose_sessions_it_tells_of(shop: Shop, monkeypatch: pyte
     elsewhere = shop.ctx(monkeypatch, command, cwd=tmp_path / "empty")
 
     assert here.exit_code == elsewhere.exit_code == 0
-    assert "this folder's repository" in here.output
+    assert "this repository or folder" in here.output
     assert "this repository or folder has no session" in elsewhere.output

@@ -86,7 +86,10 @@ def test_folders_of_any_depth_add_up_and_stand_as_json_too(shop: Shop, monkeypat
     assert json.loads(shop.ctx(monkeypatch, "heatmap", "json").stdout)["schema"] == 1
     printed = shop.ctx(monkeypatch, "heatmap").stdout
     assert printed.splitlines()[2].split()[:3] == ["shop/cart.py", "████████████", "5"]
-    assert printed.splitlines()[-2:] == ["Total: 7 accesses across 3 files in 2 sessions", "this folder's repository (--all: all projects)"]
+    assert printed.splitlines()[-2:] == [
+        "Total: 7 accesses across 3 files in 2 sessions",
+        "this repository or folder (--all: all projects)",
+    ]
 
 
 @pytest.mark.feature("session.co-reads")

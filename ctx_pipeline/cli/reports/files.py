@@ -116,9 +116,9 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
         with reading(settings) as (store, _):
             chosen["everywhere"] = not in_place(store, here())
         scope = (
-            "all projects: this folder's repository has no session"
+            "all projects: this repository or folder has no session"
             if chosen["everywhere"]
-            else "this folder's repository (--all: all projects)"
+            else "this repository or folder (--all: all projects)"
         )
     found = heat(path=wanted, settings=settings, **chosen)
     untouched = None
