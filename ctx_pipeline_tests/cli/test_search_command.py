@@ -127,7 +127,7 @@ def test_the_shell_of_every_agent_is_meant_by_bash_and_an_unknown_name_says_so(r
 @pytest.mark.feature("search.filters")
 def test_a_page_says_which_hits_it_shows(ran: Ctx):
     assert "showing 1-1; more with" in ran("search", "pytest", "--limit", "1").stdout
-    assert "showing 2-3 for" in ran("search", "pytest", "--limit", "2", "--offset", "1").stdout
+    assert "showing 2-3; more with" in ran("search", "pytest", "--limit", "2", "--offset", "1").stdout
     one = ran.json("search", "--file", "test_discounts.py", "--facets", "--limit", "1")["total"]
     assert ran("search", "--file", "test_discounts.py", "--limit", "1000").stdout.splitlines()[-1] == f"{one} hit{'s' * (one != 1)}"
 
