@@ -124,14 +124,16 @@ def keep_newest(settings: Settings) -> None:
         place = _files_of(session)
         found[place] = known[place] if place in known else _measured(session, book)
     if found != known:
-        Files(settings.home).write(NEWEST_KEPT, json.dumps({"made_of": [__version__, book.version], "sessions": found}).encode())
+        made_of = [__version__, book.version, digest(sorted(found.items()))]
+        Files(settings.home).write(NEWEST_KEPT, json.dumps({"made_of": made_of, "sessions": found}).encode())
 
 
 def _kept_newest(settings: Settings, book: PriceBook) -> dict[str, tuple[int, int] | None]:
     try:
         kept = json.loads((settings.home / NEWEST_KEPT).read_bytes())
-        if kept["made_of"] == [__version__, book.version]:
-            return {place: None if seen is None else (seen[0], seen[1]) for place, seen in kept["sessions"].items()}
+        found = {place: None if seen is None else (seen[0], seen[1]) for place, seen in kept["sessions"].items()}
+        if kept["made_of"] == [__version__, book.version, digest(sorted(found.items()))]:
+            return found
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         pass
     return {}

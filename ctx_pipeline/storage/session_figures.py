@@ -114,7 +114,11 @@ def read_figures(home: Path, figure: str, version: str) -> dict[Key, KeptFigure]
         if connection.execute("SELECT version FROM versions WHERE figure = ?", (figure,)).fetchone() != (version,):
             return {}
         rows = connection.execute("SELECT host, session_id, made_of, first, last, total FROM figures WHERE figure = ?", (figure,))
-        return {(host, session): KeptFigure(*values) for host, session, *values in rows}
+        return {
+            (host, session): KeptFigure(made_of, first, last, total)
+            for host, session, made_of, first, last, sealed in rows
+            if (total := _opened(sealed, figure, host, session, made_of, first, last)) is not None
+        }
     return {}
 
 
@@ -136,9 +140,23 @@ def parts(home: Path, figure: str, keys: Collection[Key]) -> dict[Key, bytes]:
     with suppress(sqlite3.Error), closing(_reader(home)) as connection:
         for key in keys:
             row = connection.execute("SELECT data FROM parts WHERE figure = ? AND host = ? AND session_id = ?", (figure, *key)).fetchone()
-            if row:
-                found[key] = row[0]
+            if row and (data := _opened(row[0], figure, *key)) is not None:
+                found[key] = data
     return found
+
+
+_SEAL = 16
+
+
+def _sealed(data: bytes, *about: object) -> bytes:
+    """Return bytes behind a digest of them and of what they are about: SQLite has none, and a figure that changed is a wrong report."""
+    return digest(data, *about, size=_SEAL).encode() + data
+
+
+def _opened(sealed: bytes, *about: object) -> bytes | None:
+    """Return what was sealed; None where it is not what was kept."""
+    data = bytes(sealed)[_SEAL:] if isinstance(sealed, bytes) else b""
+    return data if data and _sealed(data, *about) == sealed else None
 
 
 def keep(home: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:
@@ -177,8 +195,13 @@ def _write(path: Path, versions: Mapping[str, str], rows: Sequence[NewFigure], t
         gone = set(connection.execute("SELECT DISTINCT host, session_id FROM figures").fetchall()) - set(there)
         for table in ("figures", "parts"):
             connection.executemany(f"DELETE FROM {table} WHERE host = ? AND session_id = ?", sorted(gone))
-        connection.executemany("INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?, ?, ?, ?)", [(n.figure, *n.key, *n.kept) for n in rows])
-        connection.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?)", [(n.figure, *n.key, n.parts) for n in rows])
+        connection.executemany(
+            "INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(n.figure, *n.key, *n.kept[:3], _sealed(n.kept.total, n.figure, *n.key, *n.kept[:3])) for n in rows],
+        )
+        connection.executemany(
+            "INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?)", [(n.figure, *n.key, _sealed(n.parts, n.figure, *n.key)) for n in rows]
+        )
         connection.execute("COMMIT")
 
 
