@@ -1,7 +1,7 @@
 """Finds what extension files declare: a folder scan plus entry points, no registry.
 
-A file whose name begins with an underscore is not an extension, nor is ``base.py``, from
-which the documented examples import, nor ``mining/filters.py``. Entry-point
+A file whose name begins with an underscore is not an extension, nor are ``base.py`` and
+``hosts/record_rows.py``, from which the documented examples import, nor ``mining/filters.py``. Entry-point
 groups are ``ctx_pipeline.hosts``, ``.signals``, ``.methods`` and ``.panels``; each entry
 names a module that declares values in the same way. Signals and methods are also looked for in a folder of the person's
 own, see :func:`look_in`. A file there, or a plug-in, that cannot be used is left out and named by :func:`left_out`; the
@@ -49,7 +49,7 @@ _FOLDERS: dict[type, tuple[str, str]] = {
 _OWN: dict[type, str] = {Signal: "signals", Method: "methods"}
 """Kind -> its folder below the person's own."""
 
-_NO_EXTENSIONS = frozenset({"base", "filters", "inputs", "lessons", "record_values"})
+_NO_EXTENSIONS = frozenset({"base", "filters", "inputs", "lessons", "record_rows", "record_values"})
 """Modules beside extensions that are none: what examples import, the filters, and what files share."""
 
 _METHOD_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")

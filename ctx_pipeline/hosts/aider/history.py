@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, longest_first
 from ctx_pipeline.hosts.record_values import MOST_TOKENS, nano_dollars
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.host_records import OUT, Change, usual

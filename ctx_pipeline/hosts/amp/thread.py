@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ctx_pipeline.hosts._values import safe_id
-from ctx_pipeline.hosts.base import Place, Rows, Tool, Usage, objects_of_document
+from ctx_pipeline.hosts.record_rows import Place, Rows, Tool, Usage, objects_of_document
 from ctx_pipeline.hosts.record_values import mapping, number, objects_of, text_of, tokens, when, written
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.host_records import BILLED, DENIED, REFUSED

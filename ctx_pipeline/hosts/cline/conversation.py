@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, document_of, whole
 from ctx_pipeline.hosts.cline.record_types import action_of
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, document_of, whole
 from ctx_pipeline.hosts.record_values import exit_status, flat, items, mapping, nano_dollars, when, words
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 

@@ -6,10 +6,10 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, document_of, newest_first, whole
 from ctx_pipeline.hosts.cline import record_types as known
 from ctx_pipeline.hosts.cline.conversation import Conversation, read_conversation
 from ctx_pipeline.hosts.cline.paths import CLI, HISTORY, ITEM, MANIFEST, MESSAGES, METADATA
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, document_of, newest_first, whole
 from ctx_pipeline.hosts.record_values import items, mapping, nano_dollars, read_json, text, tokens, when, words, written
 from ctx_pipeline.model.host_records import REFUSED
 from ctx_pipeline.model.lazy_pattern import lazy_pattern

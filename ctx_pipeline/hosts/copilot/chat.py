@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, document_of, records_of, whole
 from ctx_pipeline.hosts.copilot.record_types import ASKED_PARTS, PARTS, action_of
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, document_of, records_of, whole
 from ctx_pipeline.hosts.record_values import exit_status, flat, items, mapping, number, text, tokens, when, words, written
 from ctx_pipeline.model.host_records import DENIED, REFUSED
 from ctx_pipeline.model.lazy_pattern import lazy_pattern

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ctx_pipeline.hosts.base import Place, Record, Rows, Usage
 from ctx_pipeline.hosts.copilot.record_types import NOTES, PERMISSIONS, action_of
+from ctx_pipeline.hosts.record_rows import Place, Record, Rows, Usage
 from ctx_pipeline.hosts.record_values import exit_status, flat, items, mapping, number, text, tokens, when, words, written
 from ctx_pipeline.model.host_records import DENIED, REASON, REFUSED
 from ctx_pipeline.model.lazy_pattern import lazy_pattern

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts.base import Rows, Usage, newest_first, records_of, whole
 from ctx_pipeline.hosts.copilot.chat import ChatReader, charge_of, folder_of, read_chats, results_of, usages_of
 from ctx_pipeline.hosts.copilot.events import Closing, EventReader
 from ctx_pipeline.hosts.copilot.paths import CHAT, DESCRIPTION, EVENTS, STORE, TRANSCRIPT, workspace_folder
 from ctx_pipeline.hosts.copilot.record_types import FIELDS
+from ctx_pipeline.hosts.record_rows import Rows, Usage, newest_first, records_of, whole
 from ctx_pipeline.hosts.record_values import mapping, number, text, tokens, when, words, written
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import BILLED
 
 if TYPE_CHECKING:
-    from ctx_pipeline.hosts.base import Record
     from ctx_pipeline.hosts.copilot.chat import Chat, Request
+    from ctx_pipeline.hosts.record_rows import Record
     from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 
 HOST = "copilot"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, newest_first, records_of
 from ctx_pipeline.hosts.cursor.paths import BUBBLE, COMPOSER, STATE, TRANSCRIPT, asked_at, safe_id, stored, time_of
 from ctx_pipeline.hosts.cursor.record_types import FIELDS, action_of
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, newest_first, records_of
 from ctx_pipeline.hosts.record_values import exit_status, flat, items, mapping, number, read_json, text, tokens, words, written
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import BILLED, REFUSED

@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, objects_of_document, records_of
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, longest_first, objects_of_document, records_of
 from ctx_pipeline.hosts.record_values import mapping, objects_of, text_of, tokens, written
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Formats

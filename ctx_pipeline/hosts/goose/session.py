@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, records_of
 from ctx_pipeline.hosts.goose import DATABASE
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, longest_first, records_of
 from ctx_pipeline.hosts.record_values import decoded, items, mapping, objects_of, read_json, text_of, tokens, when, written
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import Formats

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, objects_of_document, records_of
 from ctx_pipeline.hosts.opencode.discovery import DATABASE, MESSAGE, PART, SESSION
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, longest_first, objects_of_document, records_of
 from ctx_pipeline.hosts.record_values import decoded, mapping, nano_dollars, objects_of, text_of, tokens, when, written
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.host_records import DENIED, OUT, REFUSED, Change, usual

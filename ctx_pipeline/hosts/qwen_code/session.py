@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, records_of
 from ctx_pipeline.hosts.gemini_cli.conversation import ACTIONS, Conversation
 from ctx_pipeline.hosts.gemini_cli.discovery import SESSION_KINDS as RECORDINGS
 from ctx_pipeline.hosts.qwen_code.discovery import AGENT
+from ctx_pipeline.hosts.record_rows import Place, Rows, Usage, longest_first, records_of
 from ctx_pipeline.hosts.record_values import mapping, objects_of, text_of, tokens, written
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Formats
