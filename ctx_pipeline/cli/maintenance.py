@@ -301,7 +301,7 @@ def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, s
 @click.option("--summary", is_flag=True, help="Four lines.")
 @click.option("--no-record", is_flag=True, help="Do not keep what is found.")
 @click.option("--deep", is_flag=True, help="Instead: read every file of the store and hold it against its digest, SQLite and raw.")
-@click.option("--recount", is_flag=True, help="Share every model call out anew, instead of adding up what is kept of sessions.")
+@click.option("--recount", is_flag=True, help="Share out every model call again, instead of adding up what is kept of sessions.")
 @json_option
 def verify(past: int | None, summary: bool, no_record: bool, deep: bool, recount: bool, as_json: bool) -> None:
     """Check every stage and the limits over all sessions; exit 1 where one does not hold.

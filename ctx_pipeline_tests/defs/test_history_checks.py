@@ -86,9 +86,12 @@ def test_tokens_by_tool_by_thread_and_by_call_add_up_to_the_billed_ones(settings
     assert check.passed
     assert check.metadata["output_tokens"].value == found["billed"]["output_tokens"]
 
-    from ctx_pipeline.usage import groupings
+    from ctx_pipeline.usage import session_figures, usage_figures
 
-    monkeypatch.setattr(groupings, "share_of", lambda amount, among, number: amount // among)
+    monkeypatch.setattr(usage_figures, "share_of", lambda amount, among, number: amount // among)
+    monkeypatch.setattr(session_figures, "_unkept", {})
+    for kept in (settings.home / "serving").glob("sessions.db*"):
+        kept.unlink()
     check = checked(settings, launch.backfill(settings, "tokens/exact", force=True).runs[0])["token_identity"]
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "tool" in check.metadata["differs"].value
