@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.model.host_records import REASON
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import NOTE_TAG
 
@@ -144,7 +145,7 @@ class Request(NamedTuple):
     text: str
     """one line, at most 400 characters"""
     by: str
-    """prompt, plan (an approved one) or title"""
+    """prompt (words of a refusal too), command (a slash command without words), plan (an approved one) or title"""
     event_id: str | None
     ts: int | None
     """microseconds since 1970"""
@@ -160,7 +161,9 @@ class Task(NamedTuple):
     told: bool
     """False: no prompt says by itself what to do, and ``now`` is the last that asks for something"""
     last: Request | None = None
-    """the last prompt that asks for something"""
+    """the last prompt, or words of a refusal, that ask for something"""
+    then: Request | None = None
+    """what the person said behind it, which only steers"""
 
 
 def task(view: SessionView) -> Task:
@@ -170,13 +173,48 @@ def task(view: SessionView) -> Task:
     was typed. Reads prompts of the main thread, else of any, and the plans among
     ``tool_calls``.
     """
-    prompts = _requests(view, typed(view)) or _requests(view, view.prompts)
+    own = in_time(typed(view)) or in_time(view.prompts)
+    prompts = _requests(view, own)
     telling = next((one for one in reversed(prompts) if tells(one[1])), None)
     since = telling[0].seq if telling else -1
     chosen = telling or (prompts[-1] if prompts else None)
-    first = _request(prompts[0]) if prompts else _title(view)
     now = _plan(view, since) or (_request(chosen) if chosen else _title(view))
-    return Task(first, now, telling is not None, _request(prompts[-1]) if prompts else None)
+    commands, refusals = _commands(view), _refusals(view)
+    began = in_time([event for event, _ in (*commands, *prompts[:1])])
+    named = {event.event_id: ask for event, ask in commands}
+    first = _title(view)
+    if began:
+        first = _request((began[0], named[began[0].event_id]), "command") if began[0].event_id in named else _request(prompts[0])
+    said = {event.event_id: ask for event in own if (ask := asked(event.text or ""))} | {event.event_id: ask for event, ask in refusals}
+    told = in_time([*own, *(event for event, _ in refusals)])
+    asks = {event.event_id for event, _ in prompts} | {event.event_id for event, ask in refusals if is_request(ask)}
+    last = next((event for event in reversed(told) if event.event_id in asks), None)
+    then = next((event for event in reversed(told) if event.event_id in said), None)
+    return Task(
+        first,
+        now,
+        telling is not None,
+        _request((last, said[last.event_id])) if last else None,
+        _request((then, said[then.event_id])) if then is not None and then is not last else None,
+    )
+
+
+def in_time(events: Sequence[Any]) -> list[Any]:
+    """Return events by their time, where all of them have one: a file may hold them in another order."""
+    return sorted(events, key=lambda e: e.ts) if all(e.ts is not None for e in events) else list(events)
+
+
+def _commands(view: SessionView) -> list[tuple[Any, str]]:
+    """Return the commands of the person that the model carried out, and behind which nothing was typed."""
+    pattern = discovery.declared_pattern("records.command")
+    found = ((e, pattern.match(e.text)) for e in view.events if e.kind == "injected" and e.text and e.text.startswith("<"))
+    return [(e, next(filter(None, match.groups()), "")) for e, match in found if match]
+
+
+def _refusals(view: SessionView) -> list[tuple[Any, str]]:
+    """Return what the person said when a call was refused."""
+    found = ((e, asked(e.text)) for e in view.events if (e.kind, e.subtype) == REASON[:2] and e.text)
+    return [(e, ask) for e, ask in found if ask]
 
 
 def _requests(view: SessionView, prompts: Sequence[Any]) -> list[tuple[Any, str]]:
@@ -192,9 +230,9 @@ def _replies(view: SessionView, prompt: Any, ask: str) -> bool:
     return bool(before) and "?" in before[-1].text[-_QUESTION:]
 
 
-def _request(prompt: tuple[Any, str]) -> Request:
+def _request(prompt: tuple[Any, str], by: str = "prompt") -> Request:
     event, ask = prompt
-    return Request(cut(ask), "prompt", event.event_id, event.ts)
+    return Request(cut(ask), by, event.event_id, event.ts)
 
 
 def _title(view: SessionView) -> Request | None:

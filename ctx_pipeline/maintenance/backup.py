@@ -38,7 +38,7 @@ KNOWN = "backups.json"
 SCHEMA = 1
 _DATABASES = ("ledger.db", "journal.db", "contexts.db")
 _MADE_ANEW = frozenset(
-    {"dagster", "site", "serving", "signals", "outputs", "handoffs", "taken", "tmp"}
+    {"dagster", "site", "serving", "signals", "outputs", "handoffs", "compactions", "taken", "tmp"}
     | {"search.db", "memory.db", "cases.db", "plan.json", "summary.json", "uses.json", "effect.json", "memory_checks.json"}
     | {store_marker.NOTED, store_marker.REBUILT, FORGETTING, KNOWN, "hooks.log", "hooks.log.1"}
 )

@@ -137,8 +137,14 @@ class Records:
     """Subtypes of the injected events of the person by which a turn was stopped."""
     compact_command: str = ""
     """Pattern, at the beginning of an injected event or a prompt: the person asked for a compaction."""
+    command: str = ""
+    """Pattern, at the beginning of an injected event: a command of the person that the model carries out; its group is the command."""
     approval_tools: frozenset[str] = frozenset()
     """Names of the tools with which the agent asks the person for approval, of a plan or a right."""
+    steps: tuple[str, ...] = ()
+    """Types of the records in which somebody speaks or acts; none: that cannot be told by the type."""
+    no_steps: tuple[str, ...] = ()
+    """Fields that are true in such a record where nobody does, as in the summary of a compaction."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -10,6 +10,9 @@ WEAVE = "weave"
 CAPTURE = "capture"
 """What a hook does: start a ``ctx sync`` and answer nothing."""
 
+PREPARE = "prepare"
+"""What the hook before a compaction starts beside its sync: keep what the session will be told after it."""
+
 SHORTEN = "shorten"
 """What a hook does: answer with the output of a command in fewer tokens, in place of the output."""
 

@@ -27,7 +27,11 @@ _MUCH = 4_000_000
 """Bytes that this process reads before the fast machine is worth its building."""
 _READ = [0]
 
+_SHORT = 4_000
+"""Bytes up to which signs are looked for one by one: no machine is built for them."""
+
 _RUN = re.compile(rb"[A-Za-z0-9+/]*+={0,2}")
+_LEAST = re.compile(rb"[A-Za-z0-9+/]{%d}" % (_LEAST_RUN - 2))
 _LETTERS = ALNUM.encode() + b"+/"
 _UNPRINTED = re.compile(rb"[^\t\n\r -~\x80-\xff]")
 
@@ -61,6 +65,8 @@ def _machine(*, fast: bool) -> tuple[Any, tuple[int, ...]]:
 
 def packed(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the spans of base64 in which a telling word stands, ascending; each begins at a group of four."""
+    if len(data) <= _SHORT and not (_LEAST.search(data) and any(sign in data for sign in _signs())):
+        return
     _READ[0] += len(data)
     machine, skipped = _machine(fast=_READ[0] > _MUCH)
     done = 0

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__
@@ -25,7 +26,6 @@ from ctx_pipeline.storage.written_sessions import last_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.written_sessions import WrittenSession
@@ -42,6 +42,9 @@ HANDOFF = 500
 FOLDER = "handoffs"
 """Folder of the store that keeps what was said of a transcript, one file a session."""
 
+AHEAD = "compactions"
+"""Folder of the store that keeps what sessions are told after a compaction that has begun."""
+
 _BESIDE = 90
 """Tokens of the block that are left for the other sessions of the same day."""
 
@@ -57,6 +60,9 @@ _VERSION = 1
 """Of what is kept; what was kept by another one, or by another version of the package, is said anew."""
 
 _MOST_KEPT = 400
+_MOST_SINCE = 256 << 10
+"""Bytes that an agent writes during a compaction, at most."""
+
 _READY = 3
 """Sessions of which a sync says beforehand what a new chat would be told."""
 
@@ -76,10 +82,64 @@ def resume(payload: Mapping[str, Any], *, host: str, settings: Settings) -> str:
         return ""
     if source != COMPACT:
         return _other(payload, session, host, settings)
+    profile = _profile(settings)
+    told = _kept_ahead(payload.get("transcript_path"), session, host, settings, profile)
+    if told is None:
+        from ctx_pipeline.sessions.resume import own_block
+
+        told = own_block(payload.get("transcript_path"), session, host, settings, profile[0])
+    text, mark = told
+    return text if text and _logged({"host": host, "session_id": session, "compaction": mark}, text, settings) else ""
+
+
+def prepare(payload: Mapping[str, Any], *, host: str, settings: Settings) -> None:
+    """Keep what a session is told after the compaction that begins now; the hook after it need not read the transcript then."""
+    from ctx_pipeline import discovery
     from ctx_pipeline.sessions.resume import own_block
 
-    text, mark = own_block(payload.get("transcript_path"), session, host, settings, _profile(settings)[0])
-    return text if text and _logged({"host": host, "session_id": session, "compaction": mark}, text, settings) else ""
+    named, session = payload.get("transcript_path"), payload.get("session_id")
+    records = discovery.host(host).records
+    seen = look_at(named) if isinstance(named, str) and named.startswith("/") else None
+    if not isinstance(session, str) or seen is None or seen.kind != FILE or not records.steps:
+        return
+    profile = _profile(settings)
+    text, mark = own_block(named, session, host, settings, profile[0], ahead=True)
+    kept = {
+        "made_of": _made_ahead_of(named, settings, profile),
+        "size": seen.size,
+        "steps": records.steps,
+        "no_steps": records.no_steps,
+        "text": text,
+        "mark": mark,
+    }
+    Files(settings.home).write(_place(AHEAD, host, session), json.dumps(kept).encode())
+    _prune(settings, AHEAD)
+
+
+def _kept_ahead(named: object, session: str, host: str, settings: Settings, profile: tuple[str, int]) -> tuple[str, str] | None:
+    """Return what was kept for a session before its compaction; None where nothing was, or where the session has gone on since."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads((settings.home / _place(AHEAD, host, session)).read_bytes())
+        if not isinstance(named, str) or kept["made_of"] != _made_ahead_of(named, settings, profile):
+            return None
+        seen = look_at(named)
+        if seen.kind != FILE or not kept["size"] <= seen.size <= kept["size"] + _MOST_SINCE:
+            return None
+        with Path(named).open("rb") as file:
+            file.seek(kept["size"])
+            since = [json.loads(line) for line in file.read(_MOST_SINCE).splitlines()]
+        if not any(record["type"] in kept["steps"] and not any(record.get(name) for name in kept["no_steps"]) for record in since):
+            return str(kept["text"]), str(kept["mark"])
+    return None
+
+
+def _made_ahead_of(named: object, settings: Settings, profile: tuple[str, int]) -> list[Any]:
+    return [__version__, _VERSION, named, _changed(settings.home / "config.toml"), *profile]
+
+
+def _place(folder: str, *named: str) -> str:
+    """Return the file of the store in which a block is kept."""
+    return f"{folder}/{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:24]}.json"
 
 
 def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settings) -> str:
@@ -127,8 +187,7 @@ def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int]
     if seen.kind != FILE:
         return None
     made_of = [__version__, _VERSION, last.root, last.rel, seen.size, seen.mtime_ns, _changed(settings.home / "config.toml"), *profile]
-    named = hashlib.sha256(json.dumps([last.host, last.session_id]).encode()).hexdigest()
-    rel = f"{FOLDER}/{named[:24]}.json"
+    rel = _place(FOLDER, last.host, last.session_id)
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads((settings.home / rel).read_bytes())
         if kept["made_of"] == made_of:
@@ -137,7 +196,7 @@ def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int]
 
     text = other_block(last, HANDOFF - _BESIDE, settings, profile[0])
     Files(settings.home).write(rel, json.dumps({"made_of": made_of, "text": text}).encode())
-    _prune(settings)
+    _prune(settings, FOLDER)
     return text
 
 
@@ -148,9 +207,9 @@ def _changed(path: Path) -> int:
     return 0
 
 
-def _prune(settings: Settings) -> None:
+def _prune(settings: Settings, folder: str) -> None:
     """Remove the oldest of what is kept beyond :data:`_MOST_KEPT`."""
-    found = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(settings.home / FOLDER))
+    found = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(settings.home / folder))
     for _, path in found[:-_MOST_KEPT]:
         with suppress(OSError):
             os.unlink(path)  # noqa: PTH108 - a path of scandir

@@ -53,10 +53,11 @@ _OPEN_NEW = (
 )
 
 
-def own_block(named: object, session: str, host: str, settings: Settings, profile: str) -> tuple[str, str]:
+def own_block(named: object, session: str, host: str, settings: Settings, profile: str, *, ahead: bool = False) -> tuple[str, str]:
     """Return where a session stood before its last compaction, framed, at most :data:`BUDGET` tokens, and what marks that moment.
 
-    ``named`` is the transcript as the agent names it. Two empty texts where there is none to read.
+    ``named`` is the transcript as the agent names it; ``ahead`` of a compaction its end is the moment. Two empty texts
+    where there is none to read.
     """
     found = discovery.host(host)
     live = _transcript(named, session, found, settings)
@@ -65,6 +66,7 @@ def own_block(named: object, session: str, host: str, settings: Settings, profil
     view, whole = _view(found, *live, session)
     events = [e for e in view.events if e.thread_id == view.session_id] or view.events
     emptied = next((e for e in reversed(events) if e.kind == "compaction" and _NOT_THE_WINDOW not in (e.subtype or "")), None)
+    emptied = None if ahead else emptied
     if emptied is not None:
         view = upto(view, emptied.thread_id, emptied.seq - 1, None)
     text = _text(fold(view), _OPEN, BUDGET, settings, profile, whole=whole)

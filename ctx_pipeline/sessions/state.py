@@ -163,6 +163,7 @@ def safe(state: SessionState) -> SessionState:
         branch=state.branch if a_name(state.branch or "") else None,
         asked_first=one(state.asked_first),
         asked_last=one(state.asked_last),
+        said_last=one(state.said_last),
         task=one(state.task),
         answer=one(state.answer),
         findings=visible_items(state.findings),

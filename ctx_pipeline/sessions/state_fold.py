@@ -10,8 +10,8 @@ from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import printed, runs_by_call, shown_in_part
-from ctx_pipeline.facts.file_accesses import CHANGES, READ, by_path, changes_of, file_accesses, last_line
-from ctx_pipeline.facts.prompts import arguments_of, task
+from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, last_line
+from ctx_pipeline.facts.prompts import arguments_of, in_time, task
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining.lessons.quoting import own_words, repeats
@@ -97,9 +97,10 @@ def fold(view: SessionView) -> SessionState:
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
     last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
     plan = _plan(view)
-    first, last_asked = _asked(view)
+    first, last_asked, said_last = _asked(view)
     checks = list(_last_checks(view))
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
+    answer, calls_since, unanswered = _last_answer(view, main)
     return SessionState(
         host=view.host,
         session_id=view.session_id,
@@ -117,7 +118,10 @@ def fold(view: SessionView) -> SessionState:
         files=_files(view),
         tests=checks[0] if checks else None,
         checks=checks,
-        answer=_last_answer(view, main),
+        said_last=said_last,
+        answer=answer,
+        calls_since=calls_since,
+        unanswered=unanswered,
         stats=_stats(view),
     )
 
@@ -178,29 +182,43 @@ def task_of(view: SessionView) -> Item | None:
     return Item(now.text, now.by, _iso(now.ts), now.event_id) if now else None
 
 
-def _asked(view: SessionView) -> tuple[Item | None, Item | None]:
-    """Return the first and the last prompt that ask for something."""
+def _asked(view: SessionView) -> list[Item | None]:
+    """Return the first and the last prompt that ask for something, and what the person said behind it."""
     known = task(view)
-    return tuple(Item(r.text, r.by, _iso(r.ts), r.event_id) if r and r.event_id else None for r in (known.first, known.last))  # type: ignore[return-value]
+    return [Item(r.text, r.by, _iso(r.ts), r.event_id) if r and r.event_id else None for r in (known.first, known.last, known.then)]
 
 
 _DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$", re.MULTILINE)
 """A line that is a Markdown directive: it speaks to the program that shows the answer."""
 
 
+_SENTENCE = lazy_pattern(r"(?<=[.!?])\s+|\s+(?=[-*\u2022] \S)")
+_HEAD = 150
+"""Characters of the beginning of a long answer that are told."""
+
 _GAP, _REST = " […] ", 20
 """What stands for sentences that repeat an output, and how many characters of an answer with such gaps say anything."""
 
 
-def _last_answer(view: SessionView, main: Sequence[Any]) -> Item | None:
-    answers = [e for e in main if e.kind == "answer" and e.text and e.text.strip()]
+def _last_answer(view: SessionView, main: Sequence[Any]) -> tuple[Item | None, int, bool]:
+    """Return the last answer with its beginning, where its outcome mostly stands, and its end; the calls behind it; whether a prompt is."""
+    answers = in_time([e for e in main if e.kind == "answer" and e.text and e.text.strip()])
     if not answers:
-        return None
-    text = clean(_DIRECTIVE.sub("", answers[-1].text))
-    end = text if len(text) <= _LONG else f"…{text[1 - _LONG :].lstrip()}"
-    own = own_words(view, end, gap=_GAP)
+        return None, 0, False
+    last = answers[-1]
+    text = clean(_DIRECTIVE.sub("", last.text))
+    head, _, rest = (text, "", "") if len(text) <= _LONG else _SENTENCE.sub("\0", text, count=1).partition("\0")
+    parts = [head if len(head) <= _HEAD or not rest else _cut(head, _HEAD)]
+    if len(text) > _LONG:
+        # a word that the cut goes through is left out, where the script has blanks
+        tail = text[max(len(parts[0]), len(text) - _LONG + _HEAD) :]
+        parts.append(f"…{tail.lstrip() if tail[:1].isspace() else tail.partition(' ')[2] or tail}")
+    own = " ".join(filter(None, (own_words(view, part, gap=_GAP) for part in parts)))
     said = len(own.replace(_GAP.strip(), "").strip("… "))
-    return Item(own, "answer", _iso(answers[-1].ts), answers[-1].event_id) if said > (_REST if _GAP.strip() in own else 0) else None
+    text = own if said > (_REST if _GAP.strip() in own else 0) else ""
+    behind = [e for e in main if e.kind in ("tool_call", "prompt") and e is not last and in_time([last, e])[-1] is e and e.seq > last.seq]
+    calls = sum(e.kind == "tool_call" for e in behind)
+    return Item(text, "answer", _iso(last.ts), last.event_id), calls, bool(behind) and not calls
 
 
 def _planned_item(step: Any) -> Item:
@@ -291,7 +309,8 @@ def _files(view: SessionView) -> list[FileState]:
     for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
         reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
         shows = next((a for a in reversed(members) if a.did != READ), members[-1])
-        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[members[-1].call_event], shows.call_event))
+        place, gone = order[shows.call_event], shows.did == DELETE
+        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, place, shows.call_event, gone))
     return found
 
 

@@ -103,7 +103,7 @@ def test_after_a_compaction_the_session_is_told_where_it_stood(environ, store, w
         "- Changed files, the last first: src/money.py, src/basket.py",
         "- Last test run: `pytest -q` failed (0/1 passed) with “TypeError: unhashable type: 'list'”; files were changed since",
         "- Still to do: round to cents (begun); write a test",
-        "- The last answer ended: “Rounding is in money.py; the test is next.”",
+        "- The last answer: “Rounding is in money.py; the test is next.”",
     ]
     assert KEY not in said
     assert "The summary of it all" not in said

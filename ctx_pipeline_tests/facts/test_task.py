@@ -48,4 +48,51 @@ def test_where_nothing_else_was_typed_a_steering_prompt_is_told():
     assert requests(["push", " "]) == ["push"]
     found = task(view().prompt("push").build())
     assert (found.now.text, found.told) == ("push", False)
-    assert task(view().build()) == (None, None, False, None)
+    assert task(view().build()) == (None, None, False, None, None)
+
+
+@pytest.mark.feature("facts.task")
+def test_what_only_steers_behind_the_last_request_is_told_beside_it():
+    found = task(view().prompt("Fix the sum of the cart").answer("Done.").prompt("commit and push").build())
+    assert (found.first.text, found.last.text, found.then.text) == ("Fix the sum of the cart", "Fix the sum of the cart", "commit and push")
+    assert task(view().prompt("Fix the sum of the cart").build()).then is None
+
+
+@pytest.mark.feature("facts.task")
+def test_what_is_said_with_a_refusal_counts_as_asked():
+    session = (
+        view()
+        .prompt("Why does the build fail?")
+        .tool("Edit", action="edit", paths=("a.py",), refused="branch and PR, is there another way?")
+    )
+    assert task(session.build()).last.text == "branch and PR, is there another way?"
+    session = view().prompt("Why does the build fail?").tool("Edit", action="edit", paths=("a.py",), refused="no, stop")
+    found = task(session.build())
+    assert (found.last.text, found.then.text) == ("Why does the build fail?", "no, stop")
+
+
+@pytest.mark.feature("facts.task")
+@pytest.mark.parametrize(
+    ("before", "first"),
+    [
+        ("<command-message>review</command-message>\n<command-name>/review</command-name>", "/review"),
+        # what is typed behind a command is a prompt of its own; what the program does by itself is no request
+        (
+            "<command-message>review</command-message>\n<command-name>/review</command-name>\n<command-args>the cart</command-args>",
+            "Fix the sum of the cart",
+        ),
+        ("<command-name>/clear</command-name>\n<command-message>clear</command-message>", "Fix the sum of the cart"),
+    ],
+)
+def test_a_session_that_begins_with_a_command_of_the_person_was_asked_that_first(before: str, first: str):
+    session = view()
+    session.event("injected", "system", before, subtype="command-message")
+    assert task(session.prompt("Fix the sum of the cart").build()).first.text == first
+
+
+@pytest.mark.feature("facts.task")
+def test_prompts_are_told_in_the_order_of_their_times():
+    session = view().prompt("Say what speaks for it").answer("Much.").prompt("Write a balanced opinion")
+    session.start -= 3_600_000_000
+    found = task(session.prompt("Look at the idea in notes.md").build())
+    assert (found.first.text, found.last.text) == ("Look at the idea in notes.md", "Write a balanced opinion")

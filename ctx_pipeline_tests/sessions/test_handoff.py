@@ -16,6 +16,7 @@ import pytest
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.resume import own_block
 from ctx_pipeline.sessions.state import loaded, restored, resume_block, session_state
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.reader import reading
@@ -24,6 +25,7 @@ from ctx_pipeline_tests.factories import codex, patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.sessions.conftest import KEY, LATER, WORK, Shop, repository
+from ctx_pipeline_tests.waiting import eventually
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -55,7 +57,7 @@ def test_a_new_chat_of_either_agent_is_told_of_the_last_session_and_not_of_itsel
         "- Changed files, the last first: CHANGELOG.md, shop/cart.py",
         "- Last test run: `pytest -q` passed (5/5)",
         "- Still to do: mend the sum (begun); write the changelog",
-        "- The last answer ended: “The sum is mended.”",
+        "- The last answer: “The sum is mended.”",
         f"- Resume it with: cd {shop.clone} && claude --resume {WORK}",
     ]
     assert told.tokens <= 500
@@ -299,3 +301,37 @@ def test_a_hook_at_a_sessions_start_loads_no_web_client_and_nothing_that_judges_
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
 
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.feature("hooks.prepared-compaction")
+def test_after_a_compaction_a_session_is_told_what_was_made_while_it_ran(own: Shop):
+    live = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    live.prompt("Count the crates").call("x1", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
+    about = {"session_id": LATER, "cwd": str(own.clone), "transcript_path": str(live.path)}
+    env = {**own.settings.environ, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+    def compacts() -> dict[str, Any]:
+        asked = json.dumps({**about, "hook_event_name": "PreCompact", "trigger": "auto"})
+        subprocess.run(patient_hook.command("capture", "claude"), input=asked, env=env, text=True, timeout=200, check=True)
+        eventually(lambda: [json.loads(p.read_bytes()) for p in folder.glob("*.json")][-1:] != made or None)
+        live.compact(150_000, "So far.").save()
+        return {**about, "hook_event_name": "SessionStart", "source": "compact"}
+
+    folder, made = own.settings.home / "compactions", []
+    started = compacts()
+    made = [json.loads(p.read_bytes()) for p in folder.glob("*.json")]
+    text, was_read = told_in_a_process(own, started)
+    assert (text, was_read) == (own_block(str(live.path), LATER, "claude", own.settings, "")[0], False)
+    assert "crates.py" in text
+    assert told_in_a_process(own, started) == ("", False)
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+    live.call("x2", "Write", "ok", file_path=f"{own.clone}/boxes.py", content="x").save()
+    started = compacts()
+    text, was_read = told_in_a_process(own, started)
+    assert ("boxes.py" in text, was_read) == (True, False)
+
+    # a step that nobody knew of when it was made
+    live.call("x3", "Write", "ok", file_path=f"{own.clone}/lids.py", content="x").compact(150_000, "So far.").save()
+    text, was_read = told_in_a_process(own, started)
+    assert ("lids.py" in text, was_read) == (True, True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from ctx_pipeline.context.session_state.snapshot import block
@@ -47,7 +50,9 @@ def test_the_end_of_an_answer_is_what_a_person_reads_of_it():
 def test_what_an_answer_says_beside_an_output_is_told_and_a_lone_word_is_not():
     printed = "The command string is now built from the whole path of the command."
     session = view(cwd="/w").prompt("Send the whole command").shell("cat NOTES.md", text=printed)
-    assert fold(session.answer(f"Done. {printed}").build()).answer is None
+    state = fold(session.answer(f"Done. {printed}").build())
+    assert state.answer.text == ""
+    assert "- The last answer: not quoted here, since it repeats what tools printed" in block(state, len, 10**6).text
     session = view(cwd="/w").prompt("Send the whole command").shell("cat NOTES.md", text=printed)
     assert fold(session.answer(f"A test holds it from now on. {printed}").build()).answer.text == "A test holds it from now on. […]"
 
@@ -69,3 +74,50 @@ def test_what_failed_with_other_words_and_passed_later_is_not_said_to_fail():
     session.shell("uv run pytest -m browser -v", exit=0, text="20 passed in 3s")
     told = "`uv run pytest -m browser --tb=short` failed, and `uv run pytest -m browser -v` passed later: assert 0 > 0"
     assert [f.text for f in fold(session.build()).findings] == [told]
+
+
+@pytest.mark.feature("session.proven")
+def test_what_the_agent_wrote_itself_is_its_own_though_a_tool_prints_it_back():
+    title = "mend the sum of the whole cart"
+    given = json.dumps({"command": f"gh pr create --title '{title}'"})
+
+    def answered(*, before: bool) -> str:
+        session = view(cwd="/w").prompt("Open a PR")
+        if before:
+            session.shell("cat NOTES.md", text=title)
+        session.shell("gh pr create", text=f"[main 1a2b3c4] {title}")
+        built = session.answer(f"Opened it: 1a2b3c4 {title}. The checks run at the moment.").build()
+        call = built.tool_calls[-1].call_event
+        events = [e._replace(text=given) if e.event_id == call else e for e in built.events]
+        return fold(replace(built, events=events)).answer.text
+
+    assert answered(before=False) == f"Opened it: 1a2b3c4 {title}. The checks run at the moment."
+    assert answered(before=True) == "[…] The checks run at the moment."
+
+
+@pytest.mark.feature("session.proven")
+def test_the_last_answer_is_told_with_what_came_behind_it():
+    session = view(cwd="/w").prompt("Add a table test").answer("Let me write the tests.").edit("/w/a_test.go").shell("go test ./...")
+    state = fold(session.build())
+    told = "- No answer follows the last 2 tool calls; said before: “Let me write the tests.”"
+    assert told in block(state, len, 10**6).text.splitlines()
+    assert from_json(state.to_json()) == state
+    state = fold(view(cwd="/w").prompt("Add a table test").answer("It is added.").prompt("and one for tabs in names").build())
+    told = "- What was said last has no answer; the answer before: “It is added.”"
+    assert told in block(state, len, 10**6).text.splitlines()
+
+
+@pytest.mark.feature("session.proven")
+def test_of_a_long_answer_the_beginning_is_told_and_the_end():
+    middle = "It took a look at every call of the parser. " * 30
+    answer = f"Opened the PR 17 for it. {middle}Nothing was pushed to main."
+    text = fold(view(cwd="/w").prompt("Open a PR").answer(answer).build()).answer.text
+    assert text.startswith("Opened the PR 17 for it. …")
+    assert text.endswith("Nothing was pushed to main.")
+    assert len(text) <= 400
+
+
+@pytest.mark.feature("session.proven")
+def test_files_are_told_in_the_order_of_their_changes_and_those_that_are_gone_so():
+    session = view(cwd="/w").prompt("Move the parser").edit("/w/a.py").edit("/w/b.py").shell("rm -f c.py").shell("cat a.py")
+    assert "- Changed files, the last first: c.py (deleted), b.py, a.py" in block(fold(session.build()), len, 10**6).text

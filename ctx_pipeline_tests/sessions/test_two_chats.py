@@ -227,7 +227,7 @@ def test_a_second_chat_goes_on_where_the_first_one_stood(machine: Machine, first
         "- Asked last: “and write the changelog”",
         "- Changed files, the last first: src/cart.rs",
         "- Last test run: `cargo test` had not ended",
-        "- The last answer ended: “The changelog is next.”",
+        "- The last answer: “The changelog is next.”",
     ):
         assert line in told.splitlines(), told
     assert f"{'claude --resume' if first == 'claude' else 'codex resume'} {one.session_id}" in told

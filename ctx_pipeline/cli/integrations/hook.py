@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.memory.hook_words import read
-from ctx_pipeline.model.hook_kinds import CAPTURE, SHORTEN, WEAVE
+from ctx_pipeline.model.hook_kinds import CAPTURE, PREPARE, SHORTEN, WEAVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,9 @@ _LARGEST_LOG = 256 * 1024
 _LARGEST_PAYLOAD = 8 << 20
 _EMPTIED = ("clear", "compact")
 """Sources of a session's start after which its window holds nothing of what it was shown."""
+
+_COMPACTING = b'"PreCompact"'
+"""Stands in the payload of a hook before a compaction."""
 
 _LEAST_SHORTENED = 1_200
 """Bytes of a payload from which on its output may be worth shortening."""
@@ -60,7 +63,12 @@ def answer(words: Sequence[str]) -> None:
             answer = _weave(payload, host, named, settings) if does == WEAVE else _shorten(payload, host, settings)
             if answer:
                 _print(answer)
-        elif does != CAPTURE:
+        elif does == PREPARE:
+            _prepare(payload, host, settings)
+        elif does == CAPTURE:
+            if _COMPACTING in payload and len(payload) <= _LARGEST_PAYLOAD:
+                _start(settings, "hook", PREPARE, host, payload=payload)
+        else:
             log(settings.home, f"{does!r} is nothing that a hook does")
     except BaseException as error:  # noqa: BLE001 - an agent goes on whatever happens here
         log(settings.home, f"{does} {host}: {type(error).__name__}: {error}")
@@ -132,6 +140,17 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
     return json.dumps(told).encode()
 
 
+def _prepare(data: bytes, host: str, settings: Settings) -> None:
+    """Keep what the session will be told after its compaction: that takes longer than the hook after it may."""
+    import json
+
+    from ctx_pipeline.sessions.handoff import prepare
+
+    payload: Any = json.loads(data)
+    if isinstance(payload, dict) and settings.home.is_dir():
+        prepare(payload, host=host[:40], settings=settings)
+
+
 def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings: Settings) -> str:
     """Return where the session stood, right after its window was emptied, or where the last one here stood; never raises."""
     wanted = "no-resume" not in named if payload.get("source") == "compact" else "handoff" in named
@@ -154,8 +173,8 @@ def _capture(settings: Settings) -> None:
     _start(settings, "sync", "--figures")
 
 
-def _start(settings: Settings, *words: str) -> None:
-    """Start a command of ours that outlives this process and the agent's own."""
+def _start(settings: Settings, *words: str, payload: bytes = b"") -> None:
+    """Start a command of ours that outlives this process and the agent's own, and hand it what the agent said."""
     import subprocess
 
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -163,15 +182,18 @@ def _start(settings: Settings, *words: str) -> None:
     command = [sys.executable, "-P", "-m", "ctx_pipeline", *words]
     with open(_opened(settings.home), "ab") as errors:
         os.utime(errors.fileno())  # `ctx doctor` tells when a hook last ran
-        subprocess.Popen(  # noqa: S603 - our own program
+        started = subprocess.Popen(  # noqa: S603 - our own program
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if payload else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
             cwd=settings.home,
             env={**os.environ, "CTX_HOME": str(settings.home)},
         )
+    if started.stdin:
+        with started.stdin:
+            started.stdin.write(payload)
 
 
 def log(home: Path, text: str) -> None:

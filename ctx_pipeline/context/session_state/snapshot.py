@@ -329,7 +329,7 @@ def lines_of(state: SessionState) -> list[Line]:
     changed = state.modified[:_FILES]
     if changed:
         more = f" and {len(state.modified) - _FILES} more" if len(state.modified) > _FILES else ""
-        paths = ", ".join(cut(f.path, _SHORT) for f in changed)
+        paths = ", ".join(f"{cut(f.path, _SHORT)}{' (deleted)' if f.deleted else ''}" for f in changed)
         made.append(Line("files", f"Changed files, the last first: {paths}{more}", 75, tuple(f.event for f in changed if f.event)))
     elif state.read:
         paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
@@ -345,8 +345,19 @@ def lines_of(state: SessionState) -> list[Line]:
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
         made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
     if state.answer:
-        made.append(Line("answer", f"The last answer ended: “{state.answer.text}”", 30, _shown_by(state.answer)))
+        made.append(Line("answer", _answer_line(state), 30, _shown_by(state.answer)))
     return made
+
+
+def _answer_line(state: SessionState) -> str:
+    text = state.answer.text if state.answer else ""
+    quoted = f"“{text}”" if text else "not quoted here, since it repeats what tools printed"
+    if state.calls_since:
+        calls = "the last tool call" if state.calls_since == 1 else f"the last {state.calls_since:,} tool calls"
+        return f"No answer follows {calls}; said before: {quoted}"
+    if state.unanswered:
+        return f"What was said last has no answer; the answer before: {quoted}"
+    return f"The last answer: {quoted}"
 
 
 def _task_lines(state: SessionState) -> Iterator[Line]:
@@ -362,6 +373,8 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, _BLOCK_TEXT)}”", 92, _shown_by(task))
     if last:
         yield Line("task", f"Asked last: “{cut(last.text, _BLOCK_TEXT)}”", 90, _shown_by(last))
+    if state.said_last:
+        yield Line("task", f"Said last: “{cut(state.said_last.text, _SHORT)}”", 89, _shown_by(state.said_last))
 
 
 def _check_line(check: CheckRun, place: int) -> Line:

@@ -75,14 +75,16 @@ class FileState(NamedTuple):
     lines: int
     """the last line that was seen of it; 0 where nothing tells"""
     last: int
-    """number of the last touch, counted over the session"""
+    """number of the last change, of a file that was only read of the last touch, counted over the session"""
     event: str | None = None
     """the call that changed it last; of a file that was only read, the one that read it last"""
+    deleted: bool = False
+    """that call removed it"""
 
     @property
     def status(self) -> str:
-        """Modified or read."""
-        return "modified" if self.changes else "read"
+        """Modified, deleted or read."""
+        return "deleted" if self.deleted else "modified" if self.changes else "read"
 
 
 _FOUND = ("error", "problem")
@@ -154,6 +156,8 @@ class SessionState:
     """the first prompt that asks for something"""
     asked_last: Item | None = None
     """the last one; None where it is the first"""
+    said_last: Item | None = None
+    """what the person said behind it, which only steers ("push"); None where nothing was"""
     task: Item | None = None
     findings: list[Item] = field(default_factory=list)
     decisions: list[Item] = field(default_factory=list)
@@ -167,7 +171,11 @@ class SessionState:
     checks: list[CheckRun] = field(default_factory=list)
     """the last run of each kind of check: test, types, lint, build"""
     answer: Item | None = None
-    """how the agent's last answer ended, without sentences that repeat what a tool printed"""
+    """how the agent's last answer begins and ends, without sentences that repeat what a tool printed; empty where all do"""
+    calls_since: int = 0
+    """tool calls behind that answer"""
+    unanswered: bool = False
+    """the person said something behind it, and nothing came of it"""
     stats: dict[str, int] = field(default_factory=dict)
     """events, prompts, model_calls, tool_calls, compactions, prompt_tokens (as billed) and output_tokens"""
 
@@ -200,15 +208,19 @@ def from_json(value: dict[str, Any]) -> SessionState:
     def maybe(name: str) -> Item | None:
         return item(value[name]) if value.get(name) else None
 
-    known = {n: value.get(n) for n in ("title", "project", "repository", "branch", "as_of", "began")}
+    names = ("title", "project", "repository", "branch", "as_of", "began")
+    known: dict[str, Any] = {n: None if value.get(n) is None else str(value[n]) for n in names}
     return SessionState(
         host=str(value["host"]),
         session_id=str(value["session_id"]),
         seq=int(value.get("seq", -1)),
         asked_first=maybe("asked_first"),
         asked_last=maybe("asked_last"),
+        said_last=maybe("said_last"),
         task=maybe("task"),
         answer=maybe("answer"),
+        calls_since=int(value.get("calls_since", 0)),
+        unanswered=bool(value.get("unanswered", False)),
         findings=[item(r) for r in value.get("findings", ())],
         decisions=[item(r) for r in value.get("decisions", ())],
         progress=[item(r) for r in value.get("progress", ())],
@@ -217,7 +229,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         tests=CheckRun(**_typed(value["tests"], _RUN)) if value.get("tests") else None,
         checks=[CheckRun(**_typed(r, _RUN)) for r in value.get("checks", ())],
         stats={str(k): int(v) for k, v in dict(value.get("stats") or {}).items()},
-        **{n: v if v is None else str(v) for n, v in known.items()},
+        **known,
     )
 
 
@@ -232,6 +244,7 @@ _FILE: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("ref", "path"), _TEXT),
     **dict.fromkeys(("reads", "changes", "lines", "last"), _COUNT),
     "event": _MAYBE,
+    "deleted": (bool,),
 }
 _RUN: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("command", "purpose", "why", "result", "unit"), _TEXT),

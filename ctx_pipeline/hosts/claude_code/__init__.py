@@ -37,7 +37,10 @@ HOST = Host(
         directories=Deferred("ctx_pipeline.hosts.claude_code.file_changes:directories"),
         changes=Deferred("ctx_pipeline.hosts.claude_code.file_changes:changes"),
         compact_command=r"<command-name>\s*/?compact\b|^\s*/compact\b",
+        command=r"<command-message>[^<]{0,400}</command-message>\s*<command-name>\s*(/[^<\s]{1,200})(?![\s\S]*<command-args>\s*[^<\s])",
         approval_tools=frozenset({"ExitPlanMode", "exit_plan_mode"}),
+        steps=("assistant", "queue-operation", "user"),
+        no_steps=("isCompactSummary", "isMeta"),
     ),
     usage=UsageRecords(
         read=Deferred("ctx_pipeline.hosts.claude_code.fast_usage:usage"),

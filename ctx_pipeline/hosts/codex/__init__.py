@@ -51,6 +51,7 @@ HOST = Host(
         interruptions=frozenset({"interrupt", "turn_aborted"}),
         compact_command=r"^\s*/compact\b",
         approval_tools=frozenset({"request_permissions"}),
+        steps=("event_msg", "response_item"),
     ),
     usage=UsageRecords(
         read=Deferred("ctx_pipeline.hosts.codex.fast_usage:usage"),

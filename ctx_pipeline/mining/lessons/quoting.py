@@ -11,10 +11,13 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.facts.prompts import arguments_of
 from ctx_pipeline.model.display import HIDDEN
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from ctx_pipeline.model.session_view import SessionView
 
 _ERROR_TEXT = """
@@ -116,7 +119,9 @@ _PROSE = lazy_pattern(r"(?<![\w.])[A-Za-z']{2,}(?: +[A-Za-z']{2,}){2,}(?![\w(=]|
 _MOST_WORDS = 2
 """Words in a row, with keywords between them that do not count, that a line of code may have outside its texts: a type and a name."""
 
-_SENTENCE = lazy_pattern(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_SENTENCE = lazy_pattern(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\s+(?=[-*\u2022] \S)")
+"""What parts sentences, and the points of a list."""
+
 _AROUND = _EDGES + "-#_/\u2013\u2014\u3002\uff0c\u3001\uff1b\uff1a\uff1f\uff01\uff08\uff09\u300c\u300d\u300e\u300f"
 _COPIED, _COPIED_SIGNS = 5, 8
 """Words in a row, and signs of a script without blanks, from which on a sentence repeats what it stands in."""
@@ -200,6 +205,7 @@ def own_words(view: SessionView, text: str, gap: str) -> str:
     strange = {words[place][1] for place in repeated}
     kept = [n for n in range(len(sentences)) if n not in strange]
     told = "".join(f"{'' if not at else ' ' if n == kept[at - 1] + 1 else gap}{sentences[n]}" for at, n in enumerate(kept))
+    told = gap.lstrip() + told if kept and kept[0] else told
     return f"{told}{gap.rstrip()}" if kept and kept[-1] < len(sentences) - 1 else told
 
 
@@ -210,12 +216,32 @@ def _repeated(view: SessionView, words: list[str]) -> set[int]:
     if not rows:
         return set()
     printed = view.once(_printed)
-    return {place for row, places in rows if row in printed for place in places}
+    return {place for row, places in rows if row in printed and not _written_first(view, row) for place in places}
+
+
+def _written_first(view: SessionView, row: str) -> bool:
+    """Tell whether the agent handed words to a tool before any tool printed them, as the title of what it made: they are its own."""
+    shown = next(((e.thread_id, e.seq) for e, text in view.once(_outputs) if row in text), ("", -1))
+    words = " ".join(word for word in row.split() if not _HASH.fullmatch(word))  # the hash of its commit a tool gave it
+    return any(thread == shown[0] and seq < shown[1] and words in text for thread, seq, text in view.once(_handed))
+
+
+def _outputs(view: SessionView) -> list[tuple[Any, str]]:
+    return [(e, " ".join(_plain(e.text))) for e in view.of_kinds("tool_result") if e.text]
+
+
+def _handed(view: SessionView) -> list[tuple[str, int, str]]:
+    """Return (thread, place, words) of what the agent handed to tools."""
+    found = []
+    for call in view.tool_calls:
+        given = arguments_of(view.call_text(call)).values()
+        found.append((call.thread_id, call.seq, " ".join(_plain(" ".join(v for v in given if isinstance(v, str))))))
+    return found
 
 
 def _printed(view: SessionView) -> str:
     """Return what tools printed as one text, a line an output: no word holds a line's end, so no row goes over two of them."""
-    return "\n".join(" ".join(_plain(e.text)) for e in view.of_kinds("tool_result") if e.text)
+    return "\n".join(text for _, text in view.once(_outputs))
 
 
 def _plain(text: str) -> list[str]:

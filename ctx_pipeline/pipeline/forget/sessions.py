@@ -174,7 +174,7 @@ _EXAMPLES = 20
 TAKEN = "taken"
 """Homes that ``ctx adopt`` is taking over, copied: what it was interrupted in stays there until it is said again."""
 
-_MADE = ("site", "serving", "signals", "outputs", "handoffs", TAKEN)
+_MADE = ("site", "serving", "signals", "outputs", "handoffs", "compactions", TAKEN)
 """Folders that hold text and are made anew, by the next run or by ``ctx adopt``."""
 
 
