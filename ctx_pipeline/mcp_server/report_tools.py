@@ -80,7 +80,10 @@ class ReportTools:
         """
         if action not in HEATMAP_ACTIONS:
             raise unknown_action(action, HEATMAP_ACTIONS)
-        found = heats.heat(path=path, host=host, since=since, until=until, cwd=cwd, settings=self._settings)
+        found = self._kept.of(
+            ("heat", path, host, since, until, cwd),
+            lambda: heats.heat(path=path, host=host, since=since, until=until, cwd=cwd, settings=self._settings),
+        )
         value: dict[str, Any] = {"schema": heats.SCHEMA, "total": {"accesses": found.total, "files": len(found.files), **found.kinds}}
         if action in ("status", "json"):
             value["files"] = [f.to_json() for f in found.files[:limit]]

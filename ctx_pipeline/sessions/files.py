@@ -5,11 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from fnmatch import fnmatch
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.file_accesses import CHANGES, KINDS, MENTION, READ, SEARCH, SHELL, accesses_in, file_accesses, patch_moves
@@ -23,7 +21,7 @@ from ctx_pipeline.sessions.windows.window_effects import Captured
 from ctx_pipeline.shell.files import below
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
-from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.groupings import QUARTER_HOUR, Days
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 
@@ -448,22 +446,27 @@ def _summed(found: list[Access], old: dict[tuple[str, str], list[str]], zone: st
     files: dict[tuple[str, str], FileHeat] = {}
     newest = max((a.ts for a in found), default=0)
     days, hours, hosts, projects = Counter[str](), Counter[int](), Counter[str](), Counter[str]()
+    quarters = Counter(a.ts // QUARTER_HOUR for a in found)
     together: dict[tuple[str, str], dict[str, None]] = {}
     calendar = Days(zone)
     for a in found:
         place = a.project if apart else ""
-        one = files.setdefault((place, a.path), FileHeat(a.path, place, renamed_from=old.get((place, a.path), [])))
+        one = files.get((place, a.path))
+        if one is None:
+            one = files[place, a.path] = FileHeat(a.path, place, renamed_from=old.get((place, a.path), []))
         one.counts[a.kind] += 1
         one.sessions.add((a.host, a.session_id))
         one.hosts[a.host] += 1
         one.chars += a.chars
         one.heat += 0.5 ** ((newest - a.ts) / (_DAY * HALF_LIFE_DAYS))
         one.last = max(one.last, a.ts)
-        days[calendar.day(a.ts).isoformat()] += 1
-        hours[_hour(a.ts, zone)] += 1
         hosts[a.host] += 1
         projects[a.project] += 1
         together.setdefault((a.host, a.session_id), {})[one.name] = None
+    for quarter, times in quarters.items():
+        clock = calendar.clock(quarter * QUARTER_HOUR)
+        days[clock.date().isoformat()] += times
+        hours[clock.hour] += times
     pairs = Counter[tuple[str, str]]()
     for members in together.values():
         names = sorted(list(members)[:MOST_TOGETHER])
@@ -480,11 +483,6 @@ def _summed(found: list[Access], old: dict[tuple[str, str], list[str]], zone: st
         len(together),
         zone or "local time",
     )
-
-
-def _hour(ts: int, zone: str | None) -> int:
-    when = datetime.fromtimestamp(ts / 1_000_000, UTC)
-    return (when.astimezone(ZoneInfo(zone)) if zone else when.astimezone()).hour
 
 
 def roll_up(files: Iterable[FileHeat], depth: int) -> list[dict[str, Any]]:

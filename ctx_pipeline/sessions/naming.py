@@ -54,6 +54,8 @@ def find_session(store: Store, name: str, host: str | None = None) -> tuple[str,
     Raises UnknownName with the nearest sessions, AmbiguousName with those that fit.
     """
     written = SessionName(discovery.host(host).key, name) if host else split_host(name)
+    if written.host and store.ledger.session(written.host, written.name) is not None:
+        return written.host, written.name
     rows = [row for row in store.ledger.sessions() if written.host in {None, row.host}]
     fitting = _fitting(store, rows, written.name.strip())
     if not fitting and host:  # a title may begin with the name of a host

@@ -53,8 +53,7 @@ def warnings(name: str, *, host: str, session_id: str, settings: Settings) -> li
         if row is None:
             return []
         made = int(row.rows.get("tool_calls") or 0)
-        rows = store.lake.read_rows("model_calls", row.partition, "normalized")
-        calls = [c for c in rows if c.session_id == session_id and c.owner]
+        calls = [c for c in store.lake.read_rows("model_calls", row.partition, "normalized", sessions=(session_id,)) if c.owner]
         peak = max((c.context_tokens for c in calls), default=0)
         spent = sum(cost_of(asked.cost_mode, c.recorded_cost, c.cost) or 0 for c in calls) / 1e9
     figures = (

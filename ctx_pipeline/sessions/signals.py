@@ -58,7 +58,8 @@ def show(host: str, session_id: str, *, group: str | None = None, settings: Sett
 
     with reading(settings) as (store, _):
         key, full = resolve(store, host, session_id)
-        readings, quoted = session_readings(store.lake, key, full)
+        row = store.ledger.session(key, full)
+        readings, quoted = session_readings(store.lake, row.partition, full) if row is not None else ([], {})
     known = discovery.signals()
     readings = [r for r in readings if group is None or (r["signal"] in known and known[r["signal"]].group == group)]
     for r in readings:

@@ -96,19 +96,26 @@ def session_state(
     A moment is whatever ``ctx history --at`` takes. Raises UnknownName, UsageError, and
     StoreError where nothing was captured.
     """
+    return _found(name, at, previous=previous, cwd=cwd, settings=settings)[0]
+
+
+def _found(
+    name: str | None, at: str | None, *, previous: bool, cwd: str | None, settings: Settings | None
+) -> tuple[Found, SessionView | None]:
+    """Return a session with the rows that its state was drawn from, up to the moment; None for one that was brought from elsewhere."""
     with reading(settings) as (store, asked):
         choose = select_previous if previous else select_session
         choice = choose(store, asked, name, cwd=cwd)
-        return Found(_state(store, asked, choice, at), choice, at or "end")
+        state, view = _state(store, asked, choice, at)
+        return Found(state, choice, at or "end"), view
 
 
-def _state(store: Store, settings: Settings, choice: Choice, at: str | None) -> SessionState:
+def _state(store: Store, settings: Settings, choice: Choice, at: str | None) -> tuple[SessionState, SessionView | None]:
+    view = until = None
     if not choice.captured:
         state = _brought(store, choice)
-        until = None
     else:
         view = view_of(store, choice.host, choice.session_id, _TABLES)
-        until = None
         if at is not None:
             thread, seq, until = _placed(view, at, settings)
             view = upto(view, thread, seq, until)
@@ -119,7 +126,7 @@ def _state(store: Store, settings: Settings, choice: Choice, at: str | None) -> 
         for n in notes
         if n.what in ("task", "finding", "decision") and (until is None or (from_iso(n.at) or 0) <= until)
     ]
-    return with_notes(state, said)
+    return with_notes(state, said), view
 
 
 def _placed(view: SessionView, at: str, settings: Settings) -> tuple[str, int, int | None]:
@@ -283,11 +290,11 @@ def resume_block(
     Without a name it tells of the last other session of the repository that did something,
     and names up to two more that were active on the same day.
     """
-    found = session_state(name, previous=True, cwd=cwd, settings=settings)
+    found, view = _found(name, None, previous=True, cwd=cwd, settings=settings)
     command, beside = _beside(found, cwd, settings)
     made = blocks.block(safe(found.state), counter(), budget, beside=beside, profile=profile)
     said = tuple({"about": line.about, "text": line.text, "events": list(line.events)} for line in made.lines)
-    cold = _cold(found, settings)
+    cold = _cold(view)
     return Resume(made.text, made.tokens, budget, made.dropped, found.state.host, found.state.session_id, cold, command, said)
 
 
@@ -343,10 +350,10 @@ def loaded(
 
     Its block takes at most the tokens of the profile.
     """
-    found = session_state(name, previous=True, cwd=cwd, settings=settings)
+    found, view = _found(name, None, previous=True, cwd=cwd, settings=settings)
     command, beside = _beside(found, cwd, settings)
     made = blocks.block(safe(found.state), counter(), profile.resume_tokens, beside=beside, profile=profile)
-    return Loaded(found, made, _cold(found, settings), command)
+    return Loaded(found, made, _cold(view), command)
 
 
 def counter() -> Callable[[str], int]:
@@ -357,12 +364,10 @@ def counter() -> Callable[[str], int]:
     return lambda text: tokenizer.count_many([text])[0]
 
 
-def _cold(found: Found, settings: Settings | None) -> int:
+def _cold(view: SessionView | None) -> int:
     """Return about how many tokens the session's reads brought in: what a start without its state reads again."""
-    if not found.choice.captured:
+    if view is None:
         return 0
-    with reading(settings) as (store, _):
-        view = view_of(store, found.choice.host, found.choice.session_id, ("file_accesses",))
     return sum(int(a.chars) for a in file_accesses(view) if a.did in (READ, SEARCH)) // _COLD
 
 

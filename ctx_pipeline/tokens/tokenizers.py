@@ -221,6 +221,10 @@ def _single(texts: Sequence[str]) -> bool:
     return joined.isascii() and "  " not in joined and not any(blank in joined for blank in _BLANKS)
 
 
+_FEW = 4
+"""Texts for which starting threads takes longer than counting."""
+
+
 class ModelTokenizer(Tokenizer):
     """Counts with an encoding, exactly; ``tokenizer`` is anything with ``encode``, such as a tiktoken encoding."""
 
@@ -254,7 +258,7 @@ class ModelTokenizer(Tokenizer):
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Return the tokens of each text, encoded in one batch where the encoding can."""
         batch = getattr(self._tokenizer, "encode_ordinary_batch", None)
-        if batch is None:
+        if batch is None or len(texts) <= _FEW:
             return [len(self.tokenize(text)) for text in texts]
         return [len(tokens) for tokens in batch(list(texts), num_threads=2)]
 

@@ -280,13 +280,7 @@ class Lake:
             self._demand(wanted)
         elif self._derived is not None:
             self._demand_derived(table, wanted)
-        found = [
-            part
-            for name in assets_of(table, self._assets())
-            for m in self._stored(name)
-            if wanted is None or m.partition in wanted
-            for part in m.of_table(table)
-        ]
+        found = [part for name in assets_of(table, self._assets()) for m in self._stored(name, wanted) for part in m.of_table(table)]
         for part in found:
             self._soundness.demand(part.path, part)
         return found
@@ -313,10 +307,17 @@ class Lake:
 
         return connect(self._files.root)
 
-    def views(self, connection: LakeConnection, tables: Iterable[str] = TABLES, *, sessions: Collection[str] | None = None) -> None:
+    def views(
+        self,
+        connection: LakeConnection,
+        tables: Iterable[str] = TABLES,
+        *,
+        cells: Iterable[Cell] | None = None,
+        sessions: Collection[str] | None = None,
+    ) -> None:
         """Register one view for each of these tables over what is committed now.
 
-        With ``sessions`` they may lack the rows of all others.
+        With ``cells`` they hold the rows of these partitions alone; with ``sessions`` they may lack the rows of all others.
 
         A table that cannot be trusted raises StoreDamaged when it is asked. Naming the
         tables that a query needs saves reading the manifests of the others.
@@ -325,7 +326,7 @@ class Lake:
 
         for name in tables:
             try:
-                sql = self.relation_sql(name, sessions=sessions)
+                sql = self.relation_sql(name, cells, sessions=sessions)
             except StoreDamaged as error:
                 sql = refusal(TABLES[name], error)
             connection.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {sql}')
@@ -421,8 +422,9 @@ class Lake:
         folder = f"{FOLDER}/{name}"
         return sorted(f"{folder}/{file}" for file in _entries(self._files.place(folder)) if file.endswith(".json"))
 
-    def _stored(self, name: str) -> list[Manifest]:
-        return [m for m in map(self._load, self._names(name)) if m is not None]
+    def _stored(self, name: str, cells: Collection[Cell] | None = None) -> list[Manifest]:
+        names = self._names(name) if cells is None else [manifest_path(name, cell) for cell in sorted(cells)]
+        return [m for m in map(self._load, names) if m is not None]
 
     def _demand(self, cells: Collection[Cell] | None) -> None:
         """Raise StoreDamaged where a cell (of these) has tables, as the ledger says, and no manifest."""

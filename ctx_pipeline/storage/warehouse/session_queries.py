@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.storage.lake import Lake
 
 
@@ -78,10 +79,11 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
         }
 
 
-def session_readings(lake: Lake, host: str, session_id: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the readings of a session, and the text (400 characters) of the events they rest on."""
+def session_readings(lake: Lake, cell: Cell, session_id: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the readings of a session of a partition, and the text (400 characters) of the events they rest on."""
+    host = cell.host
     with closing(lake.connect()) as connection:
-        lake.views(connection, ("readings", "events"), sessions={session_id})
+        lake.views(connection, ("readings", "events"), cells=(cell,), sessions={session_id})
         readings = _rows(connection, _READINGS, [host, session_id])
         events = sorted({event for r in readings for event in r["evidence"]})
         quotes = _rows(connection, _QUOTES, [host, session_id, events])
