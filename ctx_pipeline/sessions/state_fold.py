@@ -207,9 +207,10 @@ def _last_answer(view: SessionView, main: Sequence[Any]) -> tuple[Item | None, i
         return None, 0, False
     last = answers[-1]
     text = clean(_DIRECTIVE.sub("", last.text))
-    head, _, rest = (text, "", "") if len(text) <= _LONG else _SENTENCE.sub("\0", text, count=1).partition("\0")
-    parts = [head if len(head) <= _HEAD or not rest else _cut(head, _HEAD)]
+    parts = [text]
     if len(text) > _LONG:
+        ends = [found.start() for found in _SENTENCE.finditer(text, 0, _HEAD + 1)]
+        parts = [text[: ends[-1]] if ends else _cut(text, _HEAD)]
         # a word that the cut goes through is left out, where the script has blanks
         tail = text[max(len(parts[0]), len(text) - _LONG + _HEAD) :]
         parts.append(f"…{tail.lstrip() if tail[:1].isspace() else tail.partition(' ')[2] or tail}")
