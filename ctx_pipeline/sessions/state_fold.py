@@ -192,7 +192,7 @@ _DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ 
 """A line that is a Markdown directive: it speaks to the program that shows the answer."""
 
 
-_SENTENCE = lazy_pattern(r"(?<=[.!?])\s+|\s+(?=[-*\u2022] \S)")
+_SENTENCE = lazy_pattern(r"(?<=[.!?])(?<!\d\.)\s+|\s+(?=[-*\u2022] \S)")
 _HEAD = 150
 """Characters of the beginning of a long answer that are told."""
 

@@ -110,9 +110,11 @@ def test_the_last_answer_is_told_with_what_came_behind_it():
 @pytest.mark.feature("session.proven")
 def test_of_a_long_answer_the_beginning_is_told_and_the_end():
     middle = "It took a look at every call of the parser. " * 30
-    answer = f"Opened the PR 17 for it. {middle}Nothing was pushed to main."
+    answer = f"Done! Opened the PR 17 for it. {middle}Nothing was pushed to main."
     text = fold(view(cwd="/w").prompt("Open a PR").answer(answer).build()).answer.text
-    assert text.startswith("Opened the PR 17 for it. …")
+    assert text.startswith(
+        "Done! Opened the PR 17 for it. It took a look at every call of the parser. It took a look at every call of the parser. …"
+    )
     assert text.endswith("Nothing was pushed to main.")
     assert len(text) <= 400
 
