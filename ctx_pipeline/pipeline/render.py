@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import shutil
@@ -67,6 +68,9 @@ these of what is left, the newest first; a session counts as LEAST at least.
 What is left is drawn by ``ctx open``, by the served page when somebody opens the session, and by later runs.
 """
 
+_COSTLY = 3
+"""Sessions that cost most of which a new page draws the transcripts beside the newest, each an eighth of what is drawn at most."""
+
 _AT_ONCE = 30_000_000
 """Recorded bytes of the sessions that are drawn between two looks at the list of those left."""
 
@@ -93,8 +97,8 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
 
     The warehouse is brought up to date first, unless ``refresh`` is false: the page is then
     drawn from the file as it is. A chunk whose session did not change is carried over from
-    the former page. Of a history larger than DRAWN_AT_FIRST the newest transcripts are drawn,
-    all of them with ``complete``. The folder is built beside the old one and swapped by
+    the former page. Of a history larger than DRAWN_AT_FIRST the newest transcripts are drawn
+    and those of the few sessions that cost most, all of them with ``complete``. The folder is built beside the old one and swapped by
     renaming. Raises StoreFull or StoreError when it cannot be written; the old page is then
     still there.
     """
@@ -207,7 +211,12 @@ def _named(
     known = not former.keys().isdisjoint(names.values())
     most = sys.maxsize if complete else DRAWN_LATER if known else DRAWN_AT_FIRST
     left, left_of_waiting = most, sys.maxsize if complete else CAUGHT_UP
-    for line, name in names.items():
+    # the first page lists what cost most: a click on it shows it
+    costly = (
+        [] if known else heapq.nlargest(_COSTLY, (n for n in names if max(n.bytes, LEAST) <= most // 8), key=lambda n: n.usage.cost_nano)
+    )
+    for line in dict.fromkeys([*costly, *names]):
+        name = names[line]
         held = name in former
         if held and name not in waiting and _carry(site, building, former[name]):
             continue

@@ -195,6 +195,22 @@ def test_the_newest_transcripts_are_drawn_first_and_the_others_by_later_runs(env
     assert hashes[0] == hashes[1], "the page says the same, however much of it is drawn"
 
 
+@pytest.mark.feature("dashboard.drawn-in-turn")
+def test_of_a_long_history_the_sessions_that_cost_most_are_drawn_with_the_newest(environ, monkeypatch):
+    rows = tables(30, hostile=False)
+    monkeypatch.setattr(stage, "LEAST", max(row["bytes"] for row in rows["sessions"]))
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", 10 * stage.LEAST)
+    for call in rows["model_calls"]:
+        call["cost"] = 10**12 if call["session_id"] == rows["sessions"][2]["session_id"] else 1
+
+    site = build_site(environ, rows, "rows")
+
+    drawn = {int(row["id"][-3:]) for row in _sessions(site) if _data(site / "data" / f"{row['chunk']}.js")["transcript"]}
+    assert 2 in drawn
+    assert {*range(23, 30)} <= drawn
+    assert len(drawn) == 10
+
+
 @pytest.mark.feature("dashboard.drawn-in-place")
 @pytest.mark.parametrize("written", ["schema_version", "place"])
 def test_tables_of_an_older_program_or_of_another_place_leave_the_page_as_it_is(environ, monkeypatch, written):
