@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctx_pipeline.hosts.record_values import no_object
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Quarantined, StreamBytes
 
@@ -149,7 +150,7 @@ def _repair(raw: bytes, decoder: msgspec.json.Decoder) -> tuple[list[Any], str]:
         if at < len(text) and not (isinstance(value, dict) and text[at] == "{"):
             return found, "not JSON: more than a value on the line"
         if not isinstance(value, dict):
-            return found, f"not an object: {type(value).__name__}"
+            return found, no_object(value)
         record, reason = _shaped(value, decoder)
         if reason:
             return found, reason

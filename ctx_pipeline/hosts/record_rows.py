@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.hosts._call_arguments import accessed
-from ctx_pipeline.hosts.record_values import exit_status, tokens, written
+from ctx_pipeline.hosts.record_values import exit_status, no_object, tokens, written
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def records_of(streams: Iterable[StreamBytes], rows: Rows) -> Iterator[Record]:
                     seen.add(raw)
                     yield Record(Place(stream.stream, stream.generation, start, end, line), value)
             else:
-                reason = f"not an object: {type(value).__name__}"
+                reason = no_object(value)
                 rows.quarantined.append(Quarantined(stream.stream, stream.generation, line, start, end, reason))
 
 
@@ -367,7 +367,7 @@ def objects_of_document(stream: StreamBytes, rows: Rows) -> Iterator[Record]:
     if isinstance(value, dict):
         yield Record(whole(stream), value)
     elif value is not None:
-        reason = f"not an object: {type(value).__name__}"
+        reason = no_object(value)
         rows.quarantined.append(Quarantined(stream.stream, stream.generation, 0, 0, len(stream.data), reason))
 
 

@@ -116,3 +116,9 @@ def objects_of(value: Any) -> list[dict[str, Any]]:
 def decoded(value: Any) -> dict[str, Any]:
     """Return an object, or the one that a JSON text holds; an empty one where there is none."""
     return mapping(read_json(value) if isinstance(value, str | bytes) else value)
+
+
+def no_object(value: Any) -> str:
+    """Return why a JSON value is no record, in the words of JSON."""
+    names = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
+    return f"no object but {names.get(type(value), 'null')}"

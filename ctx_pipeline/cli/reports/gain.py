@@ -252,6 +252,8 @@ def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_j
     text = {"text": cards.text_card, "line": cards.line_card, "svg": cards.svg_card, "html": cards.html_card}[form](card)
     if out is None:
         say(text.rstrip("\n"))
+        if form == "text" and not card.sessions and period != "all":
+            say(f"no session ran in these days; ctx wrapped {'month' if period == 'week' else 'all'} shows more")
         return
     PrivateFolder(out.absolute().parent).text(out.name, text if text.endswith("\n") else f"{text}\n")
     say(plain(out))
