@@ -21,6 +21,7 @@ from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.byte_search import Wanted, search
+from ctx_pipeline_tests.waiting import eventually
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -72,7 +73,8 @@ def test_a_copy_made_while_a_writer_works_is_whole_and_restores_to_the_same_tabl
     try:
         with open_store(settings) as store:
             first = stage.backup(store, tmp_path / "copy")
-            second = stage.backup(store, tmp_path / "copy")
+            # a writer that waits for a busy machine has written nothing yet
+            second = eventually(lambda: made if (made := stage.backup(store, tmp_path / "copy")).copied else None)
     finally:
         stop.set()
         writer.join()
