@@ -39,6 +39,7 @@ _LEAST_WORDS, _MOST_WORDS, _TITLE = 6, 80, 120
 _STEERS = lazy_pattern(
     r"(?i)(?:(?:y|n|yes|no|yep|yeah|nope|ok|okay|sure|right|correct|exactly|perfect|great|good|nice|cool|thanks|thank|you|please|go|on|ahead"
     r"|continue|proceed|resume|keep|going|carry|next|retry|again|try|do|it|that|this|so|stop|wait|push|commit|ship|merge|done|hi|hello|hey"
+    r"|works?|worked|working|looks|lgtm|fine|awesome|amazing|excellent|wonderful|brilliant|well|very|much|job|work"
     r"|and|then|now|all|both|the|first|second|third|one|option)\b\W*)+"
 )
 """A prompt of such words alone steers what is under way and names no task."""
@@ -161,7 +162,7 @@ class Task(NamedTuple):
     told: bool
     """False: no prompt says by itself what to do, and ``now`` is the last that asks for something"""
     last: Request | None = None
-    """the last prompt, or words of a refusal, that ask for something"""
+    """the last prompt, command, or words of a refusal, that ask for something"""
     then: Request | None = None
     """what the person said behind it, which only steers"""
 
@@ -185,16 +186,18 @@ def task(view: SessionView) -> Task:
     first = _title(view)
     if began:
         first = _request((began[0], named[began[0].event_id]), "command") if began[0].event_id in named else _request(prompts[0])
-    said = {event.event_id: ask for event in own if (ask := asked(event.text or ""))} | {event.event_id: ask for event, ask in refusals}
-    told = in_time([*own, *(event for event, _ in refusals)])
-    asks = {event.event_id for event, _ in prompts} | {event.event_id for event, ask in refusals if is_request(ask)}
+    said = {event.event_id: ask for event in own if (ask := asked(event.text or ""))} | {
+        e.event_id: ask for e, ask in (*refusals, *commands)
+    }
+    told = in_time([*own, *(event for event, _ in (*refusals, *commands))])
+    asks = {e.event_id for e, _ in (*prompts, *commands)} | {event.event_id for event, ask in refusals if is_request(ask)}
     last = next((event for event in reversed(told) if event.event_id in asks), None)
     then = next((event for event in reversed(told) if event.event_id in said), None)
     return Task(
         first,
         now,
         telling is not None,
-        _request((last, said[last.event_id])) if last else None,
+        _request((last, said[last.event_id]), "command" if last.event_id in named else "prompt") if last else None,
         _request((then, said[then.event_id])) if then is not None and then is not last else None,
     )
 

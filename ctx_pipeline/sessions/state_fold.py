@@ -83,6 +83,8 @@ def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[s
 _CHECKED = ("test", "types", "lint", "build")
 """Purposes of a command that say how the work stands, the most telling first."""
 
+_STARTS_AGENTS = frozenset({"Task", "Agent", "spawn_agent"})
+
 _PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
 _CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
 _LONG, _SHORT = 400, 160
@@ -95,7 +97,7 @@ def fold(view: SessionView) -> SessionState:
     """
     session = view.session
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
-    last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
+    last = max((e.ts for e in view.events if e.ts is not None and e.kind != "unknown"), key=_micros, default=None)
     plan = _plan(view)
     first, last_asked, said_last = _asked(view)
     checks = list(_last_checks(view))
@@ -116,6 +118,7 @@ def fold(view: SessionView) -> SessionState:
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=_files(view),
+        unseen_agents=_unseen_agents(view),
         tests=checks[0] if checks else None,
         checks=checks,
         said_last=said_last,
@@ -313,6 +316,12 @@ def _files(view: SessionView) -> list[FileState]:
         place, gone = order[shows.call_event], shows.did == DELETE
         found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, place, shows.call_event, gone))
     return found
+
+
+def _unseen_agents(view: SessionView) -> int:
+    """Return how many subagents were started whose threads are not in the view."""
+    started = sum(c.tool in _STARTS_AGENTS and not c.is_error for c in view.tool_calls)
+    return int(max(0, started - sum(thread.kind == "subagent" for thread in view.threads)))
 
 
 def _last_checks(view: SessionView) -> Iterator[CheckRun]:

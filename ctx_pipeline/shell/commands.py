@@ -256,6 +256,8 @@ def _unwrap(words: list[str]) -> list[str]:
                 words = words[1:]
         elif name in _RUNNERS and len(words) > 2 and words[1] in ("run", "exec", "tool"):
             words = _behind_options(words[2:] if words[1:3] == ["tool", "run"] else words[1:], _RUN_VALUED)
+        elif name == "rustup" and words[1:2] == ["run"] and len(words) > 3:
+            words = words[3:]
         elif name in _NODE_RUNNERS and len(words) > 1:
             words = _behind_options(words, _RUN_VALUED)
         elif name in ("mise", "direnv") and words[1:2] in (["x"], ["exec"]) and "--" in words:
@@ -356,7 +358,7 @@ def _purpose(subject: str, words: list[str]) -> str:
             return "install"
         if last in ("run", "start", "dev"):
             return "run"
-    if parts & _BUILD:
+    if parts & _BUILD and "-" not in words[1:]:  # what is compiled from the standard input is an attempt
         return "build"
     if (head in _SHELLS and words[1:2] == ["-n"]) or (head == "node" and words[1:2] in (["--check"], ["-c"])):
         return "lint"

@@ -123,3 +123,22 @@ def test_of_a_long_answer_the_beginning_is_told_and_the_end():
 def test_files_are_told_in_the_order_of_their_changes_and_those_that_are_gone_so():
     session = view(cwd="/w").prompt("Move the parser").edit("/w/a.py").edit("/w/b.py").shell("rm -f c.py").shell("cat a.py")
     assert "- Changed files, the last first: c.py (deleted), b.py, a.py" in block(fold(session.build()), len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+def test_what_subagents_changed_is_said_to_be_missing_where_their_threads_are():
+    session = view(cwd="/w").prompt("Simplify it").tool("Task", action="task").edit("/w/a.py")
+    said = "- Changed files, the last first: a.py; what subagents changed is not among them"
+    assert said in block(fold(session.build()), len, 10**6).text.splitlines()
+    seen = session.subagent("agent-1").edit("/w/b.py").build()
+    assert fold(seen).unseen_agents == 0
+    assert "subagents" not in block(fold(seen), len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+def test_a_record_of_an_unknown_kind_is_not_where_the_work_stood():
+    session = view(cwd="/w").prompt("Simplify it").answer("It is simple.")
+    ended = fold(session.build()).as_of
+    session.start += 10**14
+    session.event("unknown", "system", "from the future")
+    assert fold(session.build()).as_of == ended

@@ -330,16 +330,17 @@ def lines_of(state: SessionState) -> list[Line]:
     if changed:
         more = f" and {len(state.modified) - _FILES} more" if len(state.modified) > _FILES else ""
         paths = ", ".join(f"{cut(f.path, _SHORT)}{' (deleted)' if f.deleted else ''}" for f in changed)
-        made.append(Line("files", f"Changed files, the last first: {paths}{more}", 75, tuple(f.event for f in changed if f.event)))
+        unseen = "; what subagents changed is not among them" if state.unseen_agents else ""
+        made.append(Line("files", f"Changed files, the last first: {paths}{more}{unseen}", 75, tuple(f.event for f in changed if f.event)))
     elif state.read:
         paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
         shown = tuple(f.event for f in state.read[:_ITEMS] if f.event)
-        made.append(Line(ABSENT, f"No changed file is recorded; last read: {paths}", 20, shown))
+        made.append(Line(ABSENT, f"No changed file is recorded; read: {paths}", 20, shown))
     said = [i for i in state.findings if i.stated or i.by == BUNDLE]
     made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(said[:_ITEMS])]
     made += [_check_line(check, n) for n, check in enumerate(state.checks or ([state.tests] if state.tests else []))]
     if state.modified and not (state.checks or state.tests):
-        made.append(Line(ABSENT, "No test, type check, linter or build is among its commands", 40, (state.modified[0].event or "",)))
+        made.append(Line(ABSENT, "No test, type check, linter or build is known among its commands", 40, (state.modified[0].event or "",)))
     if state.next_steps:
         steps = "; ".join(cut(i.text, _SHORT) for i in state.next_steps[:_ITEMS])
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""

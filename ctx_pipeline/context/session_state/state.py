@@ -170,6 +170,8 @@ class SessionState:
     """the last test run, else the last other check"""
     checks: list[CheckRun] = field(default_factory=list)
     """the last run of each kind of check: test, types, lint, build"""
+    unseen_agents: int = 0
+    """subagents that were started and whose own calls are not among what the state is drawn from"""
     answer: Item | None = None
     """how the agent's last answer begins and ends, without sentences that repeat what a tool printed; empty where all do"""
     calls_since: int = 0
@@ -220,6 +222,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         task=maybe("task"),
         answer=maybe("answer"),
         calls_since=int(value.get("calls_since", 0)),
+        unseen_agents=int(value.get("unseen_agents", 0)),
         unanswered=bool(value.get("unanswered", False)),
         findings=[item(r) for r in value.get("findings", ())],
         decisions=[item(r) for r in value.get("decisions", ())],
