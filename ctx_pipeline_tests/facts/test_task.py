@@ -102,6 +102,7 @@ def test_prompts_are_told_in_the_order_of_their_times():
 def test_a_command_of_the_person_may_be_what_was_asked_last_and_praise_is_no_request():
     session = view().prompt("Fix the sum of the cart").answer("Done.").prompt("ok, works. great").answer("Good.")
     assert (task(session.build()).last.text, task(session.build()).then.text) == ("Fix the sum of the cart", "ok, works. great")
-    session.event("injected", "system", "<command-message>pr</command-message>\n<command-name>/pr</command-name>", subtype="command-message")
+    command = "<command-message>pr</command-message>\n<command-name>/pr</command-name>"
+    session.event("injected", "system", command, subtype="command-message")
     found = task(session.answer("Title: mend the sum").build())
     assert (found.last.text, found.last.by, found.then) == ("/pr", "command", None)
