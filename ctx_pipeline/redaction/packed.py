@@ -65,7 +65,9 @@ def _machine(*, fast: bool) -> tuple[Any, tuple[int, ...]]:
 
 def packed(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the spans of base64 in which a telling word stands, ascending; each begins at a group of four."""
-    if len(data) <= _SHORT and not (_LEAST.search(data) and any(sign in data for sign in _signs())):
+    if len(data) <= _SHORT and (
+        _LEAST.search(data) is None or (not _machine.cache_info().currsize and not any(sign in data for sign in _signs()))
+    ):
         return
     _READ[0] += len(data)
     machine, skipped = _machine(fast=_READ[0] > _MUCH)
