@@ -12,7 +12,7 @@ from ctx_pipeline.redaction.shapes import ALNUM
 from ctx_pipeline.redaction.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 SHAPE = 1
 """Raised when other texts are seen through."""
@@ -43,15 +43,15 @@ _FEED = re.compile(rb"\r?\n")
 
 
 @cache
-def _signs() -> dict[bytes, int]:
+def signs() -> dict[bytes, int]:
     """Return what the literals of all detectors look like in base64 -> how far its group begins before it."""
-    signs: dict[bytes, int] = {}
+    found: dict[bytes, int] = {}
     for literal in {*_WORDS, *(literal for detector in DETECTORS for literal in detector.literals if len(literal) >= _LEAST_WORD)}:
         for offset, skipped in ((0, 0), (1, 2), (2, 3)):
             sign = base64.b64encode(bytes(offset) + literal)[skipped : (offset + len(literal)) * 4 // 3]
             if len(sign) >= _LEAST_SIGN:
-                signs.setdefault(sign, skipped)
-    return signs
+                found.setdefault(sign, skipped)
+    return found
 
 
 @cache
@@ -60,20 +60,25 @@ def _machine(*, fast: bool) -> tuple[Any, tuple[int, ...]]:
     from ahocorasick_rs import BytesAhoCorasick, Implementation
 
     kind = Implementation.DFA if fast else Implementation.ContiguousNFA
-    return BytesAhoCorasick(list(_signs()), implementation=kind), tuple(_signs().values())
+    return BytesAhoCorasick(list(signs()), implementation=kind), tuple(signs().values())
 
 
 def packed(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the spans of base64 in which a telling word stands, ascending; each begins at a group of four."""
     if len(data) <= _SHORT and (
-        _LEAST.search(data) is None or (not _machine.cache_info().currsize and not any(sign in data for sign in _signs()))
+        _LEAST.search(data) is None or (not _machine.cache_info().currsize and not any(sign in data for sign in signs()))
     ):
         return
     _READ[0] += len(data)
     machine, skipped = _machine(fast=_READ[0] > _MUCH)
+    hits = machine.find_matches_as_indexes(data, overlapping=True)
+    yield from spans(data, (start - skipped[index] for index, start, _ in hits))
+
+
+def spans(data: bytes, begins: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of base64 in which groups of four begin at which a sign was found, ascending."""
     done = 0
-    for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
-        begin = start - skipped[index]
+    for begin in begins:
         if begin < done:
             continue
         low = max(done, begin - _AROUND)

@@ -103,6 +103,25 @@ def _may_match(data: bytes) -> bool:
     return bool(told) and (not whole or any(re.search(understood(d.pattern), data) for d in told))
 
 
+@cache
+def _literals_and_signs() -> tuple[Any, tuple[tuple[Look, ...], ...], tuple[bool, ...], tuple[int | None, ...]]:
+    """Return one machine of all literals and of what they look like in base64: a pass for both, where many texts are read.
+
+    Beside it, for each, what to try there, whether nothing but keys of their own shape begin with it, and how far its
+    group of four begins before it (None for what is no sign).
+    """
+    from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+    _, looks, begins = automaton()
+    literals = list(dict.fromkeys(literal for detector in DETECTORS for literal in detector.literals))
+    tried, signs = dict(zip(literals, zip(looks, begins, strict=True), strict=True)), packed.signs()
+    every = list(dict.fromkeys([*literals, *signs]))
+    machine = BytesAhoCorasick(every, implementation=Implementation.DFA)
+    nothing: tuple[tuple[Look, ...], bool] = ((), False)
+    told = [tried.get(one, nothing) for one in every]
+    return machine, tuple(look for look, _ in told), tuple(begin for _, begin in told), tuple(map(signs.get, every))
+
+
 def matches(data: bytes, joins: Sequence[int] = ()) -> Iterator[tuple[Look, re.Match[bytes]]]:
     """Yield every place where a detector's pattern matches, unchecked, in order of the literals.
 
@@ -151,10 +170,14 @@ def _suspects(texts: Sequence[str]) -> list[int]:
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     data = _BETWEEN.join(encoded)
     starts = list(accumulate((size + 1 for size in map(len, encoded)), initial=0))
-    machine, looks, begins = automaton()
+    machine, looks, begins, signs = _literals_and_signs()
     found: set[int] = set()
+    groups: list[int] = []
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
-        if begins[index] and (_BODY.match(data, start) is None or _in_word(data, start)):
+        before = signs[index]
+        if before is not None:
+            groups.append(start - before)
+        if not looks[index] or (begins[index] and (_BODY.match(data, start) is None or _in_word(data, start))):
             continue
         place = bisect_right(starts, start) - 1
         if place in found:
@@ -166,7 +189,7 @@ def _suspects(texts: Sequence[str]) -> list[int]:
             if _try(look, data, start, end) or _parted(look, data, start, end):
                 found.add(place)
                 break
-    veiled = views.veiled(data, starts) | {bisect_right(starts, start) - 1 for start, _ in packed.packed(data)}
+    veiled = views.veiled(data, starts) | {bisect_right(starts, start) - 1 for start, _ in packed.spans(data, groups)}
     found.update(place for place in veiled - found if _under_veil(encoded[place]))
     return sorted(found)
 
