@@ -175,8 +175,8 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
 
     Signals stand out where nine tenths of the agent's other sessions are better.
 
-    SESSION is the beginning of an id, latest, latest~2, words of a title, a transcript file or
-    HOST/ID; without it the newest session.
+    SESSION is the beginning of an id, latest, latest~2, words of a title, a project (its
+    newest session), a transcript file or HOST/ID; without it the newest session.
     """
     from ctx_pipeline.sessions import session_details as api
 

@@ -183,7 +183,8 @@ def _tool_output(history: History) -> Finding | None:
         return None
     measured = f"what the newest {plural(seen.sessions, 'session')} cost" if seen.sessions > 1 else "what the newest session cost"
     title = f"About {part:.0%} of {measured}, {money(seen.tool_output_nano)}, was tool output sent again"
-    return Finding("", title, "ctx usage tool", usd=seen.tool_output_nano / _NANO, cases=seen.sessions)
+    text = "What is long and what is read twice: the table of what was avoidable. `ctx hooks install HOST --outputs` shortens it for the agent."
+    return Finding("", title, "ctx gain --period all", text, usd=seen.tool_output_nano / _NANO, cases=seen.sessions)
 
 
 def _resent(history: History) -> Finding | None:
@@ -191,7 +192,7 @@ def _resent(history: History) -> Finding | None:
     if not cost or again / cost < 0.2:
         return None
     title = f"{min(1.0, again / cost):.0%} of the cost, {money(again)}, was context sent again from the cache"
-    return Finding("", title, "ctx usage tool", usd=again / _NANO, cases=len(history.spent))
+    return Finding("", title, "ctx gain --period all", usd=again / _NANO, cases=len(history.spent))
 
 
 def _subagents(history: History) -> Finding | None:

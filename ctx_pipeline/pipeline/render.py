@@ -61,7 +61,7 @@ LIMITS = dashboard_queries.Limits(tool_calls=400, model_calls=600)
 BRIEF = dashboard_queries.Limits(tool_calls=0, model_calls=0)
 """Rows of a session whose transcript is not drawn yet."""
 
-DRAWN_AT_FIRST, DRAWN_LATER, CAUGHT_UP, LEAST = 16_000_000, 4_000_000, 1_000_000, 40_000
+DRAWN_AT_FIRST, DRAWN_LATER, CAUGHT_UP, LEAST = 32_000_000, 4_000_000, 1_000_000, 60_000
 """Recorded bytes of the sessions whose transcripts are drawn with a new page, with each later one of what changed, and beside
 these of what is left, the newest first; a session counts as LEAST at least.
 

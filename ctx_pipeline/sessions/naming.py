@@ -50,7 +50,8 @@ def find_session(store: Store, name: str, host: str | None = None) -> tuple[str,
     """Return host key and full id of the one captured session that a name fits.
 
     ``name`` is an id or its beginning, a thread's id, ``latest``, ``latest~2`` (the third
-    newest), a transcript file, or words of a title; ``host/id`` and ``host`` narrow it.
+    newest), a transcript file, a project (its newest session), or words of a title;
+    ``host/id`` and ``host`` narrow it.
     Raises UnknownName with the nearest sessions, AmbiguousName with those that fit.
     """
     written = SessionName(discovery.host(host).key, name) if host else split_host(name)
@@ -119,15 +120,22 @@ def _fitting(store: Store, rows: Sequence[SessionRow], name: str) -> list[Sessio
         }
         if found := [known[place] for place in sorted(places) if place in known]:
             return found
-    return _titled(rows, name)
+    return _titled(rows, name, exactly=True) or _newest_of_project(store, rows, name) or _titled(rows, name)
 
 
-def _titled(rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+def _newest_of_project(store: Store, rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+    """Return the newest session of the project of this very name."""
+    there = [row for row in rows if str(row.rows.get("project") or "").casefold() == name.casefold()]
+    known = {(row.host, row.session_id): row for row in there}
+    return [known[place] for place in newest_first(store) if place in known][:1] if known else []
+
+
+def _titled(rows: Sequence[SessionRow], name: str, *, exactly: bool = False) -> list[SessionRow]:
     """Return the sessions of this very title, else those whose title has all of these words."""
     wanted = name.casefold().split()
     titles = [(row, str(row.rows.get("title") or "").casefold()) for row in rows]
     said = [row for row, title in titles if title and title == name.casefold()]
-    return said or [row for row, title in titles if title and all(word in title for word in wanted)]
+    return said if said or exactly else [row for row, title in titles if title and all(word in title for word in wanted)]
 
 
 def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[SessionRow]) -> UnknownName:

@@ -51,6 +51,15 @@ def test_words_of_a_title_and_a_transcript_name_a_session(ran: Ctx):
     assert shown(ran, "claude", "csv") == EXPORT
 
 
+@pytest.mark.feature("cli.session-names")
+def test_the_name_of_a_project_is_its_newest_session(ran: Ctx):
+    rows = ran.json("sql", "select session_id, project, title from sessions order by last_ts desc")["rows"]
+    project = next(row["project"] for row in rows if sum(row["project"].lower() in (r["title"] or "").lower() for r in rows) != 1)
+
+    assert shown(ran, project) == next(row["session_id"] for row in rows if row["project"] == project)
+    assert shown(ran, project.upper()) == shown(ran, project)
+
+
 COMMANDS = [
     "files",
     "history",

@@ -211,7 +211,7 @@ def test_scores_stand_in_one_order_whatever_a_session_was_measured_for():
 @pytest.mark.feature("dashboard.operator-panel")
 def test_the_persons_part_counts_corrections_and_knows_the_busiest_hour():
     figures = {"kind": "numeric", "unit": "messages", "count": 4, "mean": 1.5, "sum": 6.0}
-    seen = {"direction": "down", "verdict": "better"}
+    seen = {"direction": "down", "verdict": "better", "month": "2026-04"}
     checked = {
         "signal": "trajectory_premature_finish_without_validation",
         "kind": "boolean",
@@ -230,7 +230,7 @@ def test_the_persons_part_counts_corrections_and_knows_the_busiest_hour():
     assert user_input.records(data)["hours"][1] == [0] * 9 + [4] + [0] * 13 + [2]
     assert user_input.busiest(data) == "most on a Tuesday and between 23:00 and 00:00"
     assert (
-        '<td class="n strong">1.5</td> <td class="muted">a session, 6 in 4 sessions, <span class="way better">down last month</span>'
+        '<td class="n strong">1.5</td> <td class="muted">a session, 6 in 4 sessions, <span class="way better">down in 2026-04</span>'
         in text
     )
     assert '<td class="n strong">25%</td> <td class="muted">of 8 sessions</td>' in text

@@ -67,7 +67,7 @@ def _line(record: Mapping[str, Any], name: str, words: str) -> Line:
     else:
         figure, over = f"{record['mean']:.1f}", f"a session, {count(round(record['sum']))} {over}"
     seen = record["trend"]
-    way = "" if seen is None or seen["direction"] == "steady" else f"{seen['direction']} last month"
+    way = f"{seen['direction']} in {seen['month']}" if seen and seen["verdict"] else ""
     return Line(name, figure, over, way, seen["verdict"] if seen else "", words)
 
 
