@@ -177,6 +177,7 @@ def test_a_session_with_more_calls_than_its_tables_hold_says_how_many_there_are(
 @pytest.mark.feature("dashboard.drawn-in-turn")
 def test_the_newest_transcripts_are_drawn_first_and_the_others_by_later_runs(environ, monkeypatch):
     rows = tables(6, hostile=False)
+    monkeypatch.setattr(stage, "LEAST", 1)
     monkeypatch.setattr(stage, "DRAWN_AT_FIRST", sum(row["bytes"] for row in rows["sessions"][-2:]))
     monkeypatch.setattr(stage, "CAUGHT_UP", rows["sessions"][3]["bytes"])
 
@@ -230,6 +231,7 @@ def test_tables_of_an_older_program_or_of_another_place_leave_the_page_as_it_is(
 @pytest.mark.feature("dashboard.drawn-in-place")
 def test_what_is_left_is_drawn_into_an_open_page_whose_files_keep_their_names(environ, monkeypatch):
     rows = tables(6, hostile=False)
+    monkeypatch.setattr(stage, "LEAST", 1)
     monkeypatch.setattr(stage, "DRAWN_AT_FIRST", rows["sessions"][-1]["bytes"])
     monkeypatch.setattr(stage, "_AT_ONCE", 100_000)
     site = build_site(environ, rows, "rows")
