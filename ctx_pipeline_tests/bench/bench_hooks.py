@@ -49,6 +49,7 @@ def hook_rows() -> list[Row]:
         kinds = {
             "hook: at a prompt": (plain, [{"hook_event_name": "UserPromptSubmit", "prompt": q} for q in asked]),
             "hook: at a session's start": (plain, [start] * runs),
+            "hook: after a compaction that was seen to begin": (plain, [compacted] * runs),
             "hook: after a compaction": (plain, [compacted] * runs),
             "memory weave": ([[*_CTX, "memory", "weave", "--query", q, "--cwd", str(project)] for q in asked], [{}] * runs),
             "floor: python that does nothing": ([[sys.executable, "-c", ""]] * runs, [{}] * runs),
@@ -57,7 +58,10 @@ def hook_rows() -> list[Row]:
         for name, (commands, payloads) in kinds.items():
             walls, cpus = [], []
             for number, (command, payload) in enumerate(zip(commands, payloads, strict=True)):
-                data = json.dumps({"session_id": f"{name} {number}", "cwd": str(project), **payload}).encode()
+                about = {"session_id": f"{name} {number}", "cwd": str(project), **payload}
+                if name.endswith("seen to begin"):
+                    _timed([*_CTX, "hook", "prepare", "claude"], json.dumps(about | {"hook_event_name": "PreCompact"}).encode(), env)
+                data = json.dumps(about).encode()
                 wall, cpu = _timed(command, data, env)
                 walls.append(wall)
                 cpus.append(cpu)

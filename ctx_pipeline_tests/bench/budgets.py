@@ -75,6 +75,7 @@ BUDGETS = {
     "memory weave, wall, median": Budget(0.15),
     "hook: at a prompt, wall, median": Budget(0.15),
     "hook: at a session's start, wall, median": Budget(0.15),
+    "hook: after a compaction that was seen to begin, wall, median": Budget(0.15),
     "hook: after a compaction, wall, median": Budget(0.15),
     "hook: capture, until it answers, wall, median": Budget(0.15),
     "hook: capture, until one new session is in, wall, median": Budget(0.35),

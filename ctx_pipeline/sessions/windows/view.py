@@ -260,7 +260,7 @@ def export(window: SessionWindow, moment: Moment, path: Path | str, *, settings:
 def component_text(row: dict[str, Any]) -> str:
     """Return what a component says, in words; what no file holds is named."""
     if row["kind"] == UNSEEN:
-        return "system prompt, tool schemas, pictures, hidden reasoning: billed, and in no file"
+        return "system prompt, tool schemas, pictures, hidden reasoning, what a resumed session brought along: billed, and in no file"
     if row["kind"] == "result" and "cleared" in row.get("tags", ()):
         return "(cleared by the host)"
     text = row["text"]
