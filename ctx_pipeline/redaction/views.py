@@ -104,7 +104,8 @@ def readings(data: bytes, *, signs: bool = False) -> Iterator[View]:
     The first is the text as it reads; the second, where there is one, joins the lines
     that a terminal sequence breaks too. With ``signs``, ``\n`` and ``\"`` are read as JSON does.
     """
-    hidden = [at.start() for veil in (*_VEILS, *([_SIGN] if signs else [])) for at in veil.finditer(data)]
+    there = [veil for sign, veil in zip(_SIGNS_OF_VEILS, _VEILS, strict=True) if sign in data]
+    hidden = [at.start() for veil in (*there, *([_SIGN] if signs else [])) for at in veil.finditer(data)]
     if not hidden:
         return
     hidden += (at.start() for at in _WIDE.finditer(data))
