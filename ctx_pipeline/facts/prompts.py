@@ -44,6 +44,9 @@ _STEERS = lazy_pattern(
 )
 """A prompt of such words alone steers what is under way and names no task."""
 
+_ACTS = lazy_pattern(r"(?i)\b(?:push|commit|ship|merge|continue|proceed|resume|retry|again|try|do|stop|wait|keep|carry|go|next)\b")
+"""Such a prompt with one of these asks for something all the same."""
+
 _QUESTION = 200
 """Characters at the end of an answer in which it asks something."""
 
@@ -62,6 +65,11 @@ def is_request(ask: str) -> bool:
     """Tell whether a prompt, as one line, asks for something by itself: "push", "1", "yes, go on" and a lone tag do not."""
     words = _TAG.sub(" ", ask)
     return bool(_WORD.search(words)) and not words.lstrip().startswith("/") and not _STEERS.fullmatch(words.strip())
+
+
+def acts(ask: str) -> bool:
+    """Tell whether a prompt that only steers asks for something: "commit and push" does, "ok, works, great" does not."""
+    return _ACTS.search(ask) is not None
 
 
 def requests(texts: Iterable[str | None]) -> list[str]:

@@ -170,6 +170,7 @@ def safe(state: SessionState) -> SessionState:
         branch=state.branch if a_name(state.branch or "") else None,
         asked_first=one(state.asked_first),
         asked_last=one(state.asked_last),
+        asked_before=one(state.asked_before),
         said_last=one(state.said_last),
         task=one(state.task),
         answer=one(state.answer),

@@ -11,7 +11,7 @@ from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, 
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, last_line
-from ctx_pipeline.facts.prompts import arguments_of, in_time, task
+from ctx_pipeline.facts.prompts import acts, arguments_of, in_time, task
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining.lessons.quoting import own_words, repeats
@@ -83,6 +83,9 @@ def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[s
 _CHECKED = ("test", "types", "lint", "build")
 """Purposes of a command that say how the work stands, the most telling first."""
 
+_OF_HOOK = lazy_pattern(r"(?:\x1b\[\d*m)?(?:Stop|SubagentStop|PostToolUse)(?:\x1b\[\d*m)? \[")
+"""How an agent tells of a command of the person's that ran at a moment (Claude Code until 2.0)."""
+
 _STARTS_AGENTS = frozenset({"Task", "Agent", "spawn_agent"})
 
 _PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
@@ -100,8 +103,13 @@ def fold(view: SessionView) -> SessionState:
     last = max((e.ts for e in view.events if e.ts is not None and e.kind != "unknown"), key=_micros, default=None)
     plan = _plan(view)
     first, last_asked, said_last = _asked(view)
+    before = None
+    if said_last is not None and acts(said_last.text):
+        before, last_asked, said_last = last_asked, said_last, None
     checks = list(_last_checks(view))
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
+    if getattr(session, "title_source", None) == "prompt":  # that is told as what was asked
+        told["title"] = None
     answer, calls_since, unanswered = _last_answer(view, main)
     return SessionState(
         host=view.host,
@@ -119,8 +127,11 @@ def fold(view: SessionView) -> SessionState:
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=_files(view),
         unseen_agents=_unseen_agents(view),
+        subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
+        hooks_ran=any("hook" in (e.subtype or "") or (e.subtype == "system" and _OF_HOOK.match(e.text or "")) for e in view.events),
         tests=checks[0] if checks else None,
         checks=checks,
+        asked_before=before if first is None or before is None or before.event != first.event else None,
         said_last=said_last,
         answer=answer,
         calls_since=calls_since,
@@ -313,9 +324,16 @@ def _files(view: SessionView) -> list[FileState]:
     for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
         reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
         shows = next((a for a in reversed(members) if a.did != READ), members[-1])
-        place, gone = order[shows.call_event], shows.did == DELETE
+        place, gone = order[shows.call_event], shows.did == DELETE and not _named_later(view, shows)
         found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, place, shows.call_event, gone))
     return found
+
+
+def _named_later(view: SessionView, access: Any) -> bool:
+    """Tell whether a later call names a file that was removed: it may be there again."""
+    name = access.path.rstrip("/").rpartition("/")[2]
+    later = (c for c in view.tool_calls if c.thread_id == access.thread_id and c.seq > access.seq)
+    return any(name in view.call_text(c) for c in later)
 
 
 def _unseen_agents(view: SessionView) -> int:

@@ -142,3 +142,39 @@ def test_a_record_of_an_unknown_kind_is_not_where_the_work_stood():
     session.start += 10**14
     session.event("unknown", "system", "from the future")
     assert fold(session.build()).as_of == ended
+
+
+@pytest.mark.feature("session.proven")
+def test_a_removed_file_that_is_named_again_is_not_said_to_be_gone():
+    session = view(cwd="/w").prompt("Make it a submodule").shell("rm -rf public/tokenizer")
+    assert "Changed files, the last first: public/tokenizer (deleted)" in block(fold(session.build()), len, 10**6).text
+    session.shell("git submodule add https://example.com/tokenizer public/tokenizer")
+    assert "(deleted)" not in block(fold(session.build()), len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+def test_what_tells_the_agent_to_go_on_was_asked_last_and_the_request_before_it_is_told():
+    session = view(cwd="/w").prompt("Check the skill").answer("Two findings.").prompt("Do all of them in one batch").answer("Done.")
+    lines = block(fold(session.prompt("commit and continue").build()), len, 10**6).text.splitlines()
+    assert lines[1:4] == [
+        "- Asked first: “Check the skill”",
+        "- Asked before the last: “Do all of them in one batch”",
+        "- Asked last: “commit and continue”",
+    ]
+    assert from_json(fold(session.build()).to_json()) == fold(session.build())
+
+
+@pytest.mark.feature("session.proven")
+def test_nothing_is_said_of_missing_checks_where_the_persons_hooks_ran():
+    session = view(cwd="/w").prompt("Hide the group").edit("/w/a.html")
+    assert "No test, type check" in block(fold(session.build()), len, 10**6).text
+    session.event("injected", "system", "\x1b[1mStop\x1b[22m [uv run pytest 2>&1] completed successfully: 138 passed", subtype="system")
+    assert "No test, type check" not in block(fold(session.build()), len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+def test_a_session_of_which_only_subagents_are_recorded_is_said_to_be_one():
+    session = view(cwd="/w").subagent("s1/agent-1").prompt("Find the format").answer("Would you like me to go on?")
+    text = block(fold(session.build()), len, 10**6).text
+    assert "- Of this session only what its subagents did is recorded" in text
+    assert "- The last answer of a subagent: “Would you like me to go on?”" in text

@@ -325,6 +325,8 @@ def lines_of(state: SessionState) -> list[Line]:
     Nothing is stated without an event that shows it, but for what somebody said.
     """
     made = [*_task_lines(state)]
+    if state.subagents_only:
+        made.append(Line("task", "Of this session only what its subagents did is recorded", 96))
     made += [Line("decisions", f"Decided: {_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(state.decisions[:_ITEMS])]
     changed = state.modified[:_FILES]
     if changed:
@@ -339,7 +341,7 @@ def lines_of(state: SessionState) -> list[Line]:
     said = [i for i in state.findings if i.stated or i.by == BUNDLE]
     made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(said[:_ITEMS])]
     made += [_check_line(check, n) for n, check in enumerate(state.checks or ([state.tests] if state.tests else []))]
-    if state.modified and not (state.checks or state.tests):
+    if state.modified and not (state.checks or state.tests or state.hooks_ran):
         made.append(Line(ABSENT, "No test, type check, linter or build is known among its commands", 40, (state.modified[0].event or "",)))
     if state.next_steps:
         steps = "; ".join(cut(i.text, _SHORT) for i in state.next_steps[:_ITEMS])
@@ -353,6 +355,8 @@ def lines_of(state: SessionState) -> list[Line]:
 def _answer_line(state: SessionState) -> str:
     text = state.answer.text if state.answer else ""
     quoted = f"“{text}”" if text else "not quoted here, since it repeats what tools printed"
+    if state.subagents_only:
+        return f"The last answer of a subagent: {quoted}"
     if state.calls_since:
         calls = "the last tool call" if state.calls_since == 1 else f"the last {state.calls_since:,} tool calls"
         return f"No answer follows {calls}; said before: {quoted}"
@@ -363,15 +367,18 @@ def _answer_line(state: SessionState) -> str:
 
 def _task_lines(state: SessionState) -> Iterator[Line]:
     first, last, task = state.asked_first, state.asked_last, state.task
-    asked = {i.event for i in (first, last) if i}
+    asked = {i.event for i in (first, last, state.asked_before) if i}
     between = task is not None and task.by == "prompt" and task.event not in asked
     if task and (task.stated or task.by in ("plan", BUNDLE)):
         approved = "Approved plan" if task.by == "plan" else "Task"
         yield Line("task", f"{approved}: {cut(task.text, _BLOCK_TEXT)}", 100, _shown_by(task))
+    several = last or between or state.said_last
     if first:
-        yield Line("task", f"Asked{' first' if last or between else ''}: “{cut(first.text, _BLOCK_TEXT)}”", 95, _shown_by(first))
+        yield Line("task", f"Asked{' first' if several else ''}: “{cut(first.text, _BLOCK_TEXT)}”", 95, _shown_by(first))
     if task and between:
         yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, _BLOCK_TEXT)}”", 92, _shown_by(task))
+    if state.asked_before:
+        yield Line("task", f"Asked before the last: “{cut(state.asked_before.text, _BLOCK_TEXT)}”", 88, _shown_by(state.asked_before))
     if last:
         yield Line("task", f"Asked last: “{cut(last.text, _BLOCK_TEXT)}”", 90, _shown_by(last))
     if state.said_last:

@@ -156,8 +156,10 @@ class SessionState:
     """the first prompt that asks for something"""
     asked_last: Item | None = None
     """the last one; None where it is the first"""
+    asked_before: Item | None = None
+    """the one before it, where the last one only tells the agent to go on ("commit and push"); None where it is the first"""
     said_last: Item | None = None
-    """what the person said behind it, which only steers ("push"); None where nothing was"""
+    """what the person said behind it, which asks for nothing ("ok, works"); None where nothing was"""
     task: Item | None = None
     findings: list[Item] = field(default_factory=list)
     decisions: list[Item] = field(default_factory=list)
@@ -170,6 +172,10 @@ class SessionState:
     """the last test run, else the last other check"""
     checks: list[CheckRun] = field(default_factory=list)
     """the last run of each kind of check: test, types, lint, build"""
+    subagents_only: bool = False
+    """no event of the main thread is recorded"""
+    hooks_ran: bool = False
+    """commands of the person's hooks ran, which may have checked the work: their outcome is not among the checks"""
     unseen_agents: int = 0
     """subagents that were started and whose own calls are not among what the state is drawn from"""
     answer: Item | None = None
@@ -218,11 +224,14 @@ def from_json(value: dict[str, Any]) -> SessionState:
         seq=int(value.get("seq", -1)),
         asked_first=maybe("asked_first"),
         asked_last=maybe("asked_last"),
+        asked_before=maybe("asked_before"),
         said_last=maybe("said_last"),
         task=maybe("task"),
         answer=maybe("answer"),
         calls_since=int(value.get("calls_since", 0)),
         unseen_agents=int(value.get("unseen_agents", 0)),
+        subagents_only=bool(value.get("subagents_only", False)),
+        hooks_ran=bool(value.get("hooks_ran", False)),
         unanswered=bool(value.get("unanswered", False)),
         findings=[item(r) for r in value.get("findings", ())],
         decisions=[item(r) for r in value.get("decisions", ())],
