@@ -181,7 +181,7 @@ _LEAST = 14
 """Cells below which a column of text goes rather than being shortened further."""
 _FIXED = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?|[\da-f-]{8,20}…?|")
 """Days, times and beginnings of ids: shortened they say nothing."""
-_FIGURE = re.compile(r"[-+]?<?\$?[\d,.]+ ?(?:%|[kMG]|[kMG]?B)?|unpriced|")
+_FIGURE = re.compile(r"[-+]?<?\$?[\d,.]+ ?(?:%|[kMG]|[kMG]?B|s)?|unpriced|")
 
 
 def _figures(texts: Sequence[str]) -> bool:

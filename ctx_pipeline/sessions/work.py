@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import micros
-from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_program
+from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_program, runs_by_call
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import percent, table_text, truncate, visible
+from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.sessions.handoff import RESUMED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
@@ -32,7 +33,7 @@ ALL = "all"
 _TABLES = ("events", "tool_calls", "command_runs")
 _COLUMNS = {
     "events": ("event_id", "subtype"),
-    "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "call_event", "result_event"),
+    "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "ended", "call_event", "result_event"),
     "command_runs": ("call_event", "command", "programs", "purposes", "polls", "background", "result", "event", "started", "ended"),
 }
 CHECK_KINDS = ("test", "lint", "types", "build")
@@ -47,12 +48,17 @@ class Ran:
     times: int = 0
     failed: int = 0
     seconds: list[float] = field(default_factory=list)
-    """of the runs that were waited for, the time that a person took to allow one included"""
+    """of those that were waited for, the time that a person took to allow one included"""
 
     @property
     def rate(self) -> float:
         """Share of the times that failed, 0 to 1."""
         return self.failed / self.times if self.times else 0.0
+
+    @property
+    def total_seconds(self) -> float | None:
+        """What the runs took in all; None where none was waited for."""
+        return round(sum(self.seconds), 1) if self.seconds else None
 
     @property
     def median_seconds(self) -> float | None:
@@ -113,11 +119,11 @@ ORDERS = {
 
 
 def ranked(found: dict[str, Ran], name: str, top: int, *, by: str = "times") -> list[dict[str, Any]]:
-    """Return the first names with times, failures and their share; of commands the median of the seconds too."""
+    """Return the first names with times, failures and their share, and the seconds in all; of commands the median of these too."""
     order = sorted(found.items(), key=lambda one: (ORDERS[by](one[1]), -one[1].times, one[0]))[:top]
     rows: list[dict[str, Any]] = []
     for key, ran in order:
-        took = {} if name == "tool" else {"median_seconds": ran.median_seconds}
+        took = {"total_seconds": ran.total_seconds} | ({} if name == "tool" else {"median_seconds": ran.median_seconds})
         rows.append({name: key, "times": ran.times, "failed": ran.failed, "failure_rate": round(ran.rate, 4), **took})
     return rows
 
@@ -203,11 +209,16 @@ def _add(one: Work, view: SessionView, meant: set[str]) -> None:
     """Add a session's calls, those of these events."""
     before: dict[str, str] = {}
     bad = {call.call_event for call in failed_calls(view)}
+    runs = runs_by_call(view)
     for call in view.tool_calls:
         if call.call_event not in meant:
             continue
         one.tool_calls.add(failed=call.call_event in bad)
-        one.tools.setdefault(call.tool, Ran()).add(failed=call.call_event in bad)
+        run, answer = runs.get(call.call_event), view.by_event.get(call.result_event)
+        refused = (run is not None and run.result == "refused") or (answer is not None and answer.subtype in KEPT)
+        waited = call.started is not None and call.ended is not None and not refused
+        seconds = (call.ended - call.started) / 1e6 if waited else None
+        one.tools.setdefault(call.tool, Ran()).add(failed=call.call_event in bad, seconds=seconds)
         if call.thread_id in before:
             one.transitions[before[call.thread_id], call.action] += 1
         before[call.thread_id] = call.action
@@ -249,9 +260,10 @@ def report(found: list[Work], *, top: int = _TOP) -> str:
             ("Commands", "command", one.lines),
             ("Tools", "tool", one.tools),
         ):
-            lines += [f"### {title}", "", f"| {name} | times | failed | | median seconds |", "|---|---:|---:|---:|---:|"]
+            lines += [f"### {title}", "", f"| {name} | times | failed | | seconds | median |", "|---|---:|---:|---:|---:|---:|"]
             lines += [
-                f"| {_code(r[name])} | {r['times']:,} | {r['failed']:,} | {r['failure_rate']:.0%} | {_seconds(r)} |"
+                f"| {_code(r[name])} | {r['times']:,} | {r['failed']:,} | {r['failure_rate']:.0%}"
+                f" | {_seconds(r['total_seconds'])} | {_seconds(r.get('median_seconds'))} |"
                 for r in ranked(members, name, top)
             ]
             lines.append("")
@@ -261,8 +273,8 @@ def report(found: list[Work], *, top: int = _TOP) -> str:
     return "\n".join(lines)
 
 
-def _seconds(row: dict[str, Any]) -> str:
-    return "" if row.get("median_seconds") is None else f"{row['median_seconds']:,.1f}"
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:,.1f}"
 
 
 def _code(text: str) -> str:

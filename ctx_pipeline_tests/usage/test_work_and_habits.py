@@ -47,13 +47,13 @@ def test_commands_tools_failures_and_transitions_are_told_for_each_host_and_in_a
     ]
     told = first.to_json()
     assert told["top_programs"][:2] == [
-        {"program": "pytest", "times": 2, "failed": 1, "failure_rate": 0.5, "median_seconds": 1.0},
-        {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0, "median_seconds": None},
+        {"program": "pytest", "times": 2, "failed": 1, "failure_rate": 0.5, "total_seconds": 1.0, "median_seconds": 1.0},
+        {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0, "total_seconds": None, "median_seconds": None},
     ]
     assert told["top_tools"] == [
-        {"tool": "Bash", "times": 4, "failed": 1, "failure_rate": 0.25},
-        {"tool": "Edit", "times": 1, "failed": 1, "failure_rate": 1.0},
-        {"tool": "Read", "times": 1, "failed": 0, "failure_rate": 0.0},
+        {"tool": "Bash", "times": 4, "failed": 1, "failure_rate": 0.25, "total_seconds": 3.0},
+        {"tool": "Edit", "times": 1, "failed": 1, "failure_rate": 1.0, "total_seconds": 1.0},
+        {"tool": "Read", "times": 1, "failed": 0, "failure_rate": 0.0, "total_seconds": 1.0},
     ]
     assert first.transitions == {("read", "shell"): 1, ("shell", "shell"): 3, ("shell", "edit"): 1}
     assert second.lines["make step1"].times == 1
@@ -86,7 +86,7 @@ def test_the_report_is_markdown_that_no_command_can_break(tmp_path: Path) -> Non
 
     text = report(work(settings=settings))
 
-    assert "| `` echo `date` \\| tee x `` | 1 | 0 | 0% | 1.0 |" in text
+    assert "| `` echo `date` \\| tee x `` | 1 | 0 | 0% | 1.0 | 1.0 |" in text
     assert "\x1b" not in text
     assert text.startswith("# What the agents did\n\n## All agents\n\n1 commands, 0% failed; 1 tool calls, 0% failed.\n")
 
@@ -104,6 +104,32 @@ def test_the_command_prints_the_work_and_writes_the_report_for_its_owner_alone(t
     assert "most often: shell then shell 4" in done.stdout
     assert (tmp_path / "report.md").stat().st_mode & 0o777 == 0o600
     assert [h["host"] for h in json.loads(CliRunner().invoke(cli, ["work", "cx", "--json"]).stdout)["hosts"]] == ["codex"]
+
+
+@pytest.mark.feature("cli.work-total")
+def test_rows_show_the_total_that_they_are_ordered_by_and_one_agents_tables_come_where_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked(tmp_path)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+
+    lines = CliRunner().invoke(cli, ["work", "--sort", "time"]).stdout.splitlines()
+    heads = [line.split() for line in lines if " times  failed " in f"{line} "]
+    own = CliRunner().invoke(cli, ["work", "claude"]).stdout
+
+    assert heads == [[name, "times", "failed", "total", "median", "time"] for name in ("check", "program", "command")] + [
+        ["tool", "times", "failed", "total"]
+    ]
+    first = lines.index(next(line for line in lines if line.startswith("tool "))) + 1
+    totals = [float(line.split()[-2]) for line in lines[first : first + 3]]
+    assert totals == sorted(totals, reverse=True)
+    assert totals[0] >= 3.0, "three calls of Bash that were not refused, a second each"
+    assert lines.count("times include waits for a person's permission") == 1
+    assert "one agent's own: ctx work HOST (claude, codex)" in lines
+    assert "codex" not in lines
+    assert "4 commands, 25% failed; 6 tool calls" in own
+    assert "ctx work HOST" not in own
 
 
 @pytest.fixture
@@ -168,7 +194,7 @@ def test_checks_are_added_up_by_what_they_check_and_order_is_by_failures_when_as
 
     told = everything.to_json(by="failed")
 
-    assert told["checks"][0] == {"check": "test", "times": 2, "failed": 1, "failure_rate": 0.5, "median_seconds": 1.0}
+    assert told["checks"][0] == {"check": "test", "times": 2, "failed": 1, "failure_rate": 0.5, "total_seconds": 1.0, "median_seconds": 1.0}
     failures = [row["failed"] for row in told["top_commands"]]
     assert failures == sorted(failures, reverse=True)
     assert failures[0] == 1

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.sessions.work import Work
 
 _TOP = 10
+_TIMES = {"total": "total", "median": "median time"}
 
 
 def _ranged(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,9 +53,9 @@ def _key(host: str | None) -> str | None:
 def work(host: str | None, sort: str, out: str | None, as_json: bool, **chosen: Any) -> None:
     """Report what agents did: commands, tools, how often they failed, and what followed what.
 
-    For one HOST, or for all together and each. A search that found nothing did not fail.
-    The median time is that of commands that were waited for, and of programs that ran
-    alone; a wait for the person's permission is part of it.
+    Of all agents together, or of one HOST; --json and --out have both. A search that found
+    nothing did not fail. Times are those of commands and calls that were waited for, and of
+    programs that ran alone; a wait for the person's permission is part of them.
     """
     from ctx_pipeline.sessions import work as api
 
@@ -76,9 +77,11 @@ def work(host: str | None, sort: str, out: str | None, as_json: bool, **chosen: 
         say("no tool calls in this range")
     else:
         say(scope(host=_key(host), **chosen))
-    for one in found:
+    for one in found[:1]:
         say()
         _show(one, sort)
+    if len(found) > 2:
+        say(f"one agent's own: ctx work HOST ({', '.join(one.host for one in found[1:])})", dim=True)
     if out:
         say(f"the whole report: {plain(out)}")
 
@@ -86,7 +89,7 @@ def work(host: str | None, sort: str, out: str | None, as_json: bool, **chosen: 
 def _show(one: Work, sort: str) -> None:
     told = one.to_json(_TOP, by=sort)
     say("all agents" if one.host == "all" else one.host, bold=True)
-    calls = one.tool_calls
+    calls, timed = one.tool_calls, False
     say(f"{one.commands.times:,} commands, {percent(one.commands.rate)} failed; {calls.times:,} tool calls, {percent(calls.rate)} failed")
     for name, rows in (
         ("check", told["checks"]),
@@ -100,14 +103,22 @@ def _show(one: Work, sort: str) -> None:
                     **row,
                     name: one_line(row[name], 80),
                     "failure_rate": percent(row["failure_rate"]),
-                    "took": "" if row.get("median_seconds") is None else f"{row['median_seconds']:,.1f} s",
+                    "total": _seconds(row["total_seconds"]),
+                    "median": _seconds(row.get("median_seconds")),
                 }
                 for row in rows
             ]
-            took = {"took": "median time"} if any(row["took"] for row in shown) else {}
+            took = {key: heading for key, heading in _TIMES.items() if any(row[key] for row in shown)}
             table(shown, {name: name, "times": "times", "failed": "failed", "failure_rate": "", **took})
+            timed = timed or bool(took)
+    if timed:
+        say("times include waits for a person's permission", dim=True)
     if told["transitions"]:
         say("most often: " + ", ".join(f"{t['from']} then {t['to']} {t['times']:,}" for t in told["transitions"][:6]))
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:,.1f} s"
 
 
 @click.command()
