@@ -55,6 +55,10 @@ _FAR = 3_650
 def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     """List sessions, the last active first, captured or not.
 
+    STATE is captured, grown (more of it lies in the home), new (not captured yet) or gone (only
+    in the store), then whether it is archived, or active now. AGENT DELETES IN: days until the
+    agent deletes its own transcript; what was captured stays.
+
     Where commands failed ten times and more: ctx list --signal failed_command_count --at-least 10
     """
     from ctx_pipeline import settings as settings_module
@@ -94,14 +98,15 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
     columns |= {"reading": (chosen["signal"] or "").partition("=")[0]} if any(row["reading"] not in {"", "1"} for row in rows) else {}
-    columns |= {"captured": "state"} if any(row["captured"] != "captured" for row in rows) else {}
-    columns |= {"left": "deleted in"} if any(row["left"] for row in rows) else {}
+    whole = terminal_width() is None
+    columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
+    columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}
     if rows:
         table(rows, columns, drop=("captured", "left", "host", "project", "cost"))
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))
-    elif not sum(listing.counts.values()) and not chosen["signal"]:
+    elif not listing.empty and not any(chosen[name] for name in ("project", "since", "until", "signal")):
         say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
     else:
         say("no session fits")

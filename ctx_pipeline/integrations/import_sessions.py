@@ -60,6 +60,7 @@ class Listing(Plain):
 
     sessions: list[Listed]
     counts: dict[str, int]
+    """host -> how many of ``total`` are its own"""
     hosts: dict[str, str]
     looked: list[str]
     warnings: list[str] = field(default_factory=list)
@@ -188,7 +189,6 @@ def list_sessions(
     keeping = _keeping(store, settings, scan)
     active = _active(settings, wanted)
     spent = usage("session", settings=settings).by_session() if found else {}
-    counts = {key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)}
     sort = sort or ("date" if signal is None else "signal")
     seen_now: dict[tuple[str, str], tuple[str | None, str | None]] = {}
     if project is not None or sort == "name":
@@ -244,7 +244,7 @@ def list_sessions(
         )
     return Listing(
         sessions=shown,
-        counts=counts,
+        counts={key: sum(1 for s in fitting if s.host == key) for key in sorted(wanted)},
         hosts={key: discovery.hosts()[key].title for key in sorted(wanted)},
         looked=[str(p) for key in sorted(wanted) for p in settings.candidate_roots(discovery.hosts()[key])],
         warnings=[w.message for w in scan.retention],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 
 import pytest
 
@@ -29,6 +30,27 @@ def test_the_list_takes_project_days_order_and_one_limit(ran: Ctx):
     assert ran.json("list", "--since", "2026-09-22")["total"] + ran.json("list", "--until", "2026-09-21")["total"] == len(rows)
     spent = {r["session_id"]: r["cost_usd"] for r in ran.json("usage", "session")["rows"]}
     assert {r["session_id"]: pytest.approx(r["cost_usd"]) for r in rows if r["cost_usd"]} == spent
+
+
+@pytest.mark.feature("cli.list-filters")
+@pytest.mark.parametrize("words", [("--project", "bookshop-api"), ("--since", "2026-09-22"), ("--signal", "tool_call_count")])
+def test_the_footer_counts_what_the_filters_keep_beyond_the_limit_too(ran: Ctx, words: tuple[str, ...]):
+    rows = ran.json("list", "--limit", "100", *words)["sessions"]
+    shown = ran.json("list", "--limit", "1", *words)
+    counts = Counter(row["host"] for row in rows)
+
+    assert len(rows) > 0
+    assert (shown["total"], {host: count for host, count in shown["counts"].items() if count}) == (len(rows), counts)
+    assert f"{', '.join(f'{count} {host}' for host, count in sorted(counts.items()))}; times in " in ran("list", *words).stdout
+
+
+@pytest.mark.feature("cli.list-filters")
+def test_a_pipe_gets_the_same_columns_whatever_is_listed(ran: Ctx):
+    heads = {
+        ran("list", *words).stdout.splitlines()[0].split("host")[1].strip() for words in ((), ("--host", "codex"), ("--host", "claude"))
+    }
+
+    assert {" ".join(head.split()) for head in heads} == {"state agent deletes in"}
 
 
 @pytest.mark.feature("cli.list-filters")
