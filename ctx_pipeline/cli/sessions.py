@@ -81,6 +81,8 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         emit(listing.to_json())
         return
     zone = settings.timezone
+    signal = (chosen["signal"] or "").partition("=")[0]
+    unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
     names = short_ids([one.session_id for one in listing.sessions]) if terminal_width() is not None else {}
     rows = [
         {
@@ -91,13 +93,13 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
             "host": one.host,
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
-            "reading": f"{one.reading:,.5g}" if isinstance(one.reading, float) else one_line(one.reading or "", 40),
+            "reading": one_line(one.reading or "", 40) if isinstance(one.reading, str) else reading_text(one.reading, unit, kind),
             "left": "" if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
         for one in listing.sessions
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
-    columns |= {"reading": (chosen["signal"] or "").partition("=")[0]} if any(row["reading"] not in {"", "1"} for row in rows) else {}
+    columns |= {"reading": signal} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}

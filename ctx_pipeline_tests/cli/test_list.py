@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -90,6 +91,26 @@ def test_sessions_are_listed_by_what_a_signal_reads_the_largest_first(ran: Ctx):
     unchecked = {r["session_id"] for r in rows if r["signal"] == "trajectory_premature_finish_without_validation" and r["value"]}
     assert set(readings("--unchecked")) == unchecked
     assert "tool_call_count" in ran("list", "--signal", "tool_call_count").stdout.splitlines()[0]
+
+
+@pytest.mark.feature("cli.list-by-signal")
+@pytest.mark.parametrize(
+    ("signal", "told"),
+    [
+        ("context_peak_tokens", r"[\d.]+ k tokens"),
+        ("context_peak_share", r"\d+%"),
+        ("tool_call_count", r"\d+ calls?"),
+        ("session_cost", r"\$[\d.]+"),
+    ],
+)
+def test_readings_are_told_with_their_unit_as_one_session_tells_them(ran: Ctx, signal: str, told: str):
+    line = ran("list", "--signal", signal).stdout.splitlines()[1]
+    session = line.split()[0]
+    shown = next(line for line in ran("show", session, "--all").stdout.splitlines() if line.startswith(f"{signal} "))
+
+    reading = re.search(rf" (?:claude|codex) +({told}) +captured", line)
+    assert reading, line
+    assert f" {reading[1]} " in shown
 
 
 @pytest.mark.feature("cli.list-by-signal")
