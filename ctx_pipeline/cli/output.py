@@ -174,12 +174,12 @@ def table(
         say(line(last), whole=True, bold=True)
     hidden = [heading for key, heading in columns.items() if key not in keys and heading.strip()]
     if hidden:
-        say(truncate(f"({', '.join(hidden)}: in a wider terminal, or --json)", room or 200), dim=True)
+        say(f"({', '.join(hidden)}: in a wider terminal, or --json)", dim=True)
 
 
 _LEAST = 14
 """Cells below which a column of text goes rather than being shortened further."""
-_FIXED = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?|[\da-f-]{8,20}…?|")
+_FIXED = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?|[\da-f-]{8,20}(?:…[\da-f-]+)?|")
 """Days, times and beginnings of ids: shortened they say nothing."""
 _FIGURE = re.compile(r"[-+]?<?\$?[\d,.]+ ?(?:%|[kMG]|[kMG]?B|s)?|unpriced|")
 
@@ -248,15 +248,25 @@ def shares(rows: Sequence[Mapping[str, Any]], of: str, whole: int) -> list[str]:
 
 
 def short_ids(ids: Collection[str]) -> dict[str, str]:
-    """Return each id with as many first characters as tell it from the others, 8 to 20."""
+    """Return each id with as many first characters as tell it from the others, 8 to 20; where these are not enough, with its end.
+
+    Every one of them names its session on the command line.
+    """
     order = sorted(set(ids))
     found = {}
     for before, name, behind in zip(["", *order], order, [*order[1:], ""], strict=False):
         length = 8
         while length < len(name) and (before.startswith(name[:length]) or behind.startswith(name[:length])):
             length += 1
-        found[name] = name[:length] if length <= _ID else f"{name[: _ID - 1]}…"
+        found[name] = name[:length] if length <= _ID else _with_end(name, order)
     return found
+
+
+def _with_end(name: str, others: Collection[str]) -> str:
+    """Return the first eight characters of an id and as many of its last ones as tell it from the others."""
+    begin, alike = name[:8], [other for other in others if other[:8] == name[:8]]
+    ends = (name[-length:] for length in range(4, len(name) - 8))
+    return next((f"{begin}…{end}" for end in ends if sum(other.endswith(end) for other in alike) == 1), name)
 
 
 _ID = 20

@@ -104,7 +104,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}
     if rows:
-        table(rows, columns, drop=("captured", "left", "host", "project", "cost"))
+        table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"))
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))

@@ -49,9 +49,9 @@ def split_host(name: str) -> SessionName:
 def find_session(store: Store, name: str, host: str | None = None) -> tuple[str, str]:
     """Return host key and full id of the one captured session that a name fits.
 
-    ``name`` is an id or its beginning, a thread's id, ``latest``, ``latest~2`` (the third
-    newest), a transcript file, a project (its newest session), or words of a title;
-    ``host/id`` and ``host`` narrow it.
+    ``name`` is an id, its beginning (and its end behind ``…``, as tables shorten it), a
+    thread's id, ``latest``, ``latest~2`` (the third newest), a transcript file, a project
+    (its newest session), or words of a title; ``host/id`` and ``host`` narrow it.
     Raises UnknownName with the nearest sessions, AmbiguousName with those that fit.
     """
     written = SessionName(discovery.host(host).key, name) if host else split_host(name)
@@ -103,7 +103,9 @@ def _fitting(store: Store, rows: Sequence[SessionRow], name: str) -> list[Sessio
         order = [known[place] for place in newest_first(store) if place in known]
         back = int(latest[1] or 0)
         return order[back : back + 1]
-    exact = [row for row in rows if row.session_id == name] or [row for row in rows if row.session_id.startswith(name)]
+    begin, _, end = name.partition("…")
+    exact = [row for row in rows if row.session_id == name]
+    exact = exact or [row for row in rows if begin and row.session_id.startswith(begin) and row.session_id.endswith(end)]
     if exact:
         return exact
     if _ID.fullmatch(name) or os.sep in name or Path(name).is_file():

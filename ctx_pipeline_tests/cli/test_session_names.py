@@ -21,6 +21,7 @@ def shown(ctx: Ctx, *words: str) -> str:
     "words",
     [
         ("51b3",),
+        ("51b369cc…c225",),
         ("claude", "51b3"),
         ("claude/51b3",),
         ("claude:51b3",),

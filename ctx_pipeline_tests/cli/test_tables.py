@@ -50,6 +50,25 @@ def test_a_session_keeps_its_date_title_and_cost_at_sixty_columns(ran: Ctx):
     assert re.fullmatch(r"51b369cc +2026-09-14 08:0\d +Fix rounding.* +\$[\d.]+", line)
 
 
+@pytest.mark.feature("cli.table-fits")
+@pytest.mark.parametrize(("columns", "told"), [(60, r"2026-09-14 08:0\d +Fix rounding.* +\$[\d.]+"), (40, r"Fix rounding.* +\$[\d.]+")])
+def test_a_list_keeps_title_date_and_cost_longest(ran: Ctx, columns: int, told: str):
+    (line,) = [line for line in screen(ran, columns, "list") if line.startswith("51b369cc")]
+
+    assert re.fullmatch(f"51b369cc +{told}", line)
+
+
+@pytest.mark.feature("cli.table-fits")
+def test_every_column_that_is_left_out_is_named_on_as_many_lines_as_it_takes(ran: Ctx):
+    lines = screen(ran, 60, "usage", "session")
+    first = next(n for n, line in enumerate(lines) if line.startswith("("))
+    last = next(n for n, line in enumerate(lines) if line.endswith("--json)"))
+    named = "project, host, model, calls, input, output, cache write, cache read, reasoning, share"
+
+    assert " ".join(line.strip() for line in lines[first : last + 1]) == f"({named}: in a wider terminal, or --json)"
+    assert max(map(len, lines[first : last + 1])) <= 60
+
+
 @pytest.mark.feature("cli.table-pipe")
 def test_a_pipe_gets_whole_ids_all_columns_and_exact_counts(ran: Ctx):
     lines = ran("usage", "session").stdout.splitlines()
@@ -102,6 +121,7 @@ def test_times_are_those_of_the_zone_which_is_said_once(ran: Ctx):
     assert f"window {start}" in tokyo("explain", start, "--by", "blocks").stdout
 
 
+@pytest.mark.feature("cli.short-ids")
 def test_times_ids_and_titles_read_as_people_read_them():
     assert local_time("2026-10-01T23:30:00.000Z", "Asia/Tokyo") == "2026-10-02 08:30"
     assert local_time(0, "UTC", seconds=True) == "1970-01-01 00:00:00"
@@ -110,6 +130,13 @@ def test_times_ids_and_titles_read_as_people_read_them():
         "0123456789ab": "012345678",
         "0123456799ab": "012345679",
         "ff000000-0000": "ff000000",
+    }
+    begin = "019f0000-000d-7000-8000-0000000000"
+    assert short_ids([f"{begin}02", f"{begin}08", f"{begin}18", "019f0001-0000"]) == {
+        f"{begin}02": "019f0000…0002",
+        f"{begin}08": "019f0000…0008",
+        f"{begin}18": "019f0000…0018",
+        "019f0001-0000": "019f0001",
     }
     assert title_text("## why is [the build](https://x.y/z) **red**?") == "why is the build red?"
     assert title_text("see [https://github.com/a/b/pull/1") == "see github.com/a/b/pull/1"
