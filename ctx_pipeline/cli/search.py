@@ -147,7 +147,7 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
     if not rows:
         say(_summary(found))
         return
-    say(f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')}{_level(found)}")
+    say(f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')}{_level(found)}{_missing(found)}")
     if found.level in _LEVELS:
         say("of a long output the beginning is searched; every character: --regex", dim=True)
 
@@ -205,6 +205,11 @@ def _level(found: SearchResult) -> str:
     return f" for {_LEVELS[found.level]}" if found.level in _LEVELS and " " in found.query.strip() else ""
 
 
+def _missing(found: SearchResult) -> str:
+    """Return the words that are found nowhere."""
+    return f"; nothing holds: {', '.join(found.missing)}" if found.missing else ""
+
+
 def _summary(found: SearchResult) -> str:
     """Return how many hits there are and how they were found."""
     if not found.hits:
@@ -219,6 +224,7 @@ def _summary(found: SearchResult) -> str:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     told += _level(found) if found.hits else ""
     told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
+    told += _missing(found) if found.hits else ""
     if found.next_offset is not None:
         told += f"; more with --offset {found.next_offset}"
     if found.partial:

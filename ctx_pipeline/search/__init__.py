@@ -103,6 +103,8 @@ class SearchResult(Plain):
     partial: dict[str, Any] | None = None
     days: list[str] | None = None
     """First and last day that words of the question name ("last week"), where only these days were searched."""
+    missing: list[str] = field(default_factory=list)
+    """Words of the question, as typed, that nothing holds which the filters keep."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,15 @@ def _result(query: str, answer: Answer, hits: list[SearchHit], offset: int) -> S
         answer.facets,
         covered,
         partial,
+        missing=[_as_typed(word, query) for word in answer.missing],
     )
+
+
+def _as_typed(word: str, query: str) -> str:
+    """Return a word that was looked for as it stands in the question."""
+    word = word.replace(" ", "")
+    typed = re.search(re.escape(word), query, re.IGNORECASE)
+    return typed[0] if typed else word
 
 
 def _partial(covered: Coverage) -> dict[str, Any] | None:

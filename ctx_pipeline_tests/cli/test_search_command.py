@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -31,7 +32,7 @@ HIT = {
     "place",
     "also_in",
 }
-ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial", "days"}
+ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial", "days", "missing"}
 
 
 @pytest.mark.feature("cli.search-json")
@@ -195,3 +196,21 @@ def test_days_that_a_question_names_are_searched_alone_where_something_is_found_
     assert {hit["ts"][:7] for hit in named["hits"]} == {newest[:7]}
     nowhere = ran.json("search", "pytest", "in", "January", "2020")
     assert (nowhere["days"], bool(nowhere["hits"])) == (None, True)
+
+
+@pytest.mark.feature("search.missing-words")
+@pytest.mark.parametrize("form", [(), ("--sessions",), ("--project", "bookshop-api")])
+def test_words_of_a_question_that_nothing_holds_are_named_as_typed(ran: Ctx, form: tuple[str, ...]):
+    assert re.search(r"\d.* for any of the words; nothing holds: ZzqxEntry\b", ran("search", "ZzqxEntry", "pytest", *form).stdout)
+    assert "nothing holds" not in ran("search", "round", "pytest", *form).stdout
+    assert ran("search", "ZzqxEntry", *form).stdout == "nothing found\n"
+
+
+@pytest.mark.feature("search.missing-words")
+def test_a_word_that_only_sessions_hold_which_a_filter_leaves_out_is_missing(ran: Ctx):
+    def missing(*words: str) -> list[str]:
+        return ran.json("search", *words)["missing"]
+
+    assert missing("freezegun", "pytest") == missing("--host", "claude", "freezegun", "pytest") == []
+    assert missing("--host", "codex", "Freezegun", "pytest") == ["Freezegun"]
+    assert missing("Freezegu", "Zzqx") == ["Zzqx"], "a beginning of a word is found"

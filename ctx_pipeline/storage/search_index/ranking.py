@@ -83,12 +83,16 @@ class Score(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Rows in order; ``expression`` finds all that the level covers, of which ``rows`` may be the first ones."""
+    """Rows in order; ``expression`` finds all that the level covers, of which ``rows`` may be the first ones.
+
+    ``missing`` are the words of the question, in small letters, that no row has which is meant.
+    """
 
     rows: list[int]
     scores: dict[int, Score]
     level: str
     expression: str
+    missing: tuple[str, ...] = ()
 
 
 class _Way(NamedTuple):
@@ -118,6 +122,7 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
     otherwise: dict[int, float] = {}
     level, expression = LEVELS[0], question.phrase
     ways = [way for word in question.significant_terms for way in _ways(finder, word)]
+    missing: tuple[str, ...] = ()
     if len(question.tokens) > 1 and _may_meet(ways):
         if 1 < question.telling <= MOST_WORDS_AT_ONCE:
             level, expression = LEVELS[1], question.every
@@ -136,13 +141,15 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
                 level, expression = LEVELS[3], f"{expression} OR {question.beginnings}"
                 tiers = dict.fromkeys(beginnings, 3) | tiers
                 otherwise = beginnings | otherwise
+        missing = _missing(finder, ways, beginnings=level == LEVELS[3])
     sizes = finder.sizes(tiers)
     scoring = WORK if any(not sizes[row][1] for row in tiers) else TALK
     own = finder.alone(list(tiers), ways, scoring)
     own |= {row: score for row, score in otherwise.items() if not own[row]}
     scores = _in_context(finder, ways, own, tiers, scoring)
     rest = [row for row in _best(own, tiers) if row not in scores] if len(scores) < len(own) else []
-    return Ranking([*sorted(scores, key=lambda row: (scores[row].tier, -scores[row].total, -row)), *rest], scores, level, expression)
+    order = [*sorted(scores, key=lambda row: (scores[row].tier, -scores[row].total, -row)), *rest]
+    return Ranking(order, scores, level, expression, missing)
 
 
 def matching_rows(connection: sqlite3.Connection, expression: str) -> list[int]:
@@ -264,6 +271,13 @@ def _ways(finder: _Finder, word: str) -> list[_Way]:
     share, total = 1 / len(found), finder.shelf.top
     weights = [share * max(log((total - times + 0.5) / (times + 0.5)) if times < total else 0.0, 0.05) for _, _, _, times, _ in found]
     return [_Way(word, *one, share, weight) for one, weight in zip(found, weights, strict=True)]
+
+
+def _missing(finder: _Finder, ways: Sequence[_Way], *, beginnings: bool) -> tuple[str, ...]:
+    """Return the words that no row has which is meant: in no form and, with ``beginnings``, not as the beginning of another word."""
+    held = {way.word for way in ways if (way.rows if finder.mask is None else finder.newest(way.expression, 1))}
+    words = [word for word in dict.fromkeys(way.word for way in ways) if word not in held]
+    return tuple(word for word in words if not (beginnings and finder.newest(f'"{word}" *', 1)))
 
 
 def _may_meet(ways: Sequence[_Way]) -> bool:
