@@ -1,8 +1,9 @@
 """Where another tool's rules give another number from the same files: which calls, by which rule, how much.
 
 A host declares its model of a tool's rules (``Host.rivals``); it runs over the files of
-the homes as they are. Both sides are priced by the same list of the day, so that what
-differs are rules; the tool itself takes the prices of today, which is told per model.
+the homes as they are. Our side has the cost that the tables of usage print; where it is
+a list price, both take the same list of the day, so that what differs are rules. The tool
+itself takes the prices of today, which is told per model.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownChoice, UsageError
 from ctx_pipeline.model.host_records import RivalEntry, Sum
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls
@@ -42,7 +44,9 @@ UNSEEN = "it finds no such record in the files as they are now"
 COPY = "it counts a record that is a copy here: history that a fork or resume replays"
 AGAIN = "it counts the call more than once"
 SEARCHES = "it does not bill web searches"
-RECORDED = "it takes the cost that the log holds; here that is a column of its own"
+RECORDED = "it takes the cost that the log holds; here the cost mode is calculate: list prices alone"
+LISTED = "it takes the list price where the log holds no cost; here the cost mode is display: recorded costs alone"
+NOT_TAKEN = "it does not take the cost that the agent recorded"
 TIERS = "it bills the excess of each count at the long-context price; here the prompt decides for the whole call"
 OTHER_PRICE = "it prices the record under the terms of that line alone"
 
@@ -98,6 +102,8 @@ class Against:
     ours: Side = field(default_factory=Side)
     theirs: Side = field(default_factory=Side)
     differences: list[Difference] = field(default_factory=list)
+    cost_mode: str = "auto"
+    """which cost is *the* cost of our side"""
     models: Bridges = field(default_factory=Bridges)
     """in dollars, per model: today's prices against those of the day, what is counted twice or never, recorded costs"""
 
@@ -116,10 +122,12 @@ class Against:
     def to_json(self) -> dict[str, Any]:
         """Return both totals, the rules and every difference."""
         rules = [{"rule": r["rule"], "calls": r["calls"], "tokens": r["tokens"], "cost_usd": r["nano"] / 1e9} for r in self.rules()]
-        told = {"what": self.what, "kind": self.kind, "tool": self.tool, "ours": self.ours.to_json(), "theirs": self.theirs.to_json()}
+        told = {"what": self.what, "kind": self.kind, "tool": self.tool, "cost_mode": self.cost_mode}
         models = [one.to_json() for one in self.models.rows()]
         return {
             **told,
+            "ours": self.ours.to_json(),
+            "theirs": self.theirs.to_json(),
             "models": models,
             "bridge": self.models.total().to_json(),
             "rules": rules,
@@ -143,8 +151,8 @@ def against(
 ) -> Against:
     """Return what ``tool`` says of a day, week, month, session, model, project or call, beside what we say, and why they differ.
 
-    Costs are at list prices on both sides, but for records that hold a cost of their
-    own: these the tool believes. Raises UnknownName for a tool that no host knows, and
+    Our cost is that of the usage tables, by the cost mode; the tool believes a cost that a
+    record holds, and all other records have list prices on both sides. Raises UnknownName for a tool that no host knows, and
     UsageError as :func:`ctx_pipeline.usage.explain.explain` does, and for what the tool has
     no numbers of: threads, tools, windows, stretches of time.
     """
@@ -159,7 +167,7 @@ def against(
     if tool not in known:
         raise UnknownChoice("tool", tool, known)
     found = explain(what, host=host, model=model, project=project, timezone=timezone, by=by, stored=stored, settings=chosen)
-    result = Against(what, found.kind, tool)
+    result = Against(what, found.kind, tool, cost_mode=found.cost_mode)
     book, files = PriceBook.of(chosen), files_of(chosen)
     judge = _Judge(found, book, files, _everything(chosen, host))
     days = Days(timezone or chosen.timezone)
@@ -185,6 +193,7 @@ class _Judge:
 
     def __init__(self, found: Explained, book: PriceBook, files: dict[str, str], everywhere: set[tuple[str, str]]) -> None:
         self._made = found.calls
+        self._mode = found.cost_mode
         self._book = book
         self._files = files
         self._everywhere = everywhere
@@ -201,7 +210,7 @@ class _Judge:
         for key in dict.fromkeys((*ours, *here)):
             made, theirs = ours.get(key), here.get(key, [])
             mine = _tokens(made.row) if made else _ZERO
-            nano = (made.row[_C["cost"]] or 0) if made else 0
+            nano = (made.cost or 0) if made else 0
             their_sum, their_nano, their_today = _ZERO, 0, 0
             for entry in theirs:
                 cost = self._cost(entry)
@@ -211,7 +220,7 @@ class _Judge:
             bridge = result.models.of(made.row[_C["model"]] if made else theirs[0].model)
             bridge.take(mine, their_sum, here=nano, today=self._today(made.row) if made else 0, there=their_today)
             if made and (recorded := made.row[_C["recorded_cost"]]) is not None:
-                bridge.recorded, bridge.recorded_here = bridge.recorded + recorded, bridge.recorded_here + nano
+                bridge.recorded, bridge.recorded_here = bridge.recorded + recorded, bridge.recorded_here + (made.row[_C["cost"]] or 0)
                 bridge.recorded_calls += 1
             if made:
                 result.ours.add(mine, nano)
@@ -237,8 +246,12 @@ class _Judge:
         return self._cost_rule(row, theirs[0])
 
     def _cost_rule(self, row: tuple, entry: RivalEntry) -> str:
-        if entry.recorded is not None:
+        if entry.recorded is not None and self._mode == "calculate":
             return RECORDED
+        if entry.recorded is None and self._mode != "calculate" and row[_C["recorded_cost"]] is not None:
+            return NOT_TAKEN
+        if self._mode == "display" and row[_C["recorded_cost"]] is None:
+            return LISTED
         if row[_C["web_searches"]]:
             return SEARCHES
         if entry.per_field and row[_C["context_tokens"]] > _OVER:
@@ -246,9 +259,9 @@ class _Judge:
         return OTHER_PRICE
 
     def _today(self, row: tuple) -> int:
-        """Return what a call would cost by the list of today."""
+        """Return what a call would cost by the list of today; what the agent recorded stays as it is."""
         ((nano, _),) = self._book.cost_rows([(*row[: _C["ts"]], self._now, *row[_C["ts"] + 1 :])])
-        return nano or 0
+        return cost_of(self._mode, row[_C["recorded_cost"]], nano) or 0
 
     def _cost(self, entry: RivalEntry) -> int:
         """Return what the tool makes of an entry, at our prices."""

@@ -14,7 +14,7 @@ from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, UnknownNa
 from ctx_pipeline.memory.safety import strings_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
+from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED, cost_of
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.redactor import MARKER
 from ctx_pipeline.storage.raw.segments import read_segment, unpack
@@ -197,6 +197,8 @@ class Made:
     """output tokens that the record lacks, estimated from the text; no total holds them"""
     of: int = 0
     """how many of the uses that the call asked for are meant; the row holds that share of its tokens and cost"""
+    cost: int | None = None
+    """nano-dollars that the tables of usage count for it: by the cost mode, recorded or at list price"""
 
     def to_json(self) -> dict[str, Any]:
         """Return the call with its place, its price and its copies."""
@@ -213,6 +215,7 @@ class Made:
             "model_guessed": row[_C["model_guessed"]],
             **{f"{name}_tokens": row[_C[name]] for name in _TOKENS},
             "estimated_missing_output": self.missing_output,
+            "cost_usd": None if self.cost is None else self.cost / 1e9,
             "calculated_usd": None if cost is None else cost / 1e9,
             "recorded_usd": None if recorded is None else recorded / 1e9,
             "price": self.price,
@@ -233,10 +236,13 @@ class Explained:
     kind: str
     calls: list[Made]
     totals: dict[str, Any]
+    cost_mode: str = "auto"
+    """which cost is *the* cost, as in the tables of usage"""
 
     def to_json(self) -> dict[str, Any]:
-        """Return kind, totals and calls."""
-        return {"what": self.what, "kind": self.kind, "totals": self.totals, "calls": [c.to_json() for c in self.calls]}
+        """Return kind, cost mode, totals and calls."""
+        told = {"what": self.what, "kind": self.kind, "cost_mode": self.cost_mode, "totals": self.totals}
+        return {**told, "calls": [c.to_json() for c in self.calls]}
 
 
 def explain(
@@ -288,6 +294,7 @@ def explain(
     for counted, row, share, times, of in sorted(picked, key=lambda p: (p.row[_C["ts"]] or 0, p.row[_C["call_key"]])):
         key = (counted.host, row[_C["call_key"]])
         one = Made(row, counted.project, _spot(row, files, places), _price(row, book), share=share, uses=times, of=of)
+        one.cost = cost_of(filters.cost_mode, row[_C["recorded_cost"]], row[_C["cost"]])
         one.missing_output = missing.get((counted.host, counted.session_id, row[_C["call_key"]]), 0)
         one.copies = [
             {"session_id": c.session_id, "rule": _rule(c, r), "source": _spot(r, files, places)._asdict()} for c, r in copies.get(key, [])
@@ -295,7 +302,7 @@ def explain(
         made.append(one)
     for one in made[:_LOOKED_INTO]:
         one.lines = _lines(one)
-    return Explained(what, kind, made, _totals(made))
+    return Explained(what, kind, made, _totals(made), filters.cost_mode)
 
 
 def _nothing(what: str, by: str | None, kind: str, *, stored: bool, settings: Settings) -> NothingFound:
@@ -373,9 +380,11 @@ def _totals(made: list[Made]) -> dict[str, Any]:
         {
             **{f"{name}_tokens": m.row[_C[name]] for name in _TOKENS},
             "calls": m.share,
+            "cost_nano": m.cost,
             "calculated_nano": m.row[_C["cost"]],
             "recorded_nano": m.row[_C["recorded_cost"]],
-            "unpriced_calls": m.share * (m.row[_C["cost"]] is None),
+            "recorded_calls": m.share * (m.row[_C["recorded_cost"]] is not None),
+            "unpriced_calls": m.share * (m.cost is None),
         }
         for m in made
     ]
@@ -383,6 +392,7 @@ def _totals(made: list[Made]) -> dict[str, Any]:
     kept = {k: v for k, v in sums.items() if k.endswith(("_tokens", "_calls")) or k == "calls"}
     return {
         **kept,
+        "cost_usd": None if sums["unpriced_calls"] == sums["calls"] != 0 else sums["cost_nano"] / 1e9,
         "calculated_usd": sums["calculated_nano"] / 1e9,
         "recorded_usd": sums["recorded_nano"] / 1e9,
         "estimated_missing_output": {

@@ -17,7 +17,7 @@ class Bridge:
 
     model: str
     here: int = 0
-    """list price on the day of the call"""
+    """what the tables of usage count: by the cost mode, recorded or the list price on the day of the call"""
     prices: int = 0
     """the same calls at today's list, less ``here``"""
     more: int = 0

@@ -22,15 +22,17 @@ OPUS, HAIKU = "claude-opus-4-5-20251101", "claude-haiku-4-5-20251001"
 COLUMNS = (
     *("input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens", "reasoning_tokens"),
     "calls",
+    "cost_usd",
     "calculated_usd",
+    "recorded_usd",
 )
 
 
-def record(number: int, output: int, when: str | None, *tools: tuple[str, dict[str, Any]], model: str | None = OPUS) -> str:
+def record(number: int, output: int, when: str | None, *tools: tuple[str, dict[str, Any]], model: str | None = OPUS, **more: Any) -> str:
     content = [{"type": "tool_use", "id": f"t{number}-{n}", "name": name, "input": given} for n, (name, given) in enumerate(tools)]
     used = {"input_tokens": 3, "output_tokens": output, "cache_read_input_tokens": 1000}
     body = {"id": f"msg_{number}00", "role": "assistant", "model": model, "content": content, "usage": used}
-    told = {"type": "assistant", "uuid": f"u{number}", "timestamp": when, "sessionId": "s", "cwd": "/code/a", "message": body}
+    told = {"type": "assistant", "uuid": f"u{number}", "timestamp": when, "sessionId": "s", "cwd": "/code/a", "message": body, **more}
     return json.dumps(told, separators=(",", ":"))
 
 
@@ -42,7 +44,7 @@ def work(tmp_path: Path) -> Settings:
     agents = folder / session / "subagents"
     agents.mkdir(parents=True)
     lines = [
-        record(1, 301, "2026-10-01T10:00:00Z", ("Bash", {"command": "pytest -q"}), ("mcp__tracker__get", {"id": 1})),
+        record(1, 301, "2026-10-01T10:00:00Z", ("Bash", {"command": "pytest -q"}), ("mcp__tracker__get", {"id": 1}), costUSD=0.25),
         record(2, 100, "2026-10-01T16:00:00Z", ("Skill", {"skill": "pdf"})),
         record(3, 7, "2026-10-09T10:00:00Z", ("Bash", {"command": "git status"}), model=HAIKU),
         record(4, 11, None),

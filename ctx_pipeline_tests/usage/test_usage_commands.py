@@ -212,7 +212,7 @@ def test_against_prints_both_sides_and_names_an_unknown_tool(ctx: Ctx):
     wrong = ctx("explain", day["date"], "--against", "nobody")
 
     assert told["ours"]["calls"] >= day["calls"] > 0
-    assert told.keys() == {"what", "kind", "tool", "ours", "theirs", "rules", "differences", "models", "bridge"}
+    assert told.keys() == {"what", "kind", "tool", "cost_mode", "ours", "theirs", "rules", "differences", "models", "bridge"}
     assert [line.split()[0] for line in shown.splitlines()[2:4]] == ["here", "ccusage"]
     assert (wrong.returncode, "nobody" in wrong.stderr, "ccusage" in wrong.stderr) == (2, True, True)
 

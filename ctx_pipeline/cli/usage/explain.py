@@ -80,21 +80,16 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     uses = sum(made.uses for made in found.calls)
     part = f", its part of {len(found.calls):,} that asked for it {uses:,} times" if uses else ""
     say(f"{found.kind} {plain(what)}: {_calls(sums['calls'])}{part}", bold=True)
-    cost = "unpriced" if sums["unpriced_calls"] == sums["calls"] != 0 else f"${sums['calculated_usd']:,.6f} at list price"
-    if 0 < sums["unpriced_calls"] < sums["calls"]:
-        cost += f" ({sums['unpriced_calls']:,} unpriced)"
     say(
         f"input {sums['input_tokens']:,}, output {sums['output_tokens']:,}, cache write "
         f"{sums['cache_write_5m_tokens'] + sums['cache_write_1h_tokens']:,}, cache read {sums['cache_read_tokens']:,}; "
-        f"{cost}"
-        + (f", ${sums['recorded_usd']:,.6f} recorded" if sums["recorded_usd"] else "")
-        + (f"; {_copies(sums['copies_dropped'])}" if sums["copies_dropped"] else "")
+        f"{_cost(sums, found.cost_mode)}" + (f"; {_copies(sums['copies_dropped'])}" if sums["copies_dropped"] else "")
     )
     zone = chosen["timezone"] or settings.timezone
     if limit and found.calls:
         say(f"times in {zone_name(zone)}")
     for made in found.calls[:limit]:
-        _print(made, zone)
+        _print(made, zone, found.cost_mode)
     if not limit and found.calls:
         say(f"its calls one by one: ctx explain {shlex.quote(what)}")
     elif len(found.calls) > limit:
@@ -115,6 +110,22 @@ def _session_of(what: str, settings: Settings, error: NothingFound) -> str | Non
     except (StoreError, UnknownName):
         return None
     return full if full not in error.message else None
+
+
+def _cost(sums: dict[str, Any], mode: str) -> str:
+    """Return the cost that the tables of usage print, and what was recorded and the list price beside it where they differ."""
+    cost, listed, recorded = (f"${sums[name] or 0:,.6f}" for name in ("cost_usd", "calculated_usd", "recorded_usd"))
+    calls, unpriced, of_agent = sums["calls"], sums["unpriced_calls"], sums["recorded_calls"]
+    any_recorded = of_agent or sums["recorded_usd"]
+    part = f" ({unpriced:,} unpriced)" if 0 < unpriced < calls else ""
+    at_list = f", {listed} at list price" if sums["calculated_usd"] else ""
+    if sums["cost_usd"] is None:
+        return f"unpriced{at_list}"
+    if mode == "display" or (mode == "auto" and any_recorded and of_agent == calls):
+        return f"{cost} recorded{part}{at_list}"
+    if mode == "calculate" or not any_recorded:
+        return f"{cost} at list price{part}" + (f", {recorded} recorded" if any_recorded else "")
+    return f"{cost}{part}: {recorded} recorded for {_calls(of_agent)}, list price for the others; all at list price {listed}"
 
 
 def _calls(number: int) -> str:
@@ -138,6 +149,14 @@ def _record(event_id: str, *, as_json: bool) -> None:
     say(f"  {one_line(found.text, 2000)}")
 
 
+_PRICES = {
+    "auto": "list prices of the day unless the agent recorded a cost",
+    "calculate": "list prices of the day",
+    "display": "the cost that the agent recorded",
+}
+"""What a cost is by each cost mode."""
+
+
 def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
     from ctx_pipeline.usage.ccusage_comparison import against
 
@@ -145,7 +164,10 @@ def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) 
     if as_json:
         emit(found.to_json())
         return
-    say(f"{found.kind} {plain(what)}: counted here and by the rules of {tool}, from the same files, at list prices of the day", bold=True)
+    say(
+        f"{found.kind} {plain(what)}: counted here and by the rules of {tool}, from the same files, at {_PRICES[found.cost_mode]}",
+        bold=True,
+    )
     columns = {
         "who": "",
         "calls": "calls",
@@ -178,7 +200,7 @@ def _bridge(tool: str, found: Against) -> None:
         signed = {name: _signed(nano) if nano else "" for name, nano in amounts.items()}
         return {"model": one.model or UNNAMED, "here": _usd(one.here), **signed, "there": _usd(one.there)}
 
-    say(f"\nFrom the cost here to what {tool} prints; it prices every day at today's list:", bold=True)
+    say(f"\nFrom the cost here to what {tool} prints; where the log holds no cost it prices every day at today's list:", bold=True)
     columns = {"model": "model", "here": "here", "prices": "today's prices", "more": "counted twice"}
     columns |= {"less": "never counted", "terms": "other terms", "there": tool}
     shown = [line(one) for one in rows]
@@ -186,7 +208,7 @@ def _bridge(tool: str, found: Against) -> None:
     table(shown, columns, total=line(whole) | {"model": "total"})
     if whole.here and whole.there != whole.here:
         apart = (whole.there - whole.here) / whole.here
-        say(f"{tool} prints {percent(abs(apart))} {'more' if apart > 0 else 'less'} than the prices of the day come to.")
+        say(f"{tool} prints {percent(abs(apart))} {'more' if apart > 0 else 'less'} than stands here.")
     if whole.recorded_calls:
         say(
             f"The agents recorded {_usd(whole.recorded)} for {_calls(whole.recorded_calls)}; at list prices of the day they cost"
@@ -217,13 +239,17 @@ def _signed(nano: int) -> str:
     return f"{'-' if nano < 0 else '+'}${abs(nano) / 1e9:,.6f}"
 
 
-def _print(made: Made, zone: str | None) -> None:
+def _print(made: Made, zone: str | None, mode: str) -> None:
     told: dict[str, Any] = made.to_json()
-    cost = "unpriced" if told["calculated_usd"] is None else f"${told['calculated_usd']:.6f}"
-    recorded = "" if told["recorded_usd"] is None else f", recorded ${told['recorded_usd']:.6f}"
+    cost = "unpriced" if told["cost_usd"] is None else f"${told['cost_usd']:.6f}"
+    if told["recorded_usd"] is not None and mode != "calculate":
+        cost += " recorded"
+    beside = [("calculated_usd", "at list price"), ("recorded_usd", "recorded")][mode == "calculate"]
+    if told[beside[0]] not in {None, told["cost_usd"]}:
+        cost += f", ${told[beside[0]]:.6f} {beside[1]}"
     model = plain(told["model"] or UNNAMED) + (" (guessed: the default of its time)" if told["model_guessed"] else "")
     share = f"  ({made.uses} of its {made.of} uses)" if 0 < made.uses < made.of else ""
-    say(f"\n{local_time(told['time'], zone, seconds=True) or 'no time'}  {model}  {plain(told['call'])}  {cost}{recorded}{share}")
+    say(f"\n{local_time(told['time'], zone, seconds=True) or 'no time'}  {model}  {plain(told['call'])}  {cost}{share}")
     counts = {n.removesuffix("_tokens").replace("_", " "): told[n] for n in told if n.endswith("_tokens") and told[n]}
     say("  " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
     if made.missing_output:
