@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, timezone_option
+from ctx_pipeline.cli.options import host_option, table_option, timezone_option
 from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, say_command, shares, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import complete_anything, session_name, session_of_person
 
@@ -77,21 +77,25 @@ def _key(name: str) -> str:
 @click.argument("what", nargs=-1, shell_complete=complete_anything)
 @host_option
 @timezone_option
+@table_option
 @json_option
 @click.pass_context
-def cost(context: click.Context, what: tuple[str, ...], host: str | None, timezone: str | None, as_json: bool) -> None:
+def cost(context: click.Context, what: tuple[str, ...], host: str | None, timezone: str | None, by: str | None, as_json: bool) -> None:
     """Show what agents cost today, this week, this month and in all; or what WHAT cost.
 
-    WHAT is a session, project, model, day (2026-10-03) or month (2026-10); its calls one by
-    one: ctx explain WHAT.
+    WHAT is a session, project, model, day (2026-10-03) or month (2026-10), or a row of the
+    table --by: ctx cost Bash --by tool. Its calls one by one: ctx explain WHAT.
     """
     from ctx_pipeline import discovery
+    from ctx_pipeline.errors import UsageError
 
     if what:
         from ctx_pipeline.cli.usage.explain import explain
 
-        context.invoke(explain, what=" ".join(what), host=host, timezone=timezone, limit=0, as_json=as_json)
+        context.invoke(explain, what=" ".join(what), host=host, timezone=timezone, by=by, limit=0, as_json=as_json)
         return
+    if by:
+        raise UsageError(f"--by {by} needs the row that is meant", hint=f"ctx cost WHAT --by {by}; all rows: ctx usage {by}")
     settings = for_reading()
     zone = timezone or settings.timezone
     rows = periods(settings, zone, discovery.host(host).key if host else None)

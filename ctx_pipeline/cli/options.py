@@ -30,6 +30,7 @@ project_option = click.option("--project", help="Only this project.", shell_comp
 since_option = click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
 until_option = click.option("--until", metavar="DAY", help="Last day, as --since.")
 timezone_option = click.option("--timezone", metavar="ZONE", callback=_zone, help="IANA zone of the days.")
+table_option = click.option("--by", metavar="TABLE", help="The table of ctx usage whose row WHAT is: weekly, thread, tool, blocks ...")
 
 
 def scope(*, host: str | None = None, project: str | None = None, since: str | None = None, until: str | None = None, **_: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli.overview import quiet_line
 from ctx_pipeline.cli.root import _COMMANDS, _EVERYDAY, GROUPS
+from ctx_pipeline.cli.usage.explain import _explaining
 from ctx_pipeline.findings.rules import find, overview
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.pipeline import render as stage
@@ -70,6 +72,38 @@ def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
     assert (found[-1]["calls"], found[-1]["cost_usd"]) == (usage["calls"], pytest.approx(usage["cost_usd"]))
     assert f"${usage['cost_usd']:.2f}" in ran("cost").stdout
     assert ran("cost", "csv", "export").stdout.startswith("session csv export: 11 calls")
+
+
+@pytest.mark.feature("cli.cost-follow-up")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("main", "--by", "branch"),
+        ("Bash", "--by", "tool", "--host", "claude"),
+        ("2026-09-14", "--timezone", "UTC"),
+        ("csv", "export"),
+    ],
+)
+def test_the_command_that_cost_names_shows_the_same_calls(ran: Ctx, words: tuple[str, ...]):
+    printed = ran("cost", *words).stdout.splitlines()
+    named, command = printed[-1].split(": ctx ")
+
+    assert named == "its calls one by one"
+    assert ran(*shlex.split(command), "--limit", "1").stdout.splitlines()[:2] == printed[:2]
+
+
+@pytest.mark.feature("cli.cost-follow-up")
+def test_a_follow_up_names_every_option_and_a_name_that_begins_as_one():
+    assert _explaining("it's", {"by": "branch", "host": None, "stored": True}) == """ctx explain 'it'"'"'s' --by branch --stored"""
+    assert _explaining("-work/a", {"by": "project"}) == "ctx explain --by project -- -work/a"
+
+
+@pytest.mark.feature("cli.cost-follow-up")
+def test_a_table_without_a_row_is_wrong_usage_of_cost(ran: Ctx):
+    done = ran("cost", "--by", "tool", ok=False)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "hint: ctx cost WHAT --by tool; all rows: ctx usage tool" in done.stderr
 
 
 @pytest.mark.feature("cli.resume")

@@ -10,7 +10,7 @@ import click
 
 from ctx_pipeline.cli.export import share_option, shared_note
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, project_option, since_option, timezone_option, until_option
+from ctx_pipeline.cli.options import host_option, project_option, since_option, table_option, timezone_option, until_option
 from ctx_pipeline.cli.output import emit, json_option, local_time, one_line, plain, say, table, zone_name
 from ctx_pipeline.cli.session_names import complete_anything, session_argument
 from ctx_pipeline.errors import NothingFound
@@ -40,7 +40,7 @@ Any figure of any table of ctx usage is named by its row and its table:
 @since_option
 @until_option
 @timezone_option
-@click.option("--by", metavar="TABLE", help="The table of ctx usage whose row WHAT is: weekly, thread, tool, blocks ...")
+@table_option
 @click.option("--stored", is_flag=True, help="Only captured calls: skip what is newer in the homes.")
 @click.option("--against", "tool", metavar="TOOL", help="Compare with the rules of another tool: ccusage.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Calls to print.")
@@ -60,6 +60,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         _record(what, as_json=as_json)
         return
 
+    said = dict(chosen)
     chosen["model"] = "" if chosen["model"] == UNNAMED else chosen["model"]
     chosen["host"] = discovery.host(str(chosen["host"])).key if chosen["host"] else None
     if tool:
@@ -91,9 +92,16 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     for made in found.calls[:limit]:
         _print(made, zone, found.cost_mode)
     if not limit and found.calls:
-        say(f"its calls one by one: ctx explain {shlex.quote(what)}")
+        say(f"its calls one by one: {_explaining(what, said)}")
     elif len(found.calls) > limit:
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+
+
+def _explaining(what: str, said: dict[str, Any]) -> str:
+    """Return the command that explains the same once more, as a shell reads it."""
+    given = ([f"--{name}"] if value is True else [f"--{name}", str(value)] for name, value in said.items() if value)
+    options = [word for words in given for word in words]
+    return shlex.join(["ctx", "explain", *([*options, "--", what] if what.startswith("-") else [what, *options])])
 
 
 def _session_of(what: str, settings: Settings, error: NothingFound) -> str | None:
