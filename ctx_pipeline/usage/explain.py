@@ -238,10 +238,13 @@ class Explained:
     totals: dict[str, Any]
     cost_mode: str = "auto"
     """which cost is *the* cost, as in the tables of usage"""
+    repositories: dict[str, int] = field(default_factory=dict)
+    """repository -> calls, most first, where the table has a row of this name for each; empty for other tables"""
 
     def to_json(self) -> dict[str, Any]:
-        """Return kind, cost mode, totals and calls."""
+        """Return kind, cost mode, totals, repositories where the table has a row for each, and calls."""
         told = {"what": self.what, "kind": self.kind, "cost_mode": self.cost_mode, "totals": self.totals}
+        told |= {"repositories": self.repositories} if self.repositories else {}
         return {**told, "calls": [c.to_json() for c in self.calls]}
 
 
@@ -270,7 +273,8 @@ def explain(
     chosen = settings or settings_module.load()
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone, project=project, model=model)
     zone = filters.timezone
-    found, uses = calls_for(GROUPINGS.get(by or "", GROUPINGS["model"]), chosen, host=host, stored=stored)
+    grouping = GROUPINGS.get(by or "", GROUPINGS["model"])
+    found, uses = calls_for(grouping, chosen, host=host, stored=stored)
     kind, picked = calls_of_row(what, by, found, zone, chosen, uses=uses)
     keep = filters.keeps()
     picked = [p for p in picked if keep is None or keep(p.counted, p.row[_C["model"]], p.row[_C["ts"]])]
@@ -302,7 +306,8 @@ def explain(
         made.append(one)
     for one in made[:_LOOKED_INTO]:
         one.lines = _lines(one)
-    return Explained(what, kind, made, _totals(made), filters.cost_mode)
+    apart = Counter(p.counted.repository or "" for p in picked) if grouping.with_repository and kind != "project" else Counter()
+    return Explained(what, kind, made, _totals(made), filters.cost_mode, dict(apart.most_common()))
 
 
 def _nothing(what: str, by: str | None, kind: str, *, stored: bool, settings: Settings) -> NothingFound:
@@ -323,7 +328,7 @@ def _near(what: str, by: str | None, stored: bool, settings: Settings) -> list[s
     """Return the names of rows that are most like what was asked for; of projects and models where no table was named."""
     tables = [by] if by in GROUPINGS else ["project", "model"] if by is None else []
     names = {str(row[GROUPINGS[name].column]) for name in tables for row in usage(name, stored=stored, settings=settings).rows}
-    return nearest(what, names, cutoff=0.6)
+    return nearest(what, names - {what}, cutoff=0.6)
 
 
 def _only_copies(what: str, owned: list[Any]) -> None:

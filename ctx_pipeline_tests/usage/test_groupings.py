@@ -55,6 +55,27 @@ def test_every_grouping_gives_the_same_totals_from_homes_and_tables_and_its_rows
         assert (made.totals["calls"], made.totals["output_tokens"]) == (row["calls"], row["output_tokens"])
 
 
+@pytest.mark.feature("explain.same-branch")
+def test_a_branch_of_several_repositories_is_told_with_the_calls_of_each_row(settings: Settings) -> None:
+    other = ClaudeHome(settings.demo_roots["claude"][0]).session("00000009-1111-4111-8111-111111111111", cwd="/code/other", branch="main")
+    other.prompt("go")
+    other.answer(text("done"), message_id="msg_9")
+    other.save()
+    ingested(settings)
+
+    rows = {row["repository"]: row["calls"] for row in usage("branch", settings=settings).by_key() if row["branch"] == "main"}
+    found = explain("main", by="branch", settings=settings)
+    printed = CliRunner().invoke(cli, ["explain", "main", "--by", "branch", "--limit", "0"]).stdout.splitlines()
+
+    assert sorted(rows.values()) == [1, 3]
+    assert (found.to_json()["repositories"], found.totals["calls"]) == (rows, 4)
+    for name, calls in rows.items():
+        assert explain("main", by="branch", project=name, settings=settings).totals["calls"] == calls
+    most, least = sorted(rows, key=lambda name: -rows[name])
+    assert printed[2] == f"2 rows of ctx usage branch, one a repository: {most} 3 calls, {least} 1 call"
+    assert printed[3] == f"one of them: ctx explain main --by branch --project {most}"
+
+
 @pytest.mark.feature("usage.groupings")
 def test_an_entry_in_the_registry_is_a_report_with_and_without_a_store(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     added = Grouping("first_letter", "By the first letter of the branch.", "letter", of_session=lambda s: s.project[:1], none="(none)")

@@ -20,7 +20,7 @@ from ctx_pipeline.model.usage_rules import UNNAMED
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.usage.ccusage_comparison import Against, Side
-    from ctx_pipeline.usage.explain import Made
+    from ctx_pipeline.usage.explain import Explained, Made
     from ctx_pipeline.usage.price_bridge import Bridge
 
 
@@ -30,6 +30,8 @@ Any figure of any table of ctx usage is named by its row and its table:
   ctx explain 2026-09-28 --by weekly
   ctx explain '2026-10-01 08:00' --by blocks
 """
+_ROWS = 5
+"""Rows of one name that are told, at most."""
 
 
 @click.command(epilog=_CELLS)
@@ -86,6 +88,8 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         f"{sums['cache_write_5m_tokens'] + sums['cache_write_1h_tokens']:,}, cache read {sums['cache_read_tokens']:,}; "
         f"{_cost(sums, found.cost_mode)}" + (f"; {_copies(sums['copies_dropped'])}" if sums["copies_dropped"] else "")
     )
+    if len(found.repositories) > 1:
+        _repositories(found, said)
     zone = chosen["timezone"] or settings.timezone
     if limit and found.calls:
         say(f"times in {zone_name(zone)}")
@@ -95,6 +99,16 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         say(f"its calls one by one: {_explaining(what, said)}")
     elif len(found.calls) > limit:
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+
+
+def _repositories(found: Explained, said: dict[str, Any]) -> None:
+    """Print which rows of the table have this name, one for each repository, and the command for one of them."""
+    rows = list(found.repositories.items())
+    named = ", ".join(f"{plain(name) or '(no repository)'} {_calls(calls)}" for name, calls in rows[:_ROWS])
+    more = f" and {len(rows) - _ROWS:,} more" if len(rows) > _ROWS else ""
+    say(f"{len(rows):,} rows of ctx usage {said['by']}, one a repository: {named}{more}")
+    one = next(name for name, _ in rows if name)
+    say(f"one of them: {_explaining(found.what, {**said, 'project': one})}")
 
 
 def _explaining(what: str, said: dict[str, Any]) -> str:
