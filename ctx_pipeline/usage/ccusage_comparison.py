@@ -8,6 +8,7 @@ itself takes the prices of today, which is told per model.
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -165,7 +166,9 @@ def against(
     hosts = {h.key: h for h in discovery.hosts().values() if host in {None, h.key}}
     known = sorted({name for h in hosts.values() for name in h.usage.other_tools})
     if tool not in known:
-        raise UnknownChoice("tool", tool, known)
+        row = shlex.join(["ctx", "explain", what, *(["--by", by] if by else [])])
+        recorded = f"the agent's own recorded cost stands beside the list price of each call: {row}"
+        raise UnknownChoice("tool", tool, known, hint=f"known: {', '.join(known)}; {recorded}")
     found = explain(what, host=host, model=model, project=project, timezone=timezone, by=by, stored=stored, settings=chosen)
     result = Against(what, found.kind, tool, cost_mode=found.cost_mode)
     book, files = PriceBook.of(chosen), files_of(chosen)

@@ -209,12 +209,13 @@ def test_against_prints_both_sides_and_names_an_unknown_tool(ctx: Ctx):
     day = json.loads(ctx("usage", "daily", "--host", "claude", "--json").stdout)["rows"][0]
     told = json.loads(ctx("explain", day["date"], "--host", "claude", "--against", "ccusage", "--json").stdout)
     shown = ctx("explain", day["date"], "--host", "claude", "--against", "ccusage").stdout
-    wrong = ctx("explain", day["date"], "--against", "nobody")
+    wrong = ctx("explain", day["date"], "--by", "daily", "--against", "agent")
 
     assert told["ours"]["calls"] >= day["calls"] > 0
     assert told.keys() == {"what", "kind", "tool", "cost_mode", "ours", "theirs", "rules", "differences", "models", "bridge"}
     assert [line.split()[0] for line in shown.splitlines()[2:4]] == ["here", "ccusage"]
-    assert (wrong.returncode, "nobody" in wrong.stderr, "ccusage" in wrong.stderr) == (2, True, True)
+    assert (wrong.returncode, "'agent'" in wrong.stderr, "known: ccusage; " in wrong.stderr) == (2, True, True)
+    assert wrong.stderr.endswith(f"recorded cost stands beside the list price of each call: ctx explain {day['date']} --by daily\n")
 
 
 @pytest.mark.feature("pricing.refresh")
