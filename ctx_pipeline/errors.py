@@ -212,11 +212,12 @@ class BudgetTooSmall(CtxError):
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> list[str]:
-    """Return at most three names that may have been meant: those that begin so, the last first, else those most like it."""
+    """Return at most three names that may have been meant: those that begin so or else hold it, the last first, else those most like it."""
     import difflib
 
     names = sorted(set(known))
-    if len(name) > 3 and (longer := [n for n in names if n.startswith(name)]):
+    longer = [n for n in names if n.startswith(name)] or [n for n in names if name in n]
+    if len(name) > 2 and longer:
         return longer[-3:][::-1]
     near = difflib.get_close_matches(name, names, n=3, cutoff=cutoff)
     if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them

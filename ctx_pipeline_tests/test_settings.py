@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import discovery, settings
-from ctx_pipeline.errors import CtxError, SettingsError, UnknownName
+from ctx_pipeline.errors import CtxError, SettingsError, UnknownName, nearest
 
 
 def load(tmp_path: Path, config: str = "", **env: str) -> settings.Settings:
@@ -96,6 +96,20 @@ def test_an_unknown_name_lists_the_nearest():
 
     assert "claude" in raised.value.hint
     assert isinstance(raised.value, CtxError)
+
+
+@pytest.mark.feature("errors.hints")
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("opus", ["claude-opus-4-8", "claude-opus-4-7", "claude-opus-4-6"]),
+        ("claude-h", ["claude-haiku"]),
+        ("haiku", ["claude-haiku"]),
+        ("ha", []),
+    ],
+)
+def test_names_that_hold_the_word_come_before_those_that_look_like_it(name: str, near: list[str]):
+    assert nearest(name, [*(f"claude-opus-4-{n}" for n in (5, 6, 7, 8)), "claude-haiku", "opsu"]) == near
 
 
 @pytest.mark.feature("settings.unknown")

@@ -26,14 +26,12 @@ def _captured(settings: Settings) -> set[str]:
 
 
 def known_names(settings: Settings, *, project: str | None = None, model: str | None = None, stored: bool = False) -> None:
-    """Raise UnknownName with the nearest names where nothing of this project or model was ever counted."""
+    """Raise UnknownName where nothing of this project or model was ever counted, with the nearest names that lists show."""
     if project is not None:
-        known: set[str] = set()
-        for row in usage("project", stored=stored, settings=settings).rows:
-            known |= project_names(row["project"], row["repository"])
-        known |= _captured(settings)
-        if project not in known:
-            raise UnknownName("project", project, known - {""})
+        rows = usage("project", stored=stored, settings=settings).rows
+        shown = _captured(settings) | {row["project"] for row in rows}
+        if project not in shown.union(*(project_names(row["project"], row["repository"]) for row in rows)):
+            raise UnknownName("project", project, shown - {""})
     if model:
         models = {str(row["model"]) for row in usage("model", stored=stored, settings=settings).rows}
         if model not in models:
