@@ -165,6 +165,8 @@ _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
 _IDS = (b'"id":', b'"requestId":', b'"uuid":')
 """What stands before the id of a response or, where it has none, of its record."""
+_MONTHS = 12
+"""The newest months with calls that are named, where one has none."""
 _LOOKED_INTO = 20
 """Calls whose files are searched for further lines of the same response."""
 
@@ -280,7 +282,7 @@ def explain(
     picked = [p for p in picked if keep is None or keep(p.counted, p.row[_C["model"]], p.row[_C["ts"]])]
     if not picked:
         _only_copies(what, found.owned)
-        raise _nothing(what, by, kind, stored=found.source == "stored", settings=chosen)
+        raise _nothing(what, by, kind, host=host, stored=found.source == "stored", settings=chosen)
     wanted = {(p.counted.host, p.counted.session_id) for p in picked}
     shared = {(p.counted.host, p.row[_C["call_key"]]) for p in picked}
     copies: dict[tuple[str, str], list[tuple[live.Counted, tuple]]] = {}
@@ -310,11 +312,16 @@ def explain(
     return Explained(what, kind, made, _totals(made), filters.cost_mode, dict(apart.most_common()))
 
 
-def _nothing(what: str, by: str | None, kind: str, *, stored: bool, settings: Settings) -> NothingFound:
+def _nothing(what: str, by: str | None, kind: str, *, host: str | None, stored: bool, settings: Settings) -> NothingFound:
     """Return the error of a name that no model call has, with the nearest that have some."""
+    if kind == "month" and _MONTH.fullmatch(what):
+        months = sorted({row["date"][:7] for row in usage("monthly", host=host, stored=stored, settings=settings).rows if row["date"]})
+        more = f" and {len(months) - _MONTHS} earlier: ctx usage monthly" if len(months) > _MONTHS else ""
+        hint = f"months with calls: {', '.join(months[-_MONTHS:])}{more}" if months else "ctx run"
+        return NothingFound(f"no model call was recorded in {what}", hint=hint)
     if by is None and kind == "day" and _DAY.fullmatch(what):
         asked = date.fromisoformat(what)
-        days = [date.fromisoformat(row["date"]) for row in usage("daily", stored=stored, settings=settings).rows if row["date"]]
+        days = [date.fromisoformat(row["date"]) for row in usage("daily", host=host, stored=stored, settings=settings).rows if row["date"]]
         near = sorted(sorted(set(days), key=lambda one: abs(one - asked))[:2])
         hint = f"nearest days with calls: {' and '.join(map(str, near))}; all of them: ctx usage daily" if near else "ctx run"
         return NothingFound(f"no model call on {what}", hint=hint)
