@@ -77,12 +77,25 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             elif error and len(told) < _MOST_PER_SESSION and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(error)):
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
-                failures[failure] = _failure(run, shown(run.command, cwd), error, later, whole(later.command, cwd) if later else "")
+                works = whole(_part(later), cwd) if later else ""
+                failures[failure] = _failure(run, shown(_part(run), cwd), error, later, works)
                 if failure in unquoted:
                     failures[failure] = _recurrence(failures[failure], run, error, members[:place])
             elif seen and not error:
                 unquoted.add(failure)
     yield from failures.values()
+
+
+def _part(run: Run) -> str:
+    """Return the last command of a chain whose step counts, with what it needs of the shell before it; any other line whole."""
+    *before, last = (part.strip() for part in run.command.split("&&"))
+    if not before or not last.startswith(run.step.text) or _OTHERWISE.search(run.command):
+        return run.command
+    return " && ".join([*(part for part in before if part.startswith(_SHELL)), last])
+
+
+_OTHERWISE = re.compile(r"\|\||[;\n]|<<")
+_SHELL = ("cd ", "source ", ". ", "export ")
 
 
 def _recurrence(first: MemoryCandidate, run: Run, error: str, before: Sequence[Run]) -> MemoryCandidate:

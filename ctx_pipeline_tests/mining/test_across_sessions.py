@@ -389,6 +389,20 @@ def test_a_question_in_everyday_words_finds_the_convention_and_only_what_it_tell
 
 
 @pytest.mark.feature("mining.success-failure")
+def test_of_a_chain_the_command_that_failed_is_told():
+    line = "git add src/a.rs && git status && cd crates/vfox && cargo test registry --lib"
+    error = "error: unexpected argument '--lib' found"
+    rows = [
+        day(n, i)
+        .shell(line, exit=101, text=error)
+        .shell("cd crates/vfox && cargo test registry", text="test result: ok. 3 passed; 0 failed")
+        for i, n in enumerate("ab")
+    ]
+    (found,) = lessons("reme", *rows)
+    assert found.text.startswith("`cd crates/vfox && cargo test registry --lib` fails with")
+
+
+@pytest.mark.feature("mining.success-failure")
 def test_a_program_that_two_sessions_lacked_is_told_with_what_worked_instead_whatever_it_is_for():
     def lacking(name, number, instead):
         lacks = day(name, number).shell("cargo deny check", exit=101, text="error: no such command: `deny`")
