@@ -183,7 +183,7 @@ def _tool_output(history: History) -> Finding | None:
         return None
     measured = f"what the newest {plural(seen.sessions, 'session')} cost" if seen.sessions > 1 else "what the newest session cost"
     title = f"About {part:.0%} of {measured}, {money(seen.tool_output_nano)}, was tool output sent again"
-    text = "`ctx hooks install HOST --outputs` shortens it for the agent."
+    text = "ctx hooks install HOST --outputs shortens it for the agent."
     return Finding("", title, "ctx gain --period all", text, usd=seen.tool_output_nano / _NANO, cases=seen.sessions)
 
 
