@@ -220,7 +220,8 @@ def forget(
             return
         if session_id:
             try:
-                host, session_id = resolve(store, host, session_id)
+                # a project is forgotten by its option, and not by its newest session
+                host, session_id = resolve(store, host, session_id, projects=False)
             except UnknownName:
                 if ended is None:
                     raise

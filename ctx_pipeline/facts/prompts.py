@@ -39,7 +39,7 @@ _LEAST_WORDS, _MOST_WORDS, _TITLE = 6, 80, 120
 _STEERS = lazy_pattern(
     r"(?i)(?:(?:y|n|yes|no|yep|yeah|nope|ok|okay|sure|right|correct|exactly|perfect|great|good|nice|cool|thanks|thank|you|please|go|on|ahead"
     r"|continue|proceed|resume|keep|going|carry|next|retry|again|try|do|it|that|this|so|stop|wait|push|commit|ship|merge|done|hi|hello|hey"
-    r"|works?|worked|working|looks|lgtm|fine|awesome|amazing|excellent|wonderful|brilliant|well|very|much|job|work"
+    r"|works|worked|working|looks|lgtm|fine|awesome|amazing|excellent|wonderful|brilliant"
     r"|and|then|now|all|both|the|first|second|third|one|option)\b\W*)+"
 )
 """A prompt of such words alone steers what is under way and names no task."""
@@ -56,9 +56,13 @@ _TAG = lazy_pattern(r"</?[a-z][\w-]*\s*/?>")
 
 def typed(view: SessionView) -> list[Any]:
     """Return the prompts of the main thread, in order: in the others it is an agent that asks."""
-    threads = {e.thread_id for e in view.events}
-    main = view.session_id if view.session_id in threads else view.events[0].thread_id if threads else ""
+    main = _main(view)
     return [p for p in view.prompts if p.thread_id == main]
+
+
+def _main(view: SessionView) -> str:
+    threads = {e.thread_id for e in view.events}
+    return view.session_id if view.session_id in threads else str(view.events[0].thread_id) if threads else ""
 
 
 def is_request(ask: str) -> bool:
@@ -188,7 +192,8 @@ def task(view: SessionView) -> Task:
     since = telling[0].seq if telling else -1
     chosen = telling or (prompts[-1] if prompts else None)
     now = _plan(view, since) or (_request(chosen) if chosen else _title(view))
-    commands, refusals = _commands(view), _refusals(view)
+    here = {event.thread_id for event in own} or {_main(view)}
+    commands, refusals = ([pair for pair in found(view) if pair[0].thread_id in here] for found in (_commands, _refusals))
     began = in_time([event for event, _ in (*commands, *prompts[:1])])
     named = {event.event_id: ask for event, ask in commands}
     first = _title(view)
@@ -211,8 +216,9 @@ def task(view: SessionView) -> Task:
 
 
 def in_time(events: Sequence[Any]) -> list[Any]:
-    """Return events by their time, where all of them have one: a file may hold them in another order."""
-    return sorted(events, key=lambda e: e.ts) if all(e.ts is not None for e in events) else list(events)
+    """Return events of a thread by their time, where all of them have one: a file may hold them in another order; else by their place."""
+    timed = all(e.ts is not None for e in events)
+    return sorted(events, key=lambda e: (e.ts, e.seq) if timed else e.seq)
 
 
 def _commands(view: SessionView) -> list[tuple[Any, str]]:

@@ -215,6 +215,7 @@ def _named(
     costly = (
         [] if known else heapq.nlargest(_COSTLY, (n for n in names if max(n.bytes, LEAST) <= most // 8), key=lambda n: n.usage.cost_nano)
     )
+    newest = next(iter(names), None)
     for line in dict.fromkeys([*costly, *names]):
         name = names[line]
         held = name in former
@@ -225,8 +226,8 @@ def _named(
             drawn = size <= left_of_waiting
             left_of_waiting -= size if drawn else 0
         else:
-            # one session larger than all that is allowed is drawn when it is the first
-            drawn = size <= left or left == most > 0
+            # one session larger than all that is allowed is drawn when it is the newest, or the first that is new
+            drawn = size <= left or (most > 0 and (left == most or line is newest))
             left -= size if drawn else 0
         if not drawn:
             later.append(name)

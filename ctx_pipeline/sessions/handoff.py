@@ -18,6 +18,7 @@ from ctx_pipeline.memory.prompt_block import estimate, framed, inline
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import below, place_of, same_repository
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
 from ctx_pipeline.storage.files import Files
@@ -60,6 +61,9 @@ _VERSION = 1
 """Of what is kept; what was kept by another one, or by another version of the package, is said anew."""
 
 _MOST_KEPT = 400
+_SLACK = 60_000_000
+"""Microseconds by which an agent may note a compaction after its hook was answered."""
+
 _MOST_SINCE = 256 << 10
 """Bytes that an agent writes during a compaction, at most."""
 
@@ -88,22 +92,25 @@ def resume(payload: Mapping[str, Any], *, host: str, settings: Settings) -> str:
         from ctx_pipeline.sessions.resume import own_block
 
         told = own_block(payload.get("transcript_path"), session, host, settings, profile[0])
-    text, mark = told
-    return text if text and _logged({"host": host, "session_id": session, "compaction": mark}, text, settings) else ""
+    text, mark, at = told
+    return text if text and _logged({"host": host, "session_id": session, "compaction": mark}, text, settings, since=at) else ""
 
 
 def prepare(payload: Mapping[str, Any], *, host: str, settings: Settings) -> None:
-    """Keep what a session is told after the compaction that begins now; the hook after it need not read the transcript then."""
+    """Keep what a session is told after the compaction that begins now; the hook after it need not read the transcript then.
+
+    Nothing is kept of a session that was not captured, such as one that was forgotten or is ignored.
+    """
     from ctx_pipeline import discovery
-    from ctx_pipeline.sessions.resume import own_block
+    from ctx_pipeline.sessions.resume import captured, own_block
 
     named, session = payload.get("transcript_path"), payload.get("session_id")
     records = discovery.host(host).records
     seen = look_at(named) if isinstance(named, str) and named.startswith("/") else None
-    if not isinstance(session, str) or seen is None or seen.kind != FILE or not records.steps:
+    if not isinstance(session, str) or seen is None or seen.kind != FILE or not records.steps or not captured(host, session, settings):
         return
     profile = _profile(settings)
-    text, mark = own_block(named, session, host, settings, profile[0], ahead=True)
+    text, mark, _ = own_block(named, session, host, settings, profile[0], ahead=True)
     kept = {
         "made_of": _made_ahead_of(named, settings, profile),
         "size": seen.size,
@@ -116,10 +123,15 @@ def prepare(payload: Mapping[str, Any], *, host: str, settings: Settings) -> Non
     _prune(settings, AHEAD)
 
 
-def _kept_ahead(named: object, session: str, host: str, settings: Settings, profile: tuple[str, int]) -> tuple[str, str] | None:
-    """Return what was kept for a session before its compaction; None where nothing was, or where the session has gone on since."""
+def _kept_ahead(named: object, session: str, host: str, settings: Settings, profile: tuple[str, int]) -> tuple[str, str, int] | None:
+    """Return what was kept for a session before its compaction; None where nothing was, or where the session has gone on since.
+
+    It is told once, so it is kept no longer.
+    """
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads((settings.home / _place(AHEAD, host, session)).read_bytes())
+        path = settings.home / _place(AHEAD, host, session)
+        kept = json.loads(path.read_bytes())
+        path.unlink()
         if not isinstance(named, str) or kept["made_of"] != _made_ahead_of(named, settings, profile):
             return None
         seen = look_at(named)
@@ -129,7 +141,7 @@ def _kept_ahead(named: object, session: str, host: str, settings: Settings, prof
             file.seek(kept["size"])
             since = [json.loads(line) for line in file.read(_MOST_SINCE).splitlines()]
         if not any(record["type"] in kept["steps"] and not any(record.get(name) for name in kept["no_steps"]) for record in since):
-            return str(kept["text"]), str(kept["mark"])
+            return str(kept["text"]), str(kept["mark"]), 0
     return None
 
 
@@ -255,11 +267,15 @@ def _also(others: Sequence[WrittenSession], last: WrittenSession) -> Iterator[st
             yield f"Another session here: {other.host} {other.session_id[:8]}{named}, last written {at} UTC"
 
 
-def _logged(about: dict[str, Any], text: str, settings: Settings) -> bool:
-    """Log what is told, and tell whether it is told for the first time."""
+def _logged(about: dict[str, Any], text: str, settings: Settings, *, since: int = 0) -> bool:
+    """Log what is told, and tell whether it is told for the first time; what was told of a compaction ``since`` it happened is the same."""
     journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
     try:
-        if any({name: f.payload.get(name) for name in about} == about for f in journal.newest(RESUMED, _LOOKED_BACK)):
+        facts = journal.newest(RESUMED, _LOOKED_BACK)
+        if any({name: f.payload.get(name) for name in about} == about for f in facts):
+            return False
+        own = [f for f in facts if "compaction" in f.payload and f.payload.get("session_id") == about["session_id"]]
+        if since and any((from_iso(f.at) or 0) >= since - _SLACK for f in own):
             return False
         journal.append(RESUMED, {**about, "tokens": estimate(text)}, actor="hook")
     finally:

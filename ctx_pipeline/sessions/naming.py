@@ -46,19 +46,19 @@ def split_host(name: str) -> SessionName:
     return SessionName(None, name)
 
 
-def find_session(store: Store, name: str, host: str | None = None) -> tuple[str, str]:
+def find_session(store: Store, name: str, host: str | None = None, *, projects: bool = True) -> tuple[str, str]:
     """Return host key and full id of the one captured session that a name fits.
 
     ``name`` is an id, its beginning (and its end behind ``…``, as tables shorten it), a
     thread's id, ``latest``, ``latest~2`` (the third newest), a transcript file, a project
     (its newest session), or words of a title; ``host/id`` and ``host`` narrow it.
-    Raises UnknownName with the nearest sessions, AmbiguousName with those that fit.
+    Without ``projects`` a project is no name of a session. Raises UnknownName with the nearest sessions, AmbiguousName with those that fit.
     """
     written = SessionName(discovery.host(host).key, name) if host else split_host(name)
     if written.host and store.ledger.session(written.host, written.name) is not None:
         return written.host, written.name
     rows = [row for row in store.ledger.sessions() if written.host in {None, row.host}]
-    fitting = _fitting(store, rows, written.name.strip())
+    fitting = _fitting(store, rows, written.name.strip(), projects=projects)
     if not fitting and host:  # a title may begin with the name of a host
         fitting = _titled(store.ledger.sessions(), f"{host} {written.name}")
     noun = f"{written.host} session" if written.host else "session"
@@ -94,7 +94,7 @@ def newest_first(store: Store, host: str | None = None) -> list[tuple[str, str]]
     return [(key, session_id) for _, key, session_id in found]
 
 
-def _fitting(store: Store, rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+def _fitting(store: Store, rows: Sequence[SessionRow], name: str, *, projects: bool) -> list[SessionRow]:
     """Return the sessions that a name fits by the first way that finds any."""
     if not name:
         return []
@@ -122,7 +122,7 @@ def _fitting(store: Store, rows: Sequence[SessionRow], name: str) -> list[Sessio
         }
         if found := [known[place] for place in sorted(places) if place in known]:
             return found
-    return _titled(rows, name, exactly=True) or _newest_of_project(store, rows, name) or _titled(rows, name)
+    return _titled(rows, name, exactly=True) or (_newest_of_project(store, rows, name) if projects else []) or _titled(rows, name)
 
 
 def _newest_of_project(store: Store, rows: Sequence[SessionRow], name: str) -> list[SessionRow]:

@@ -53,24 +53,38 @@ _OPEN_NEW = (
 )
 
 
-def own_block(named: object, session: str, host: str, settings: Settings, profile: str, *, ahead: bool = False) -> tuple[str, str]:
-    """Return where a session stood before its last compaction, framed, at most :data:`BUDGET` tokens, and what marks that moment.
+def own_block(named: object, session: str, host: str, settings: Settings, profile: str, *, ahead: bool = False) -> tuple[str, str, int]:
+    """Return where a session stood before its last compaction, framed, at most :data:`BUDGET` tokens, what marks that moment, and its time.
 
     ``named`` is the transcript as the agent names it; ``ahead`` of a compaction its end is the moment. Two empty texts
-    where there is none to read.
+    where there is none to read; the time is in microseconds since 1970, 0 where none is recorded.
     """
     found = discovery.host(host)
     live = _transcript(named, session, found, settings)
     if live is None:
-        return "", ""
+        return "", "", 0
     view, whole = _view(found, *live, session)
     events = [e for e in view.events if e.thread_id == view.session_id] or view.events
     emptied = next((e for e in reversed(events) if e.kind == "compaction" and _NOT_THE_WINDOW not in (e.subtype or "")), None)
     emptied = None if ahead else emptied
     if emptied is not None:
         view = upto(view, emptied.thread_id, emptied.seq - 1, None)
-    text = _text(fold(view), _OPEN, BUDGET, settings, profile, whole=whole)
-    return framed(text) if text else "", emptied.event_id if emptied else f"at {live[0].stat().st_size} bytes"
+    text = _text(fold(view, whole=whole), _OPEN, BUDGET, settings, profile, whole=whole)
+    at = emptied.ts if emptied is not None and isinstance(emptied.ts, int) else 0
+    return framed(text) if text else "", emptied.event_id if emptied else f"at {live[0].stat().st_size} bytes", at
+
+
+def captured(host: str, session: str, settings: Settings) -> bool:
+    """Tell whether something of a session is in the store: of one that was forgotten or is ignored nothing is."""
+    if not (settings.home / "ledger.db").exists():
+        return False
+    from ctx_pipeline.storage.ledger import Ledger
+
+    ledger = Ledger(settings.home / "ledger.db", first_month=settings.first_month, read_only=True)
+    try:
+        return bool(ledger.session_streams(discovery.host(host).key, session))
+    finally:
+        ledger.close()
 
 
 def other_block(last: WrittenSession, budget: int, settings: Settings, profile: str) -> str | None:
@@ -87,7 +101,7 @@ def other_block(last: WrittenSession, budget: int, settings: Settings, profile: 
         return None
     command = resume_command(last.host, last.session_id, view.session.cwd)
     beside = [f"Resume it with: {command}"] if command else []
-    return _text(fold(view), _OPEN_NEW, budget, settings, profile, whole=whole, beside=beside)
+    return _text(fold(view, whole=whole), _OPEN_NEW, budget, settings, profile, whole=whole, beside=beside)
 
 
 def _text(

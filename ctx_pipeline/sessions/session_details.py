@@ -20,9 +20,9 @@ def load_settings() -> Settings:
     return settings_module.load()
 
 
-def resolve(store: Store, host: str | None, session_id: str) -> tuple[str, str]:
+def resolve(store: Store, host: str | None, session_id: str, *, projects: bool = True) -> tuple[str, str]:
     """Return the host key and the full id of the session of a name (:func:`.naming.find_session`); no host or ``*`` is any."""
-    return find_session(store, session_id, None if host in {None, "", "*"} else host)
+    return find_session(store, session_id, None if host in {None, "", "*"} else host, projects=projects)
 
 
 def view_of(store: Store, host: str, session_id: str, tables: tuple[str, ...]) -> Any:

@@ -18,6 +18,7 @@ from ctx_pipeline.mining.lessons.quoting import own_words, repeats
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +84,10 @@ def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[s
 _CHECKED = ("test", "types", "lint", "build")
 """Purposes of a command that say how the work stands, the most telling first."""
 
-_OF_HOOK = lazy_pattern(r"(?:\x1b\[\d*m)?(?:Stop|SubagentStop|PostToolUse)(?:\x1b\[\d*m)? \[")
+_LOOKED_FOR = 12
+"""Files that were removed of which is looked whether a later call names them."""
+
+_OF_HOOK = lazy_pattern(r"(?:\x1b\[\d*m)?(?:Stop|SubagentStop|PostToolUse)(?:\x1b\[\d*m)? \[([^\]\n]{1,400})\]")
 """How an agent tells of a command of the person's that ran at a moment (Claude Code until 2.0)."""
 
 _STARTS_AGENTS = frozenset({"Task", "Agent", "spawn_agent"})
@@ -93,10 +97,11 @@ _CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300
 _LONG, _SHORT = 400, 160
 
 
-def fold(view: SessionView) -> SessionState:
+def fold(view: SessionView, *, whole: bool = True) -> SessionState:
     """Return the state that the rows of a session show; what people said is not in it.
 
-    Rows may be cut at any event (:func:`upto`). Subagents count as part of the session.
+    Rows may be cut at any event (:func:`upto`); those of which the middle is missing are not ``whole``. Subagents count
+    as part of the session.
     """
     session = view.session
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
@@ -108,13 +113,12 @@ def fold(view: SessionView) -> SessionState:
         before, last_asked, said_last = last_asked, said_last, None
     checks = list(_last_checks(view))
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
-    if getattr(session, "title_source", None) == "prompt":  # that is told as what was asked
-        told["title"] = None
-    answer, calls_since, unanswered = _last_answer(view, main)
+    answer, calls_since, unanswered = _last_answer(view, main, whole=whole)
     return SessionState(
         host=view.host,
         session_id=view.session_id,
         **told,
+        titled=getattr(session, "title_source", None) != "prompt",
         as_of=iso(_micros(last)) if last is not None else None,
         seq=main[-1].seq if main else -1,
         began=iso(_micros(session.first_ts)) if session.first_ts is not None else None,
@@ -128,7 +132,7 @@ def fold(view: SessionView) -> SessionState:
         files=_files(view),
         unseen_agents=_unseen_agents(view),
         subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
-        hooks_ran=any("hook" in (e.subtype or "") or (e.subtype == "system" and _OF_HOOK.match(e.text or "")) for e in view.events),
+        hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
         checks=checks,
         asked_before=before if first is None or before is None or before.event != first.event else None,
@@ -206,7 +210,10 @@ _DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ 
 """A line that is a Markdown directive: it speaks to the program that shows the answer."""
 
 
-_SENTENCE = lazy_pattern(r"(?<=[.!?])(?<!\d\.)\s+|\s+(?=[-*\u2022] \S)")
+_SENTENCE = lazy_pattern(r"(?<=[.!?])(?<!\d\.)\s+|(?<=[\u3002\uff01\uff1f])|\s+(?=[-*\u2022] \S)")
+_WORD = 30
+"""Characters in which a word ends, in a script that has blanks between them."""
+
 _HEAD = 150
 """Characters of the beginning of a long answer that are told."""
 
@@ -214,7 +221,7 @@ _GAP, _REST = " […] ", 20
 """What stands for sentences that repeat an output, and how many characters of an answer with such gaps say anything."""
 
 
-def _last_answer(view: SessionView, main: Sequence[Any]) -> tuple[Item | None, int, bool]:
+def _last_answer(view: SessionView, main: Sequence[Any], *, whole: bool) -> tuple[Item | None, int, bool]:
     """Return the last answer with its beginning, where its outcome mostly stands, and its end; the calls behind it; whether a prompt is."""
     answers = in_time([e for e in main if e.kind == "answer" and e.text and e.text.strip()])
     if not answers:
@@ -227,8 +234,9 @@ def _last_answer(view: SessionView, main: Sequence[Any]) -> tuple[Item | None, i
         parts = [text[: ends[-1]] if ends else _cut(text, _HEAD)]
         # a word that the cut goes through is left out, where the script has blanks
         tail = text[max(len(parts[0]), len(text) - _LONG + _HEAD) :]
-        parts.append(f"…{tail.lstrip() if tail[:1].isspace() else tail.partition(' ')[2] or tail}")
-    own = " ".join(filter(None, (own_words(view, part, gap=_GAP) for part in parts)))
+        blank = 0 if tail[:1].isspace() else tail.find(" ", 0, _WORD) + 1
+        parts.append(f"…{tail[blank:].lstrip()}")
+    own = " ".join(filter(None, (own_words(view, part, gap=_GAP, whole=whole) for part in parts)))
     said = len(own.replace(_GAP.strip(), "").strip("… "))
     text = own if said > (_REST if _GAP.strip() in own else 0) else ""
     behind = [e for e in main if e.kind in ("tool_call", "prompt") and e is not last and in_time([last, e])[-1] is e and e.seq > last.seq]
@@ -320,13 +328,17 @@ def _files(view: SessionView) -> list[FileState]:
     if view.threads:
         kept.sort(key=lambda a: (a.ts is None, a.ts or 0))
     order = {call: n for n, call in enumerate(dict.fromkeys(a.call_event for a in kept))}
-    found = []
+    found: list[FileState] = []
+    deleted: dict[str, Any] = {}
     for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
         reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
         shows = next((a for a in reversed(members) if a.did != READ), members[-1])
-        place, gone = order[shows.call_event], shows.did == DELETE and not _named_later(view, shows)
-        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, place, shows.call_event, gone))
-    return found
+        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[shows.call_event], shows.call_event))
+        deleted[found[-1].ref] = shows if shows.did == DELETE else None
+    newest = sorted((f for f in found if deleted[f.ref]), key=lambda f: -f.last)
+    # who tells of files tells of the last ones; to look for every one of thousands takes seconds
+    gone = {f.ref for n, f in enumerate(newest) if n >= _LOOKED_FOR or not _named_later(view, deleted[f.ref])}
+    return [f._replace(deleted=f.ref in gone) for f in found]
 
 
 def _named_later(view: SessionView, access: Any) -> bool:
@@ -334,6 +346,14 @@ def _named_later(view: SessionView, access: Any) -> bool:
     name = access.path.rstrip("/").rpartition("/")[2]
     later = (c for c in view.tool_calls if c.thread_id == access.thread_id and c.seq > access.seq)
     return any(name in view.call_text(c) for c in later)
+
+
+def _hook_checked(event: Any) -> bool:
+    """Tell whether an event says that a command of the person's ran at a moment, and that it checks something."""
+    if event.subtype not in ("system", "system/stop_hook_summary"):
+        return False
+    told = _OF_HOOK.match(event.text or "")
+    return told is not None and any(step.purpose in _CHECKED for step in steps(told[1]))
 
 
 def _unseen_agents(view: SessionView) -> int:

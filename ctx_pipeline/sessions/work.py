@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_program, runs_by_call
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
+from ctx_pipeline.mining.lessons.failures import salient_line, signature
+from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import percent, table_text, truncate, visible
 from ctx_pipeline.model.host_records import KEPT
@@ -158,6 +160,83 @@ def work(
                 for name in names if meant else ():
                     _add(found.setdefault(name, Work(name)), view, meant)
     return sorted(found.values(), key=lambda one: (one.host != ALL, one.host))
+
+
+@dataclass(slots=True)
+class Met:
+    """An error that failed calls printed, numbers and names of folders left aside."""
+
+    what: str
+    """program with its subcommand, else the tool"""
+    error: str
+    """the line that says what is wrong, as the last call printed it; empty where none says it"""
+    times: int = 0
+    sessions: dict[tuple[str, str], None] = field(default_factory=dict)
+    """(host, session), the last one last"""
+    last: int = 0
+    """microseconds since 1970"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values, with the session in which it came last."""
+        host, session_id = next(reversed(self.sessions))
+        named = {"host": host, "session_id": session_id, "last": iso(self.last) if self.last else None}
+        return {"what": self.what, "error": self.error, "times": self.times, "sessions": len(self.sessions), **named}
+
+
+def errors(
+    host: str | None = None,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    project: str | None = None,
+    settings: Settings | None = None,
+) -> list[Met]:
+    """Return the errors of failed calls, those that came most often first, as :func:`work` chooses them.
+
+    The outputs of failed calls are read, so this takes longer. Calls that were refused did not fail.
+    """
+    found: dict[tuple[str, str], Met] = {}
+    columns = {**_COLUMNS, "events": (*_COLUMNS["events"], "text")}
+    with reading(settings) as (store, chosen):
+        filters = parse_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
+        first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
+        for cell in store.ledger.cells():
+            if host not in {None, cell.host}:
+                continue
+            for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_result",)):
+                if project is None or project in project_names(view.session.project, view.session.repository):
+                    _add_errors(found, view, first, last)
+    return sorted(found.values(), key=lambda met: (-met.times, -met.last, met.what, met.error))
+
+
+def _add_errors(found: dict[tuple[str, str], Met], view: SessionView, first: int | None, last: int | None) -> None:
+    runs = runs_by_call(view)
+    bad = {call.call_event for call in failed_calls(view)}
+    for call in view.tool_calls:
+        if call.call_event not in bad:
+            continue
+        answer = view.by_event.get(call.result_event)
+        if answer is None or answer.subtype in KEPT or not _inside(call.started, first, last):
+            continue
+        run = runs.get(call.call_event)
+        what = (failed_program(run.command) if run is not None else "") or call.tool
+        line = salient_line(answer.text or "", view.session.cwd, of_any_form=True) or _first_line(answer.text or "")
+        met = found.setdefault((what, signature(line)), Met(what, line))
+        met.times += 1
+        at = micros(call.started) or 0
+        if at >= met.last:
+            met.last, met.error = at, line
+            met.sessions.pop((view.host, view.session_id), None)
+        met.sessions.setdefault((view.host, view.session_id))
+
+
+def _first_line(text: str) -> str:
+    """Return the first line of an output that says something, without the tag of the agent around it."""
+    return truncate(next(filter(None, map(str.strip, _TAG.sub(" ", text[:4_000]).splitlines())), ""), _LONGEST)
+
+
+_TAG = re.compile(r"</?tool_use_error>")
 
 
 def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:

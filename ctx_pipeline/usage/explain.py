@@ -316,6 +316,8 @@ def _nothing(what: str, by: str | None, kind: str, *, host: str | None, stored: 
     """Return the error of a name that no model call has, with the nearest that have some."""
     if kind == "month" and _MONTH.fullmatch(what):
         months = sorted({row["date"][:7] for row in usage("monthly", host=host, stored=stored, settings=settings).rows if row["date"]})
+        if what in months:
+            return NothingFound(f"no model call of {what} fits", hint=f"without the filters: ctx explain {what}")
         more = f" and {len(months) - _MONTHS} earlier: ctx usage monthly" if len(months) > _MONTHS else ""
         hint = f"months with calls: {', '.join(months[-_MONTHS:])}{more}" if months else "ctx run"
         return NothingFound(f"no model call was recorded in {what}", hint=hint)

@@ -59,6 +59,8 @@ def test_the_name_of_a_project_is_its_newest_session(ran: Ctx):
 
     assert shown(ran, project) == next(row["session_id"] for row in rows if row["project"] == project)
     assert shown(ran, project.upper()) == shown(ran, project)
+    refused = ran("forget", project, "--yes", ok=False)
+    assert refused.returncode == 1, "a project is forgotten by its option"
 
 
 COMMANDS = [

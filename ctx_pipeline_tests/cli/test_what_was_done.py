@@ -65,3 +65,18 @@ def test_what_the_cache_did_stands_in_the_table_and_in_csv(ctx) -> None:
 def test_figures_per_unit_are_printed_by_project(ctx) -> None:
     assert "per tool call" in ctx("usage", "outcomes")
     assert "no record says that a limit was reached" in ctx("usage", "limits")
+
+
+@pytest.mark.feature("work.errors")
+def test_errors_that_failed_calls_printed_are_counted_with_the_session_that_met_them_last(ran: Ctx) -> None:
+    found = ran.json("work", "--errors")["errors"]
+    failed = ran.json("work")["hosts"][0]["failed_tool_calls"]
+
+    assert 0 < sum(one["times"] for one in found) <= failed
+    assert [one["times"] for one in found] == sorted((one["times"] for one in found), reverse=True)
+    sql = "select text from events where kind = 'tool_result' and session_id = '{}'"
+    for one in found:
+        texts = " ".join(row["text"] or "" for row in ran.json("sql", sql.format(one["session_id"]))["rows"])
+        assert one["error"].removesuffix("…").split()[-1] in texts
+    assert found[0]["error"][:40] in ran("work", "--errors").stdout
+    assert ran.json("work", "--errors", "--since", "2031-01-01")["errors"] == []

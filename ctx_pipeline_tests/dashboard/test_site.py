@@ -212,6 +212,19 @@ def test_of_a_long_history_the_sessions_that_cost_most_are_drawn_with_the_newest
     assert len(drawn) == 10
 
 
+@pytest.mark.feature("dashboard.drawn-in-turn")
+def test_a_newest_session_larger_than_all_that_is_drawn_is_drawn(environ, monkeypatch):
+    rows = tables(12, hostile=False)
+    monkeypatch.setattr(stage, "LEAST", 1)
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", 10 * max(row["bytes"] for row in rows["sessions"]))
+    rows["sessions"][-1]["bytes"] = 2 * stage.DRAWN_AT_FIRST
+
+    site = build_site(environ, rows, "rows")
+
+    drawn = {int(row["id"][-3:]) for row in _sessions(site) if _data(site / "data" / f"{row['chunk']}.js")["transcript"]}
+    assert 11 in drawn
+
+
 @pytest.mark.feature("dashboard.drawn-in-place")
 @pytest.mark.parametrize("written", ["schema_version", "place"])
 def test_tables_of_an_older_program_or_of_another_place_leave_the_page_as_it_is(environ, monkeypatch, written):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ctx_pipeline.facts.prompts import is_request, requests, task
@@ -106,3 +108,13 @@ def test_a_command_of_the_person_may_be_what_was_asked_last_and_praise_is_no_req
     session.event("injected", "system", command, subtype="command-message")
     found = task(session.answer("Title: mend the sum").build())
     assert (found.last.text, found.last.by, found.then) == ("/pr", "command", None)
+
+
+@pytest.mark.feature("facts.task")
+def test_where_a_time_is_missing_the_place_in_the_file_says_what_came_last():
+    session = view().prompt("Fix the sum of the cart")
+    session.event("injected", "system", "<command-message>review</command-message>\n<command-name>/review</command-name>")
+    built = session.prompt("please work on the second one").build()
+    events = [e._replace(ts=None) if e.text.startswith("please") else e for e in built.events]
+    found = task(replace(built, events=events))
+    assert (found.first.text, found.last.text, found.then) == ("Fix the sum of the cart", "please work on the second one", None)

@@ -48,11 +48,11 @@ def test_what_was_redacted_is_named_and_the_bundle_registers_itself(own: Shop, m
     file = tmp_path / "key.json"
     told = own.json(monkeypatch, "session", "export", str(file), "--session", f"codex:{THREAD}")
 
-    assert told["redacted"] == {"anthropic-key": 2}  # what was asked, and the task
+    assert told["redacted"] == {"anthropic-key": 3}  # what was asked, the task and the title
     assert KEY not in file.read_text()
     assert oct(file.stat().st_mode & 0o777) == "0o600"
     assert [(a["artifact_id"], a["kind"]) for a in own.json(monkeypatch, "artifacts")["artifacts"]] == [(told["artifact_id"], "bundle")]
-    assert "redacted: anthropic-key 2x" in own.ctx(monkeypatch, "session", "export", str(file), "--session", f"codex:{THREAD}").stdout
+    assert "redacted: anthropic-key 3x" in own.ctx(monkeypatch, "session", "export", str(file), "--session", f"codex:{THREAD}").stdout
 
 
 def test_a_pattern_that_reaches_to_the_end_of_a_line_leaves_the_bundle_whole(own: Shop, monkeypatch, tmp_path):

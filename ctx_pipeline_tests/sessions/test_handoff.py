@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.handoff import prepare
 from ctx_pipeline.sessions.resume import own_block
 from ctx_pipeline.sessions.state import loaded, restored, resume_block, session_state
 from ctx_pipeline.storage import open_store
@@ -303,35 +305,49 @@ def test_a_hook_at_a_sessions_start_loads_no_web_client_and_nothing_that_judges_
     assert done.stdout.strip() == "set()"
 
 
+def at_work_in(folder: Path) -> list[str]:
+    """Return the processes whose working folder is this one, where the system tells."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found += [process.name] if (process / "cwd").readlink() == folder else []
+    return found
+
+
 @pytest.mark.feature("hooks.prepared-compaction")
-def test_after_a_compaction_a_session_is_told_what_was_made_while_it_ran(own: Shop):
+@pytest.mark.parametrize("step", [False, True])
+def test_after_a_compaction_a_session_is_told_what_was_made_while_it_ran(own: Shop, monkeypatch, step: bool):
     live = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
     live.prompt("Count the crates").call("x1", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
+    assert own.ctx(monkeypatch, "sync").exit_code == 0
     about = {"session_id": LATER, "cwd": str(own.clone), "transcript_path": str(live.path)}
     env = {**own.settings.environ, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    asked = json.dumps({**about, "hook_event_name": "PreCompact", "trigger": "auto"})
+    subprocess.run(patient_hook.command("capture", "claude"), input=asked, env=env, text=True, timeout=200, check=True)
+    folder = own.settings.home / "compactions"
+    (made,) = eventually(lambda: list(folder.glob("*.json")))
+    assert eventually(lambda: not at_work_in(own.settings.home)), "the sync that the hook started as well"
+    assert made.stat().st_mode & 0o777 == 0o600
+    if step:  # that nobody knew of when it was made
+        live.call("x2", "Write", "ok", file_path=f"{own.clone}/lids.py", content="x")
+    live.compact(150_000, "So far.").save()
 
-    def compacts() -> dict[str, Any]:
-        asked = json.dumps({**about, "hook_event_name": "PreCompact", "trigger": "auto"})
-        subprocess.run(patient_hook.command("capture", "claude"), input=asked, env=env, text=True, timeout=200, check=True)
-        eventually(lambda: [json.loads(p.read_bytes()) for p in folder.glob("*.json")][-1:] != made or None)
-        live.compact(150_000, "So far.").save()
-        return {**about, "hook_event_name": "SessionStart", "source": "compact"}
-
-    folder, made = own.settings.home / "compactions", []
-    started = compacts()
-    made = [json.loads(p.read_bytes()) for p in folder.glob("*.json")]
+    started = {**about, "hook_event_name": "SessionStart", "source": "compact"}
     text, was_read = told_in_a_process(own, started)
-    assert (text, was_read) == (own_block(str(live.path), LATER, "claude", own.settings, "")[0], False)
-    assert "crates.py" in text
-    assert told_in_a_process(own, started) == ("", False)
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert (text, was_read) == (own_block(str(live.path), LATER, "claude", own.settings, "")[0], step)
+    assert ("crates.py" in text, "lids.py" in text) == (True, step)
+    assert list(folder.iterdir()) == [], "what was told is kept no longer"
+    live.prompt("Go on").save()
+    assert told_in_a_process(own, started) == ("", True), "one compaction is answered once"
 
-    live.call("x2", "Write", "ok", file_path=f"{own.clone}/boxes.py", content="x").save()
-    started = compacts()
-    text, was_read = told_in_a_process(own, started)
-    assert ("boxes.py" in text, was_read) == (True, False)
 
-    # a step that nobody knew of when it was made
-    live.call("x3", "Write", "ok", file_path=f"{own.clone}/lids.py", content="x").compact(150_000, "So far.").save()
-    text, was_read = told_in_a_process(own, started)
-    assert ("lids.py" in text, was_read) == (True, True)
+@pytest.mark.feature("hooks.prepared-compaction")
+def test_nothing_is_made_ahead_of_a_session_that_was_not_captured(own: Shop):
+    live = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    live.prompt("Count the crates").save()
+    about = {"session_id": LATER, "cwd": str(own.clone), "transcript_path": str(live.path), "hook_event_name": "PreCompact"}
+    prepare(about, host="claude", settings=own.settings)
+    assert not (own.settings.home / "compactions").exists()
+    read_in(own)
+    prepare(about, host="claude", settings=own.settings)
+    assert len(list((own.settings.home / "compactions").iterdir())) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -81,18 +82,21 @@ def test_what_the_agent_wrote_itself_is_its_own_though_a_tool_prints_it_back():
     title = "mend the sum of the whole cart"
     given = json.dumps({"command": f"gh pr create --title '{title}'"})
 
-    def answered(*, before: bool) -> str:
+    def answered(*, before: bool, command: str = "gh pr create", whole: bool = True) -> str:
         session = view(cwd="/w").prompt("Open a PR")
         if before:
             session.shell("cat NOTES.md", text=title)
-        session.shell("gh pr create", text=f"[main 1a2b3c4] {title}")
+        session.shell(command, text=f"[main 1a2b3c4] {title}")
         built = session.answer(f"Opened it: 1a2b3c4 {title}. The checks run at the moment.").build()
         call = built.tool_calls[-1].call_event
         events = [e._replace(text=given) if e.event_id == call else e for e in built.events]
-        return fold(replace(built, events=events)).answer.text
+        return fold(replace(built, events=events), whole=whole).answer.text
 
     assert answered(before=False) == f"Opened it: 1a2b3c4 {title}. The checks run at the moment."
     assert answered(before=True) == "[…] The checks run at the moment."
+    # what another command was handed may be from a file; of a part of a session nobody knows what stood before
+    assert answered(before=False, command="cat > NOTES.md") == "[…] The checks run at the moment."
+    assert answered(before=False, whole=False) == "[…] The checks run at the moment."
 
 
 @pytest.mark.feature("session.proven")
@@ -168,6 +172,8 @@ def test_what_tells_the_agent_to_go_on_was_asked_last_and_the_request_before_it_
 def test_nothing_is_said_of_missing_checks_where_the_persons_hooks_ran():
     session = view(cwd="/w").prompt("Hide the group").edit("/w/a.html")
     assert "No test, type check" in block(fold(session.build()), len, 10**6).text
+    session.event("injected", "system", "\x1b[1mStop\x1b[22m [ctx hook capture claude] completed successfully: ", subtype="system")
+    assert "No test, type check" in block(fold(session.build()), len, 10**6).text
     session.event("injected", "system", "\x1b[1mStop\x1b[22m [uv run pytest 2>&1] completed successfully: 138 passed", subtype="system")
     assert "No test, type check" not in block(fold(session.build()), len, 10**6).text
 
@@ -178,3 +184,22 @@ def test_a_session_of_which_only_subagents_are_recorded_is_said_to_be_one():
     text = block(fold(session.build()), len, 10**6).text
     assert "- Of this session only what its subagents did is recorded" in text
     assert "- The last answer of a subagent: “Would you like me to go on?”" in text
+
+
+@pytest.mark.feature("session.proven")
+def test_of_a_long_answer_without_blanks_the_end_is_told():
+    sentence = "\u79fb\u884c\u306f\u307e\u3060\u5b9f\u884c\u3055\u308c\u3066\u3044\u307e\u305b\u3093\u3002"
+    text = fold(view(cwd="/w").prompt("Migrate it").answer(sentence * 60 + "PR #12").build()).answer.text
+    assert text.endswith("PR #12")
+    assert text.rsplit("\u2026", 1)[1].count(sentence) > 10
+
+
+@pytest.mark.feature("session.proven")
+def test_thousands_of_removed_files_are_told_in_time():
+    session = view(cwd="/w").prompt("Clean up")
+    for n in range(300):
+        session.shell("rm -f " + " ".join(f"gen/{n}-{k}.txt" for k in range(20)))
+    began = time.process_time()
+    state = fold(session.build())
+    assert time.process_time() - began < 3
+    assert [f.deleted for f in state.modified[:3]] == [True] * 3

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 LOG = "hooks.log"
-DEADLINE = 1.0
-"""Seconds after which the hook ends without an answer."""
+DEADLINE, PREPARED = 1.0, 20.0
+"""Seconds after which the hook ends without an answer, and what a hook started beside it without a result."""
 
 _LARGEST_LOG = 256 * 1024
 _LARGEST_PAYLOAD = 8 << 20
@@ -51,7 +51,7 @@ def answer(words: Sequence[str]) -> None:
     except OSError:
         # a store named from a working folder that is gone: there is no log to write to either
         os._exit(0)
-    deadline = threading.Timer(DEADLINE, _give_up, (settings.home, f"{does} {host}"))
+    deadline = threading.Timer(PREPARED if does == PREPARE else DEADLINE, _give_up, (settings.home, f"{does} {host}"))
     deadline.daemon = True
     deadline.start()
     try:
@@ -145,9 +145,10 @@ def _prepare(data: bytes, host: str, settings: Settings) -> None:
     import json
 
     from ctx_pipeline.sessions.handoff import prepare
+    from ctx_pipeline.storage import FORGETTING
 
     payload: Any = json.loads(data)
-    if isinstance(payload, dict) and settings.home.is_dir():
+    if isinstance(payload, dict) and settings.home.is_dir() and not (settings.home / FORGETTING).exists():
         prepare(payload, host=host[:40], settings=settings)
 
 

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctx_pipeline.model.readings import Finding
-    from ctx_pipeline.sessions.work import Work
+    from ctx_pipeline.sessions.work import Met, Work
 
 _TOP = 10
+_MOST_ERRORS = 20
 _TIMES = {"total": "total", "median": "median time"}
 
 
@@ -47,10 +48,11 @@ def _key(host: str | None) -> str | None:
     type=click.Choice(("times", "failed", "time")),
     help="Most often, most failures or most time first.",
 )
+@click.option("--errors", is_flag=True, help="Instead: the errors that failed calls printed, the most frequent first.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
 @_ranged
 @json_option
-def work(host: str | None, sort: str, out: str | None, as_json: bool, **chosen: Any) -> None:
+def work(host: str | None, sort: str, errors: bool, out: str | None, as_json: bool, **chosen: Any) -> None:
     """Report what agents did: commands, tools, how often they failed, and what followed what.
 
     Of all agents together, or of one HOST; --json and --out have both. A search that found
@@ -60,6 +62,9 @@ def work(host: str | None, sort: str, out: str | None, as_json: bool, **chosen: 
     from ctx_pipeline.sessions import work as api
 
     settings = for_reading()
+    if errors:
+        _errors(api.errors(_key(host), settings=settings, **chosen), scope(host=_key(host), **chosen), as_json=as_json)
+        return
     found = api.work(_key(host), settings=settings, **chosen)
     if not found:
         require_project(settings, chosen.get("project"))
@@ -84,6 +89,25 @@ def work(host: str | None, sort: str, out: str | None, as_json: bool, **chosen: 
         say(f"one agent's own: ctx work HOST ({', '.join(one.host for one in found[1:])})", dim=True)
     if out:
         say(f"the whole report: {plain(out)}")
+
+
+def _errors(found: list[Met], told: str, *, as_json: bool) -> None:
+    rows = [one.to_json() for one in found]
+    if as_json:
+        emit({"errors": rows})
+        return
+    say(told)
+    say()
+    if not rows:
+        say("no call failed in this range")
+        return
+    shown = [
+        {**row, "what": one_line(row["what"], 40), "error": one_line(row["error"] or "(no line says why)", 160)}
+        for row in rows[:_MOST_ERRORS]
+    ]
+    table(shown, {"times": "times", "sessions": "sessions", "what": "what", "error": "error", "session_id": "last in"})
+    if len(rows) > _MOST_ERRORS:
+        say(f"{len(rows) - _MOST_ERRORS:,} more: --json", dim=True)
 
 
 def _show(one: Work, sort: str) -> None:

@@ -414,7 +414,7 @@ def block(
     state of a part of a session (not ``whole``) nothing is said not to have been done. A
     profile says which parts stay first and which are not told; the task is always one of them.
     """
-    title = f", “{cut(state.title, 80)}”" if state.title and not _begins(state) else ""
+    title = f", “{cut(state.title, 80)}”" if state.title and state.titled and not _begins(state) else ""
     head = f"Where the work on {cut(state.project or state.session_id, 60)} stood ({state.host}, {time_of(state.as_of)}{title}):"
     said_of = [line for line in lines_of(state) if whole or line.about != ABSENT]
     said_of = [line for line in said_of if line.about == "task" or line.about not in profile.leave_out]

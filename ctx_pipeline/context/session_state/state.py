@@ -172,6 +172,8 @@ class SessionState:
     """the last test run, else the last other check"""
     checks: list[CheckRun] = field(default_factory=list)
     """the last run of each kind of check: test, types, lint, build"""
+    titled: bool = True
+    """the title was recorded; False where it is the first prompt"""
     subagents_only: bool = False
     """no event of the main thread is recorded"""
     hooks_ran: bool = False
@@ -230,6 +232,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         answer=maybe("answer"),
         calls_since=int(value.get("calls_since", 0)),
         unseen_agents=int(value.get("unseen_agents", 0)),
+        titled=bool(value.get("titled", True)),
         subagents_only=bool(value.get("subagents_only", False)),
         hooks_ran=bool(value.get("hooks_ran", False)),
         unanswered=bool(value.get("unanswered", False)),

@@ -194,14 +194,15 @@ def repeats(view: SessionView, sentence: str) -> bool:
     return bool(_repeated(view, _plain(sentence)))
 
 
-def own_words(view: SessionView, text: str, gap: str) -> str:
+def own_words(view: SessionView, text: str, gap: str, *, whole: bool = True) -> str:
     """Return a text of the agent without the sentences that repeat, in part or together with their neighbors, what a tool printed.
 
     ``gap`` stands where some were left out, at the end too: what is left is not how the text ended. Empty where nothing is left.
+    In a ``whole`` session what the agent wrote into a commit or a pull request before any tool printed it is its own.
     """
     sentences = _SENTENCE.split(text)
     words = [(word, n) for n, sentence in enumerate(sentences) for word in _plain(sentence)]
-    repeated = _repeated(view, [word for word, _ in words])
+    repeated = _repeated(view, [word for word, _ in words], own=whole)
     strange = {words[place][1] for place in repeated}
     kept = [n for n in range(len(sentences)) if n not in strange]
     told = "".join(f"{'' if not at else ' ' if n == kept[at - 1] + 1 else gap}{sentences[n]}" for at, n in enumerate(kept))
@@ -209,14 +210,14 @@ def own_words(view: SessionView, text: str, gap: str) -> str:
     return f"{told}{gap.rstrip()}" if kept and kept[-1] < len(sentences) - 1 else told
 
 
-def _repeated(view: SessionView, words: list[str]) -> set[int]:
+def _repeated(view: SessionView, words: list[str], *, own: bool = False) -> set[int]:
     """Return the places of words that stand so in an output, several in a row, or one of a script without blanks."""
     rows = [(" ".join(words[n : n + _COPIED]), range(n, n + _COPIED)) for n in range(len(words) - _COPIED + 1)]
     rows += [(word, range(n, n + 1)) for n, word in enumerate(words) if not word.isascii() and len(word) >= _COPIED_SIGNS]
     if not rows:
         return set()
     printed = view.once(_printed)
-    return {place for row, places in rows if row in printed and not _written_first(view, row) for place in places}
+    return {place for row, places in rows if row in printed and not (own and _written_first(view, row)) for place in places}
 
 
 def _written_first(view: SessionView, row: str) -> bool:
@@ -226,14 +227,19 @@ def _written_first(view: SessionView, row: str) -> bool:
     return any(thread == shown[0] and seq < shown[1] and words in text for thread, seq, text in view.once(_handed))
 
 
+_PUBLISHES = lazy_pattern(r"\b(?:git\s+(?:-\S+\s+)*commit|(?:gh|glab)\s+(?:pr|mr|issue)\s+(?:create|edit|comment))\b")
+
+
 def _outputs(view: SessionView) -> list[tuple[Any, str]]:
     return [(e, " ".join(_plain(e.text))) for e in view.of_kinds("tool_result") if e.text]
 
 
 def _handed(view: SessionView) -> list[tuple[str, int, str]]:
-    """Return (thread, place, words) of what the agent handed to tools."""
+    """Return (thread, place, words) of the commands with which the agent committed or opened a pull request."""
     found = []
     for call in view.tool_calls:
+        if call.action != "shell" or not any(_PUBLISHES.search(command) for command in call.argv or ()):
+            continue
         given = arguments_of(view.call_text(call)).values()
         found.append((call.thread_id, call.seq, " ".join(_plain(" ".join(v for v in given if isinstance(v, str))))))
     return found
