@@ -22,6 +22,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("How full was the window?", "ctx history latest"),
     ("Which files are read again and again?", "ctx heatmap --all"),
     ("Which commands fail most, and how long do the tests take?", "ctx work"),
+    ("What do calls fail with?", "ctx work --errors"),
     ("Which changes were never checked?", "ctx list --unchecked"),
     ("When did I have to correct the agent?", "ctx signal evidence user_correction_count"),
     ("What should go into the rules file that agents read?", "ctx learn --all --agents-md"),

@@ -236,7 +236,7 @@ def _first_line(text: str) -> str:
     return truncate(next(filter(None, map(str.strip, _TAG.sub(" ", text[:4_000]).splitlines())), ""), _LONGEST)
 
 
-_TAG = re.compile(r"</?tool_use_error>")
+_TAG = re.compile(r"</?tool_use_error>|^(?:Error: )?Exit code -?\d{1,10}$", re.MULTILINE)
 
 
 def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:

@@ -32,6 +32,7 @@ ANSWERS = {
     "ctx history latest": r"\nend +17 .* 28\.1 k",
     "ctx heatmap --all": r"\nbookshop-api: tests/test_search\.py .* 3 ",
     "ctx work": r"\npytest +9 +4 +44% +\d+\.\d s",
+    "ctx work --errors": r"\n +1 +1 +pytest +ModuleNotFoundError: No module named 'freezegun' +51b369cc",
     "ctx list --unchecked": r"\n0333c65c-ea52-4669-ae2b-0497866d8840 ",
     "ctx signal evidence user_correction_count": r"Container cannot reach the database\n  wait, stop\. Which network is the database on\?",
     "ctx learn --all --agents-md": r"\n- Use uv instead of pip in the Dockerfile too\.",
