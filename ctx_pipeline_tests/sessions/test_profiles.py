@@ -108,7 +108,7 @@ def test_a_profile_says_which_parts_stay_first_and_which_are_not_told():
     assert kept(BUILT_INS["hotfix"], 10**6) == ["task", "files", "findings", "findings", "findings", "tests"]
     assert "findings" not in kept(BUILT_INS["coder"])
     assert kept(BUILT_INS["review"]).count("findings") == 3
-    assert kept(replace(BUILT_INS["coder"], leave_out=("task", "files"))) == ["task", "findings", "findings", "tests"]
+    assert kept(replace(BUILT_INS["coder"], leave_out=("task", "files", "answer"))) == ["task", "findings", "findings", "tests"]
 
 
 @pytest.mark.feature("session.profile-behaviour")

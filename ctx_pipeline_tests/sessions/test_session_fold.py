@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ctx_pipeline.context.session_state.snapshot import block
+from ctx_pipeline.context.session_state.snapshot import block, snapshot, view_lines
 from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.sessions.state_fold import fold, upto
 from ctx_pipeline_tests.factories.views import view
@@ -203,3 +203,19 @@ def test_thousands_of_removed_files_are_told_in_time():
     state = fold(session.build())
     assert time.process_time() - began < 3
     assert [f.deleted for f in state.modified[:3]] == [True] * 3
+
+
+@pytest.mark.feature("session.proven")
+def test_a_lint_run_is_told_as_one_where_no_test_ran():
+    state = fold(view(cwd="/w").prompt("Format it").edit("/w/a.py").shell("ruff check .", text="All checks passed!").build())
+    assert "Lint or format: passed (`ruff check .`)" in view_lines(state)
+    assert '<check kind="lint" command="ruff check ." result="passed"/>' in snapshot(state, 2_048).xml
+
+
+@pytest.mark.feature("session.handoff")
+def test_the_command_that_resumes_a_session_stays_where_little_fits():
+    session = view(cwd="/w").prompt("Mend the sum of the cart. " * 20).answer("It is mended. " * 30)
+    for n in range(12):
+        session.edit(f"/w/shop/part_{n}_of_a_long_name.py")
+    text = block(fold(session.build()), len, 700, beside=["Resume it with: claude --resume s1"]).text
+    assert "- Resume it with: claude --resume s1" in text

@@ -95,6 +95,8 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         _warn([agent_config.hook_state(found, home) for home in homes])
     if not as_json and supported and recipe.note:
         say(recipe.note)
+    if not as_json and supported and not (settings.home / "ledger.db").exists():
+        say("Nothing is captured yet, so nothing is told: ctx run captures what is there")
 
 
 def _announce(when: str, recipe: HookFile, options: dict[str, str], events: Collection[str]) -> None:

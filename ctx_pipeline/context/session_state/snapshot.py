@@ -150,7 +150,8 @@ def _pieces(state: SessionState) -> list[list[Piece]]:
         t = state.tests
         told = {"command": t.command, "result": t.counts, "failed_with": t.why if not t.ok else "", "stale": "yes" if t.stale else ""}
         inside = " ".join(f"{name}={attribute(value, _STEP)}" for name, value in told.items() if value)
-        made[2].append(Piece("tests", f"<tests {inside}/>", 9.0, t.command))
+        named = "tests" if t.purpose == "test" else f'check kind="{t.purpose}"'
+        made[2].append(Piece("tests", f"<{named} {inside}/>", 9.0, t.command))
     made[2] += [
         Piece("next_steps", f"<step>{element(i.text, _STEP)}</step>", 6.0 / (n + 2) + 2, i.text) for n, i in enumerate(state.next_steps)
     ]
@@ -348,7 +349,7 @@ def lines_of(state: SessionState) -> list[Line]:
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
         made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
     if state.answer:
-        made.append(Line("answer", _answer_line(state), 30, _shown_by(state.answer)))
+        made.append(Line("answer", _answer_line(state), 74, _shown_by(state.answer)))
     return made
 
 
@@ -420,7 +421,8 @@ def block(
     said_of = [line for line in said_of if line.about == "task" or line.about not in profile.leave_out]
     first = {*profile.keep_first, "task"}
     said_of = [line._replace(worth=line.worth + _FIRST) if line.about in first else line for line in said_of]
-    told = [*said_of, *(Line("beside", text, 35 - n) for n, text in enumerate(beside))]
+    # how to go on from here is one line, and stays
+    told = [*said_of, *(Line("beside", text, 94 if not n else 35 - n) for n, text in enumerate(beside))]
     lines = [line._replace(text=said) for line in told if (said := safe(line.text)) is not None]
     head = safe(head) or f"Where the last session stood ({state.host}):"
     left = budget - count(head + "\n")
@@ -481,10 +483,14 @@ def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
             found += _more(files, most)
     if state.tests:
         t = state.tests
-        found.append(f"Tests: {t.counts} (`{cut(t.command, 120)}`){'; files were changed since' if t.stale else ''}")
+        since = "; files were changed since" if t.stale else ""
+        found.append(f"{_CHECKED.get(t.purpose, 'Check')}: {t.counts} (`{cut(t.command, 120)}`){since}")
         if t.why and not t.ok:
             found.append(f"  {cut(t.why, _BLOCK_TEXT)}")
     return found
+
+
+_CHECKED = {"test": "Tests", "types": "Type check", "lint": "Lint or format", "build": "Build"}
 
 
 def _touches(reads: int, changes: int) -> str:
