@@ -76,7 +76,8 @@ class _Server(MCPServer):
         tools = [tool for tool in await super().list_tools() if not self.shown or tool.name in self.shown]
         if self.beside is not None:
             later = threading.Timer(_PAUSE, self.beside)
-            later.daemon, self.beside = True, None
+            # awaited at the end: a thread that the interpreter leaves inside of a library of C++ aborts the process
+            later.daemon, self.beside = False, None
             later.start()
         if self.structured:
             return tools

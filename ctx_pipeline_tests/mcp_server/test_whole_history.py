@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,34 @@ def test_answers_over_all_sessions_follow_what_is_captured(tmp_path: Path):
             assert "recount" in str(wrong.content)
 
     run(asked)
+
+
+@pytest.mark.feature("mcp.first-answers")
+def test_a_client_that_leaves_while_the_server_reads_ahead_is_no_abort(tmp_path: Path):
+    home = Home(tmp_path, copied(tmp_path))
+    ctx(home, "run")
+    code = (
+        "import os, runpy, sys, time\n"
+        "import ctx_pipeline.mcp_server.server as server\n"
+        "def slow(settings):\n    time.sleep(1)\n    os.write(2, b'read ahead')\n"
+        "server.warm = slow\n"
+        "sys.argv = ['ctx', 'mcp']\nrunpy.run_module('ctx_pipeline', run_name='__main__')\n"
+    )
+    asked = [
+        {
+            "id": 1,
+            "method": "initialize",
+            "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+        },
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=home.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
+        server.stdin.write(b"".join(json.dumps({"jsonrpc": "2.0", **one}).encode() + b"\n" for one in asked))
+        server.stdin.flush()
+        server.stdout.readline(), server.stdout.readline()
+        time.sleep(0.4)  # by then it has begun
+        server.stdin.close()
+        assert (server.wait(SECONDS), server.stderr.read()) == (0, b"read ahead")
