@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state import snapshot as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
 from ctx_pipeline.context.session_state.state import (
     BUILT_INS,
-    BUNDLE,
     DEFAULT,
     CheckRun,
     Item,
@@ -24,7 +20,7 @@ from ctx_pipeline.context.session_state.state import (
     from_json,
     with_notes,
 )
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import UsageError
 from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.safety import scan
@@ -32,7 +28,6 @@ from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import truncate, visible
-from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.sessions.session_choice import (
     HERE,
     PREVIOUS,
@@ -545,58 +540,3 @@ def view_of_state(state: SessionState) -> list[str]:
 def unknown_action(action: str, known: tuple[str, ...]) -> UsageError:
     """Return the error for an action that does not exist; it lists those that do."""
     return UsageError(f"there is no action {action[:60]!r}", hint=f"one of {', '.join(known)}")
-
-
-# A session's state as a file for another machine, with what was redacted named; and back.
-
-
-SCHEMA = 1
-"""Version of the file."""
-
-LARGEST = 2_000_000
-"""Bytes of a bundle."""
-
-_REDACTED = re.compile(r"\[REDACTED:([\w.-]{1,80})\]")
-_ID = re.compile(r"[\w.-]{1,200}")
-
-
-def exported(name: str | None = None, *, at: str | None = None, cwd: str | None = None, settings: Settings) -> dict[str, Any]:
-    """Return the bundle of a session: its state, and how often each detector had replaced something in it."""
-    state = session_state(name, at=at, cwd=cwd, settings=settings).state
-    told = Redactor(settings.patterns).redact_values(state.to_json())
-    found = Counter(_REDACTED.findall(json.dumps(told, ensure_ascii=False)))
-    return {"schema": SCHEMA, "what": BUNDLE, "state": told, "redacted": dict(sorted(found.items()))}
-
-
-def read(data: bytes) -> tuple[SessionState, dict[str, int]]:
-    """Return the state of a bundle and what had been redacted in it; whoever said something there is told as the bundle.
-
-    Raises UsageError for a file that is none.
-    """
-    if len(data) > LARGEST:
-        raise UsageError(f"the file is larger than {LARGEST:,} bytes", hint="ctx session export makes bundles")
-    try:
-        value = json.loads(data)
-        state = from_json(value["state"] if (value["what"], value["schema"]) == (BUNDLE, SCHEMA) else {})
-        redacted = {str(k): int(v) for k, v in dict(value.get("redacted") or {}).items()}
-        host = discovery.host(state.host).key
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, UnknownName) as error:
-        raise UsageError(f"the file is not a bundle: {type(error).__name__}", hint="ctx session export makes bundles") from error
-    if not _ID.fullmatch(state.session_id):
-        raise UsageError("the file names no session", hint="ctx session export makes bundles")
-
-    def marked(items: list[Item]) -> list[Item]:
-        return [i._replace(by=BUNDLE) if i.stated else i for i in items]
-
-    return (
-        replace(
-            state,
-            host=host,
-            task=marked([state.task])[0] if state.task else None,
-            findings=marked(state.findings),
-            decisions=marked(state.decisions),
-            progress=marked(state.progress),
-            next_steps=marked(state.next_steps),
-        ),
-        redacted,
-    )

@@ -230,7 +230,7 @@ def export(file: Path, name: str | None, at: str | None, as_json: bool) -> None:
     """Write a session's state into FILE, secrets out, and say what was taken out."""
     from ctx_pipeline.cli.session.writing import act
     from ctx_pipeline.context.session_state.state import BUNDLE
-    from ctx_pipeline.sessions.state import exported
+    from ctx_pipeline.sessions.bundles import exported
     from ctx_pipeline.storage.files import PrivateFolder
 
     made = exported(name, at=at, settings=for_reading())
@@ -256,7 +256,7 @@ def import_bundle(file: Path, as_json: bool) -> None:
     """
     from ctx_pipeline.cli.session.writing import act
     from ctx_pipeline.context.session_state.state import BUNDLE
-    from ctx_pipeline.sessions.state import LARGEST, read
+    from ctx_pipeline.sessions.bundles import LARGEST, read
 
     with file.open("rb") as opened:
         state, redacted = read(opened.read(LARGEST + 1))
