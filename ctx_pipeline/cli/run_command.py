@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections import deque
@@ -102,6 +103,10 @@ def recall(handle: str, first: int, last: int | None, pattern: str | None, as_js
     if as_json:
         emit(part._asdict())
         return
-    say(part.text, whole=True)
-    if not pattern and part.last < (last or part.lines):
-        say(f"(lines {part.first}-{part.last} of {part.lines}: ctx recall {handle} --first {part.last + 1})", err=True)
+    if pattern and not part.hits:
+        say(f"(none of the {part.lines} lines has this text)", err=True)
+        return
+    say(part.text.removesuffix("\n"), whole=True)
+    if part.more:
+        words = shlex.join(["ctx", "recall", handle, *(["--pattern", pattern] if pattern else []), "--first", str(part.more)])
+        say(f"(lines {part.first}-{part.last} of {part.lines}: {words})", err=True)

@@ -7,12 +7,16 @@ import hashlib
 import re
 import shutil
 import subprocess
+import tempfile
+import threading
 from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.compression.project_files import project_at, source_at
 from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.display import NOT_IN_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,10 +28,16 @@ PART = 24_000
 """Characters of a file that are given at a time."""
 
 MOST_HITS = 40
+"""Hits of a page."""
+
+MOST_COUNTED = 10_000
+"""Hits behind which a search ends."""
+
 LONGEST_HIT = 240
 SECONDS = 20.0
 """Time that a search may take."""
 
+_MOST_NAMED = 20
 _KEPT_TEXTS, _KEPT_CHARS = 200, 20_000_000
 
 
@@ -39,28 +49,36 @@ class Excerpt(NamedTuple):
     last: int
     lines: int
     how: str
-    """full, lines, signatures, diff or unchanged"""
+    """full, lines, signatures, diff, unchanged, or rewritten: the same lines with other line ends"""
     more: int = 0
     """the line to read on from; 0 at the end"""
     odd: str = ""
-    """what an edit must know of the file: its line ends, or that it is no UTF-8"""
+    """what an edit must know of the file: its line ends, that it is no UTF-8, or in which lines characters are not shown"""
+
+
+class Given(NamedTuple):
+    """A file as it was given: its text, and what of it the text does not say."""
+
+    text: str
+    written: int
+    odd: str
 
 
 class Reads:
     """What one agent was given of which file, so that it is not given the same again."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[Path, str] = OrderedDict()
+        self._texts: OrderedDict[Path, Given] = OrderedDict()
 
-    def last(self, path: Path) -> str | None:
-        """Return the text of a file as it was given whole last; None where it never was."""
+    def last(self, path: Path) -> Given | None:
+        """Return a file as it was given whole last; None where it never was."""
         return self._texts.get(path)
 
-    def given(self, path: Path, text: str) -> None:
+    def given(self, path: Path, source: Source) -> None:
         """Note that a file was given whole."""
-        self._texts[path] = text
+        self._texts[path] = Given(source.text, source.written, source.odd)
         self._texts.move_to_end(path)
-        while len(self._texts) > _KEPT_TEXTS or sum(map(len, self._texts.values())) > _KEPT_CHARS:
+        while len(self._texts) > _KEPT_TEXTS or sum(len(one.text) for one in self._texts.values()) > _KEPT_CHARS:
             self._texts.popitem(last=False)
 
 
@@ -99,7 +117,22 @@ def read_file(
     root, real = root_of(path, roots)
     source = source_at(real, root=root, name=path)
     found = _excerpt(source, real, reads, (mode, first, last), again=again, count=count)
-    return found._replace(odd=source.odd)
+    return found._replace(odd=source.odd + _not_shown(source.text, found))
+
+
+def _not_shown(text: str, found: Excerpt) -> str:
+    """Return in which of the lines that are given characters are left out because a reader could not see what they do."""
+    if NOT_IN_CODE.search(text) is None:
+        return ""
+    places = [n for n, line in enumerate(text.split("\n"), 1) if found.first <= n <= found.last and NOT_IN_CODE.search(line)]
+    if not places:
+        return ""
+    more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+    return f" (not exact: control or invisible characters are left out in line{'s' * (len(places) > 1)} {_named(places)}{more})"
+
+
+def _named(places: Sequence[int]) -> str:
+    return ", ".join(map(str, places[:_MOST_NAMED]))
 
 
 def _excerpt(
@@ -121,16 +154,26 @@ def _excerpt(
             return Excerpt(drawn, 1, total, total, "signatures")
     before = reads.last(real)
     if mode in ("auto", "diff") and before is not None and not again:
-        if before == text:
+        if before.text == text:
+            if before.written != source.written:
+                reads.given(real, source)
+                then = before.odd.strip() or "(plain)"
+                return Excerpt(
+                    f"changed since you read it, but only in line ends or encoding: then {then}, now{source.odd or ' (plain)'}",
+                    1,
+                    total,
+                    total,
+                    "rewritten",
+                )
             stamp = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
             return Excerpt(f"unchanged since you read it: {total} lines, sha {stamp}", 1, total, total, "unchanged")
-        diff = "\n".join(difflib.unified_diff(before.split("\n"), text.split("\n"), "as you read it", "now", lineterm="", n=3))
+        diff = "\n".join(difflib.unified_diff(before.text.split("\n"), text.split("\n"), "as you read it", "now", lineterm="", n=3))
         if mode == "diff" or count(diff) < count(text):
-            reads.given(real, text)
+            reads.given(real, source)
             return Excerpt(diff, 1, total, total, "diff")
     whole = _lines(text, 1, total, total)
     if not whole.more:
-        reads.given(real, text)
+        reads.given(real, source)
     return whole._replace(how="full")
 
 
@@ -156,6 +199,10 @@ class Found(NamedTuple):
     hits: int
     files: int
     shown: int
+    more: bool = False
+    """there is a next page"""
+    ended: bool = False
+    """the search ended before it saw all files"""
 
 
 _DECLARES = r"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var|impl|module|package|#define)\s+(?:\w+\s+)?"
@@ -173,13 +220,18 @@ def search_code(
 ) -> Found:
     """Return hits in the project's files: declarations first, tests last, the same line of many files once.
 
-    ripgrep searches (what git ignores is left out), or Python where it is not installed.
-    Raises UsageError for a path outside, a bad pattern and a search that takes too long.
+    ripgrep searches (what git ignores is left out), or Python where it is not installed; it
+    ends behind :data:`MOST_COUNTED` hits. Raises UsageError for a path outside or without a
+    text file, a bad pattern and a search that takes too long.
     """
     root, real = root_of(path, roots)
+    if not real.is_dir():
+        source_at(real, root=root, name=path)
     found = _by_ripgrep(pattern, root, real, regex=regex, glob=glob)
     if found is None:
-        found = _by_python(pattern, root, real, regex=regex)
+        found = _by_python(pattern, root, real, regex=regex, glob=glob)
+    ended = len(found) > MOST_COUNTED
+    del found[MOST_COUNTED:]
     declares = re.compile(_DECLARES + (re.escape(pattern) if not regex else ""))
     by_text: dict[str, list[tuple[str, int]]] = {}
     for name, number, text in found:
@@ -194,8 +246,9 @@ def search_code(
             lines.append(name)
             last = name
         also = f"  (also in {len(places) - 1} more: {places[1][0]}:{places[1][1]})" if len(places) > 1 else ""
-        lines.append(f" {number}: {text}{also}")
-    return Found("\n".join(lines), len(found), len({name for name, _, _ in found}), skip + len(shown))
+        lines.append(f" {number}: {text}{'…' * (len(text) == LONGEST_HIT)}{also}")
+    end = skip + len(shown)
+    return Found("\n".join(lines), len(found), len({name for name, _, _ in found}), end, end < len(ranked), ended)
 
 
 def _is_test(name: str) -> bool:
@@ -207,43 +260,73 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
     if program is None:
         return None
     words = [program, "--no-config", "--no-follow", "--line-number", "--no-heading", "--color=never", "--null", "--max-columns=400"]
-    words += ["--max-columns-preview", "--max-count=50", "--max-filesize=1M", "--sort=path"]
+    words += ["--max-columns-preview", f"--max-count={MOST_COUNTED + 1}", "--max-filesize=1M", "--sort=path"]
     words += [] if regex else ["--fixed-strings"]
     words += ["--smart-case", *(["--glob", glob] if glob else []), "--regexp", pattern, "--", str(real.relative_to(root) or ".")]
-    try:
-        done = subprocess.run(words, cwd=root, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - ripgrep, with words of our own
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"the search took longer than {SECONDS:g} seconds", hint="name a folder or a glob") from None
-    if done.returncode not in (0, 1):
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    with (
+        tempfile.TemporaryFile() as wrong,
+        subprocess.Popen(words, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=wrong) as running,  # noqa: S603 - ripgrep, with words of our own
+    ):
+        late = threading.Timer(SECONDS, running.kill)
+        late.start()
+        lines = list(islice(running.stdout or (), MOST_COUNTED + 1))
+        if len(lines) > MOST_COUNTED:
+            running.kill()
+        status = running.wait()
+        late.cancel()
+        wrong.seek(0)
+        said = wrong.read(10_000).decode("utf-8", "replace").strip().splitlines()
+    if len(lines) <= MOST_COUNTED and status < 0:
+        raise UsageError(f"the search took longer than {SECONDS:g} seconds", hint="name a folder or a glob")
+    if len(lines) <= MOST_COUNTED and status > 1:
         raise UsageError(
             f"the pattern cannot be searched: {said[-1][:200] if said else 'no reason given'}", hint="without regex it is plain text"
         )
     found = []
-    for line in done.stdout.decode("utf-8", "replace").split("\n"):
-        name, _, rest = line.partition("\0")
+    for line in lines:
+        name, _, rest = line.decode("utf-8", "replace").rstrip("\r\n").partition("\0")
         number, _, text = rest.partition(":")
         if number.isdecimal():
             found.append((name.removeprefix("./"), int(number), text))
     return found
 
 
-def _by_python(pattern: str, root: Path, real: Path, *, regex: bool) -> list[tuple[str, int, str]]:
+def _by_python(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> list[tuple[str, int, str]]:
     flags = re.IGNORECASE if pattern == pattern.lower() else 0
     try:
         look = re.compile(pattern if regex else re.escape(pattern), flags)
     except re.error as error:
         raise UsageError(f"the pattern cannot be searched: {error}", hint="without regex it is plain text") from None
+    chosen = _glob_matcher(glob) if glob else None
     found = []
     for name in project_at(real).files if real.is_dir() else [real.name]:
         file = (real if real.is_dir() else real.parent) / name
+        if chosen and not chosen(file.relative_to(root).as_posix()):
+            continue
         try:
             text = source_at(file, root=root).text
         except UsageError:
             continue
         shown = file.relative_to(root).as_posix()
-        found += [(shown, n, line) for n, line in enumerate(text.split("\n"), 1) if look.search(line)][:50]
+        found += [(shown, n, line) for n, line in enumerate(text.split("\n"), 1) if look.search(line)]
+        if len(found) > MOST_COUNTED:
+            break
     return found
+
+
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
+
+
+def _glob_matcher(glob: str) -> Callable[[str], bool]:
+    """Return what tells whether a glob means a path, about as ripgrep takes it: without a slash any name; with ! all others."""
+    others, plain = glob.startswith("!"), glob.removeprefix("!").rstrip("/")
+    parts = re.split(r"(\*\*/|\*\*|[*?]|\[[^\]/]+\])" if "{" not in plain else r"(\*\*/|\*\*|[*?{},]|\[[^\]/]+\])", plain.removeprefix("/"))
+    made = "".join(_WILD.get(part) or (re.escape(part) if n % 2 == 0 else part.replace("[!", "[^")) for n, part in enumerate(parts))
+    try:
+        look = re.compile(f"{'' if '/' in plain else '(?:.*/)?'}(?:{made}){'(?:/.*)?' if others else ''}")
+    except re.error:
+        raise UsageError("the glob cannot be read", hint="for example *.py or src/**/*.ts") from None
+    return lambda name: bool(look.fullmatch(name)) != others
 
 
 def tree(path: str, *, roots: Sequence[Path], depth: int = 3, limit: int = 300) -> str:

@@ -35,6 +35,10 @@ class Part(NamedTuple):
     first: int
     last: int
     lines: int
+    more: int = 0
+    """the line to read on from; 0 at the end"""
+    hits: int = 0
+    """lines with the word that was looked for"""
 
 
 def redacted(text: str, settings: Settings) -> str:
@@ -80,22 +84,25 @@ def _prune(settings: Settings, newest: str) -> None:
 def recall(
     handle: str, settings: Settings, *, first: int = 1, last: int | None = None, pattern: str | None = None, context: int = 3
 ) -> Part:
-    """Return lines of a kept text: from ``first`` to ``last`` (counted from 1), as far as a part holds, or those around a word.
+    """Return lines of a kept text: from ``first`` to ``last`` (from 1), as far as a part holds, of them those around a word.
 
-    ``pattern`` is plain text, found in any case. Raises UnknownName for a handle that is
-    not kept (any more), UsageError for lines that are not there.
+    ``pattern`` is plain text, found in any case; lines left out between those around it are
+    counted. Raises UnknownName for a handle that is not kept (any more), UsageError for lines that are not there.
     """
     import zstandard
 
     files = Files(settings.home)
     rel = f"{FOLDER}/{handle}.zst"
     if not _HANDLE.fullmatch(handle) or not files.exists(rel):
-        raise UnknownName("output", handle[:40], ())
-    lines = zstandard.decompress(files.read(rel)).decode("utf-8", "surrogatepass").split("\n")
-    if pattern:
-        return _around(lines, pattern.lower(), context)
+        raise UnknownName("output", handle[:40], (), hint=_handles_kept(settings))
+    text = zstandard.decompress(files.read(rel)).decode("utf-8", "surrogatepass")
+    lines = text.split("\n")
+    if text.endswith("\n"):
+        lines.pop()
     if first < 1 or first > len(lines):
         raise UsageError(f"the output has lines 1 to {len(lines)}", hint="name one of them")
+    if pattern:
+        return _around(lines, pattern.lower(), context, first - 1, min(last or len(lines), len(lines)))
     chosen = lines[first - 1 : last or len(lines)]
     size = kept = 0
     for line in chosen:
@@ -106,7 +113,19 @@ def recall(
     told = "\n".join(chosen[:kept])
     if len(told) > 4 * PART:
         told = f"{told[: 4 * PART]}\n[{len(told) - 4 * PART:,} characters more: ask for a word in them]"
-    return Part(told, first, first + kept - 1, len(lines))
+    end = first + kept - 1
+    return Part(told + "\n" * (end == len(lines) and text.endswith("\n")), first, end, len(lines), end + 1 if kept < len(chosen) else 0)
+
+
+def _handles_kept(settings: Settings) -> str:
+    """Return which outputs are kept, the newest first."""
+    with suppress(FileNotFoundError):
+        found = [(e.stat().st_mtime, e.name[:-4]) for e in os.scandir(settings.home / FOLDER) if e.name.endswith(".zst")]
+        if found:
+            named = [name for _, name in sorted(found, reverse=True)]
+            more = f" and {len(named) - 5} older" if len(named) > 5 else ""
+            return f"kept, the newest first: {', '.join(named[:5])}{more}"
+    return "no output is kept now"
 
 
 _WIDE = 400
@@ -121,17 +140,19 @@ def _surroundings(line: str, word: str) -> str:
     return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
 
 
-def _around(lines: list[str], word: str, context: int) -> Part:
-    places: set[int] = set()
+def _around(lines: list[str], word: str, context: int, begin: int, end: int) -> Part:
+    """Return the lines around a word between two places, and how many are left out between them."""
+    hits = [n for n in range(begin, end) if word in lines[n].lower()]
+    places = sorted({n for hit in hits for n in range(max(begin, hit - context), min(end, hit + context + 1))})
     found: list[str] = []
-    size = 0
-    for n, line in enumerate(lines):
-        if word in line.lower():
-            places.update(range(max(0, n - context), min(len(lines), n + context + 1)))
-    for n in sorted(places):
+    size, last = 0, -1
+    for n in places:
         told = f"{n + 1}: {_surroundings(lines[n], word)}"
         size += len(told) + 1
-        if size > PART:
-            break
+        if found and size > PART:
+            return Part("\n".join(found), places[0] + 1, last + 1, len(lines), n + 1, len(hits))
+        if found and n > last + 1:
+            found.append(f"[{n - last - 1} lines]")
         found.append(told)
-    return Part("\n".join(found), min(places, default=0) + 1, max(places, default=0) + 1, len(lines))
+        last = n
+    return Part("\n".join(found), places[0] + 1 if places else 0, last + 1, len(lines), 0, len(hits))

@@ -49,8 +49,9 @@ def source_at(path: Path | str, *, root: Path | None = None, name: str | None = 
     place = Path(path) if root is None else root / path
     data = _read(place, root)
     if isinstance(data, str):
-        hint = {"binary": "name a text file", "too large": f"files of up to {LARGEST:,} bytes are read"}.get(data, "name a file")
-        raise UsageError(f"{path}: {_SAID.get(data, data)}", hint=hint)
+        hints = {"binary": "name a text file", "too large": f"files of up to {LARGEST:,} bytes are read", "folder": "name a file in it"}
+        hint = hints.get(data, "name a file")
+        raise UsageError(f"{name or path}: {_SAID.get(data, data)}", hint=hint)
     return Source(name or str(path), data.decode("utf-8", "replace"))
 
 
@@ -59,6 +60,8 @@ _SAID = {
     "too large": "the file is too large",
     "outside": "the path leads out of the project",
     "missing": "there is no such file",
+    "folder": "it is a folder, not a file",
+    "special": "it is a device, a pipe or a socket, not a file",
 }
 
 
@@ -70,7 +73,7 @@ def _read(place: Path, root: Path | None) -> bytes | str:
             return "outside"
         status = real.stat()
         if not stat.S_ISREG(status.st_mode):
-            return "missing"
+            return "folder" if stat.S_ISDIR(status.st_mode) else "special"
         if status.st_size > LARGEST:
             return "too large"
         data = real.read_bytes()

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from ctx_pipeline.compression.signatures.symbols import Outline
 
 
+_ENDS = re.compile(r"\r\n|\n|\r")
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def _line_ends(text: str) -> str:
+    names = {"\r\n": "CRLF", "\n": "LF", "\r": "CR"}
+    found = set(_ENDS.findall(text))
+    return ", ".join(name for end, name in names.items() if end in found)
 
 
 class Source:
@@ -25,10 +32,14 @@ class Source:
         self.fragment = fragment
         """some of its lines are missing"""
         self.text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-        self.odd = (" (line ends: CRLF)" if "\r\n" in text else "") + (
-            " (not UTF-8: � stands for what could not be read)" if "\ufffd" in text else ""
+        self.odd = (
+            (f" (line ends: {_line_ends(text)})" if "\r" in text else "")
+            + (" (begins with a byte order mark)" if text.startswith("\ufeff") else "")
+            + (" (not UTF-8: � stands for what could not be read)" if "\ufffd" in text else "")
         )
         """what an edit must know of it; empty for plain text"""
+        self.written = hash(text)
+        """another number in this process where anything is written in another way, line ends too"""
         self.language = language or language_of(name, self.text)
 
     @cached_property

@@ -8,6 +8,8 @@ from ctx_pipeline.memory.safety import unread
 from ctx_pipeline.model.display import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctx_pipeline.model.memories import Memory
 
 
@@ -21,12 +23,15 @@ def withheld_reasons(memory: Memory) -> list[str]:
     return list(memory.flags) or unread(memory, [memory.text, memory.when_to_use])
 
 
-def clean(value: Any) -> Any:
-    """Return plain values whose texts, names of fields too, have no sequence for a terminal and no character that cannot be seen."""
+def clean(value: Any, shown: Callable[[str], str] = visible) -> Any:
+    """Return plain values whose texts, names of fields too, have no sequence for a terminal and no character that cannot be seen.
+
+    ``shown`` is what is done to each text.
+    """
     if isinstance(value, str):
-        return visible(value)
+        return shown(value)
     if isinstance(value, dict):
-        return {clean(key): clean(member) for key, member in value.items()}
+        return {clean(key, shown): clean(member, shown) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [clean(member) for member in value]
+        return [clean(member, shown) for member in value]
     return value

@@ -10,7 +10,8 @@ from ctx_pipeline.compression import code_reading, kept_outputs
 from ctx_pipeline.compression.compress import counting
 from ctx_pipeline.compression.shell_output import shorten
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
+from ctx_pipeline.mcp_server.paging import answering, answering_code, cursor_at, place_of
+from ctx_pipeline.model.display import NOT_IN_CODE
 from ctx_pipeline.settings import Settings
 
 CodePath = Annotated[str, Field(min_length=1, max_length=4_096, description="Path in the project.")]
@@ -37,7 +38,7 @@ class CodeTools:
         self._allowed = tuple(allowed)
         self._reads = code_reading.Reads()
 
-    @answering
+    @answering_code
     def ctx_read(
         self,
         path: CodePath,
@@ -63,6 +64,8 @@ class CodeTools:
             count=count,
         )
         head = f"{path} {found.first}-{found.last} of {found.lines}" if found.how in ("lines", "full") else f"{path} {found.how}"
+        if found.how == "rewritten":
+            return TextAnswer(text=f"{path}: {found.text}")
         if found.how == "unchanged":
             return TextAnswer(text=f"{path}: {found.text}{found.odd}")
         more = f"\n[more: first={found.more}]" if found.more else ""
@@ -79,7 +82,7 @@ class CodeTools:
         made = shorten(command, output, count=_counter(), settings=self._settings, exit_status=exit_status)
         return TextAnswer(text=made.text)
 
-    @answering
+    @answering_code
     def ctx_search(
         self,
         pattern: Annotated[str, Field(min_length=1, max_length=1_000, description="Text to find in the project's files.")],
@@ -93,8 +96,11 @@ class CodeTools:
         skip = place_of(cursor, *asked)
         found = code_reading.search_code(pattern, roots=self._roots(), path=path, regex=regex, glob=glob, skip=skip)
         head = f"{found.hits} hit{'' if found.hits == 1 else 's'} in {found.files} file{'' if found.files == 1 else 's'}"
-        more = bool(found.text) and found.shown - skip >= code_reading.MOST_HITS
-        return TextAnswer(text=f"{head}\n{found.text}".rstrip(), next_cursor=cursor_at(found.shown, *asked) if more else None)
+        if found.ended:
+            head = f"more than {head}; the search stopped there: name a folder, a glob or a longer pattern"
+        if NOT_IN_CODE.search(found.text):
+            head += " (not exact: control or invisible characters are left out of some lines)"
+        return TextAnswer(text=f"{head}\n{found.text}".rstrip(), next_cursor=cursor_at(found.shown, *asked) if found.more else None)
 
     @answering
     def ctx_tree(
@@ -105,7 +111,7 @@ class CodeTools:
         """Show the folders and files of the project, without what git ignores."""
         return TextAnswer(text=code_reading.tree(path, roots=self._roots(), depth=depth))
 
-    @answering
+    @answering_code
     def ctx_recall(
         self,
         handle: Annotated[str, Field(max_length=40, description="Of a shortened output.")],
@@ -115,8 +121,16 @@ class CodeTools:
     ) -> TextAnswer:
         """Read a part of an output that was shortened, exactly as it was."""
         part = kept_outputs.recall(handle, self._settings, first=first or 1, last=last, pattern=pattern)
-        more = f"\n[more: first={part.last + 1}]" if not pattern and part.last < (last or part.lines) else ""
-        return TextAnswer(text=f"lines {part.first}-{part.last} of {part.lines}\n{part.text}{more}")
+        within = f" from {first or 1} to {last or part.lines}" if first or last else ""
+        if pattern and not part.hits:
+            return TextAnswer(text=f"none of the {part.lines} lines has this text{within}")
+        head = f"lines {part.first}-{part.last} of {part.lines}"
+        if pattern:
+            head = f"{part.hits} line{'s' * (part.hits != 1)} of {part.lines} with this text{within}"
+        if NOT_IN_CODE.search(part.text):
+            head += " (not exact: control or invisible characters are left out)"
+        more = f"\n[more: first={part.more}]" if part.more else ""
+        return TextAnswer(text=f"{head}\n{part.text}{more}")
 
     def _roots(self) -> tuple[Path, ...]:
         """Return the project and the allowed folders; without a project the allowed ones alone."""

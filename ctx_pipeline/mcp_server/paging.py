@@ -12,9 +12,10 @@ from mcp.types import CallToolResult, TextContent
 from ctx_pipeline.errors import CtxError, UsageError, unreadable
 from ctx_pipeline.integrations.agent_output import clean, withheld_reasons
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.display import code_text, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pydantic import ValidationError
 
@@ -78,8 +79,13 @@ def place_of(cursor: str | None, *asked: object) -> int:
     return int(match[1])
 
 
-def answering(tool: Callable[P, R]) -> Callable[P, R]:
-    """Let a tool return what went wrong as a value: code, message and what to do about it."""
+def answering_code(tool: Callable[P, R]) -> Callable[P, R]:
+    """Let a tool do as :func:`answering` does, with joiners, soft hyphens and form feeds as they stand in the file."""
+    return answering(tool, code_text)
+
+
+def answering(tool: Callable[P, R], shown: Callable[[str], str] = visible) -> Callable[P, R]:
+    """Let a tool return what went wrong as a value: code, message and what to do about it; ``shown`` is done to each text."""
 
     @functools.wraps(tool)
     def answered(*arguments: P.args, **named: P.kwargs) -> Any:
@@ -94,7 +100,7 @@ def answering(tool: Callable[P, R]) -> Callable[P, R]:
                     raise
                 return as_value(damage)
             # titles, tools and paths come from transcripts as texts do
-            return type(answer).model_validate(clean(answer.model_dump()))
+            return type(answer).model_validate(clean(answer.model_dump(), shown))
 
     return answered
 
@@ -103,6 +109,12 @@ def as_wrong_arguments(error: ValidationError) -> UsageError:
     """Return what is wrong with the arguments of a call, without their values."""
     said = [f"{'.'.join(map(str, wrong['loc'])) or 'arguments'}: {wrong['msg']}" for wrong in error.errors(include_url=False)[:_MOST_WRONG]]
     return UsageError("; ".join(said), hint="give the arguments as the tool's input schema describes them")
+
+
+def unknown_arguments(tool: str, strange: Sequence[str], known: Sequence[str]) -> UsageError:
+    """Return what is wrong with a call that gives arguments which the tool does not have."""
+    named = ", ".join(repr(word[:40]) for word in strange[:_MOST_WRONG])
+    return UsageError(f"{tool} has no argument {named}", hint=f"its arguments: {', '.join(known) or 'none'}")
 
 
 def as_value(error: CtxError) -> CallToolResult:

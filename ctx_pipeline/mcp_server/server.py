@@ -21,7 +21,7 @@ from ctx_pipeline.integrations.agent_output import clean
 from ctx_pipeline.mcp_server.answer_text import as_text, slim_schema
 from ctx_pipeline.mcp_server.code_tools import CodeTools
 from ctx_pipeline.mcp_server.compression_tools import CompressionTools, project_root
-from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments, for_a_model
+from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments, for_a_model, unknown_arguments
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import Act, SessionTools
 from ctx_pipeline.mcp_server.tools import Judge, Tools
@@ -85,14 +85,16 @@ class _Server(MCPServer):
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Return what a tool answers, or what is wrong with the call; raises only what a tool did not foresee."""
+        known = (self._tool_input_schema(name) or {}).get("properties")
+        if known is not None and (strange := [word for word in arguments if word not in known]):
+            return as_value(unknown_arguments(name, strange, list(known)))
         try:
             result = await super().call_tool(name, arguments, context)
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 return as_value(as_wrong_arguments(error.__cause__))
-            known = [tool.name for tool in await super().list_tools()]
-            if name not in known:
-                return as_value(UnknownName("tool", name[:200], known))
+            if known is None:
+                return as_value(UnknownName("tool", name[:200], [tool.name for tool in await super().list_tools()]))
             raise
         if self.structured or not isinstance(result, CallToolResult) or result.is_error or result.structured_content is None:
             return result

@@ -96,6 +96,9 @@ HALVES = "\ud800-\udfff"
 HIDDEN = lazy_pattern(f"[{CONTROLS}{DIRECTIONS}{TAGS}{UNSEEN}{SEPARATORS}{HALVES}]")
 """Everything that :func:`visible` takes out or turns into a line feed."""
 
+NOT_IN_CODE = lazy_pattern(f"(?![\x0c\u00ad\u200c\u200d])[{CONTROLS}\r{DIRECTIONS}{TAGS}{UNSEEN}{SEPARATORS}{HALVES}]")
+"""What :func:`code_text` takes out: all of :data:`HIDDEN` but form feeds, soft hyphens and joiners, which are ordinary text in a file."""
+
 SEQUENCE = lazy_pattern(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,2000}(?:\x07|\x1b\\|\x9c)"
 )
@@ -109,6 +112,11 @@ def visible(text: str) -> str:
     if "\r" not in text and HIDDEN.search(text) is None:
         return text
     return HIDDEN.sub("", _ENDS.sub("\n", SEQUENCE.sub("", text)))
+
+
+def code_text(text: str) -> str:
+    """Return the text of a file with all that an edit of it must repeat: only characters of :data:`NOT_IN_CODE` are left out."""
+    return NOT_IN_CODE.sub("", text.replace("\r\n", "\n"))
 
 
 def escaped(text: str) -> str:

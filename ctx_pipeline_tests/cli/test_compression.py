@@ -71,7 +71,7 @@ def test_analyze_prints_entropy_with_its_units_every_form_and_what_to_read(ctx, 
 def test_what_is_no_text_is_refused_with_a_hint(ctx, shop: Path, tmp_path: Path):
     big = tmp_path / "big.py"
     big.write_bytes(b"x" * 1_000_001)
-    for path, why in [(shop / "logo.png", "binary"), (shop / "none.py", "no such file"), (big, "too large"), (shop, "no such file")]:
+    for path, why in [(shop / "logo.png", "binary"), (shop / "none.py", "no such file"), (big, "too large"), (shop, "it is a folder")]:
         done = ctx("analyze", path)
         assert done.exit_code == 2 or "UsageError" in repr(done.exception), path
         assert why in str(done.exception)

@@ -14,6 +14,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import ctx_pipeline
+from ctx_pipeline.compression import code_reading
 from ctx_pipeline_tests.mcp_server.conftest import SECONDS, run
 from ctx_pipeline_tests.mcp_server.test_answer_text import BUDGET, tokens, told
 
@@ -104,11 +105,12 @@ def test_what_lies_outside_is_refused_unless_a_person_allowed_its_folder(project
                     ("ctx_search", {"path": path, "pattern": "x"}),
                     ("ctx_tree", {"path": path}),
                 ):
-                    if (tool, path) in {("ctx_tree", "src"), ("ctx_search", "src"), ("ctx_search", "logo.bin"), ("ctx_search", "none.py")}:
+                    if path == "src" and tool != "ctx_read":
                         continue
                     result = await client.call_tool(tool, more)
                     assert result.is_error, (tool, path)
                     assert "outside\n" not in result.content[0].text
+                    assert path != "src" or "src: it is a folder" in result.content[0].text
         async with reading(project, environ, "--allow", str(project.parent)) as client:
             assert (await said(client, "ctx_read", path=str(project.parent / "secret.txt"))).endswith("outside")
 
@@ -151,8 +153,102 @@ def test_an_output_is_shortened_and_a_part_of_it_read_again(project, environ):
             handle = short.rsplit("ctx_recall ", 1)[1].partition(":")[0]
             assert "test_7.py::test_it PASSED" in await said(client, "ctx_recall", handle=handle, first=8, last=8)
             assert "test_70.py" in await said(client, "ctx_recall", handle=handle, pattern="test_70")
+            assert (await said(client, "ctx_recall", handle=handle)).startswith("lines 1-81 of 81\n")
+            around = await said(client, "ctx_recall", handle=handle, pattern="1")
+            assert around.startswith("18 lines of 81 with this text\n")
+            assert "\n5: tests/test_4.py::test_it PASSED\n[2 lines]\n8: tests/test_7.py" in around
+            assert await said(client, "ctx_recall", handle=handle, pattern="nowhere") == "none of the 81 lines has this text"
+            refused = await client.call_tool("ctx_recall", {"handle": "ffffffffffff"})
+            assert refused.is_error
+            assert f"kept, the newest first: {handle}" in refused.content[0].text
             refused = await client.call_tool("ctx_recall", {"handle": "../../x"})
             assert refused.is_error
             assert json.dumps(refused.model_dump(mode="json"))
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.true-counts")
+def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, environ):
+    (project / "long.txt").write_text("".join(f"line {n}\n" for n in range(400)))
+    (project / "many.txt").write_text("many\n" * (code_reading.MOST_COUNTED + 1))
+
+    async def conversation():
+        async with reading(project, environ) as client:
+            page, told, cursor = "", [], None
+            while not told or (cursor := page.rpartition("more: cursor=")[2] if "more: cursor=" in page else None):
+                page = await said(client, "ctx_search", pattern="line", path="long.txt", **({"cursor": cursor} if cursor else {}))
+                assert page.startswith("400 hits in 1 file\n")
+                told += [line.partition(": ")[2] for line in page.splitlines() if ": line " in line]
+            assert told == [f"line {n}" for n in range(400)]
+            assert (await said(client, "ctx_search", pattern="many")).startswith("more than 10000 hits in 1 file; the search stopped there")
+            assert await said(client, "ctx_search", pattern="line 399", glob="*.{py,md}") == "0 hits in 0 files"
+            assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="!src")
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.true-counts")
+def test_ripgrep_is_ended_behind_the_last_hit_that_is_counted_and_its_refusal_is_told(project, monkeypatch):
+    program = project / "bin" / "rg"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+    def ripgrep(script: str) -> code_reading.Found:
+        program.write_text(f"#!{sys.executable}\nimport sys\n{script}")
+        program.chmod(0o755)
+        return code_reading.search_code("a", roots=(project,))
+
+    few = ripgrep("for n in range(50): print(f'a.txt\\0{n + 1}:a {n}')")
+    assert (few.hits, few.files, few.shown, few.more, few.ended) == (50, 1, 40, True, False)
+    many = ripgrep("n = 0\nwhile True: n += 1; print(f'a.txt\\0{n}:a {n}')")
+    assert (many.hits, many.ended) == (code_reading.MOST_COUNTED, True)
+    with pytest.raises(code_reading.UsageError, match="unclosed group"):
+        ripgrep("print('unclosed group', file=sys.stderr); sys.exit(2)")
+    monkeypatch.setattr(code_reading, "SECONDS", 0.2)
+    with pytest.raises(code_reading.UsageError, match="longer than"):
+        ripgrep("import time; time.sleep(60)")
+
+
+@pytest.mark.feature("mcp.read", "mcp.visible-text")
+def test_a_file_keeps_its_joiners_and_the_header_names_lines_that_are_not_exact(project, environ):
+    family, persian, soft = "👨\u200d👩", "\u0645\u06cc\u200c\u062e\u0648", "co\u00adop"
+    plain = f"a = '{family}'\nb = '{persian}'\n\x0cc = '{soft}'\n"
+    (project / "kept.py").write_text(plain)
+    (project / "odd.py").write_text(f"\ufeff{plain}d = '\x1b[31mred'\ne = 'x\u202ey'\nf = 'z\U000e0041\u2028'\ng = 1\n")
+    ends = project / "ends.txt"
+    ends.write_bytes(b"one\ntwo\n")
+
+    async def conversation():
+        async with reading(project, environ) as client:
+            assert await said(client, "ctx_read", path="kept.py") == f"kept.py 1-3 of 3\n{plain}".rstrip("\n")
+            head, text = (await said(client, "ctx_read", path="odd.py")).split("\n", 1)
+            assert head.startswith("odd.py 1-7 of 7 (begins with a byte order mark) (not exact: ")
+            assert head.endswith("left out in lines 4, 5, 6)")
+            assert text == f"{plain}d = '[31mred'\ne = 'xy'\nf = 'z'\ng = 1"
+            assert "not exact" not in await said(client, "ctx_read", path="odd.py", first=1, last=3)
+            assert family in await said(client, "ctx_search", pattern=family)
+            await said(client, "ctx_read", path="ends.txt")
+            ends.write_bytes(b"one\r\ntwo\r\n")
+            changed = await said(client, "ctx_read", path="ends.txt")
+            assert changed == "ends.txt: changed since you read it, but only in line ends or encoding: then (plain), now (line ends: CRLF)"
+            assert "unchanged" in await said(client, "ctx_read", path="ends.txt")
+            ends.write_bytes(b"one\r\ntwo\n")
+            assert "now (line ends: CRLF, LF)" in await said(client, "ctx_read", path="ends.txt")
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.unknown-arguments")
+def test_an_argument_that_the_tool_does_not_have_is_an_error_that_names_those_it_has(project, environ):
+    async def conversation():
+        async with reading(project, environ) as client:
+            for tool, more, strange, known in (
+                ("ctx_read", {"path": "src/cart.py", "start": 2, "end": 3}, "'start', 'end'", "path, mode, first, last, again"),
+                ("ctx_tree", {"levels": 1}, "'levels'", "path, depth"),
+            ):
+                result = await client.call_tool(tool, more)
+                assert result.is_error
+                assert result.content[0].text == f"UsageError: {tool} has no argument {strange}\nits arguments: {known}"
 
     run(conversation)
