@@ -13,7 +13,7 @@ from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.compression.project_files import project_at, source_at
+from ctx_pipeline.compression.project_files import BEYOND, Project, project_at, source_at
 from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.display import NOT_IN_CODE
@@ -228,9 +228,10 @@ def search_code(
     if not real.is_dir():
         source_at(real, root=root, name=path)
     found = _by_ripgrep(pattern, root, real, regex=regex, glob=glob)
+    beyond = False
     if found is None:
-        found = _by_python(pattern, root, real, regex=regex, glob=glob)
-    ended = len(found) > MOST_COUNTED
+        found, beyond = _by_python(pattern, root, real, regex=regex, glob=glob)
+    ended = beyond or len(found) > MOST_COUNTED
     del found[MOST_COUNTED:]
     declares = re.compile(_DECLARES + (re.escape(pattern) if not regex else ""))
     by_text: dict[str, list[tuple[str, int]]] = {}
@@ -291,7 +292,8 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
     return found
 
 
-def _by_python(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> list[tuple[str, int, str]]:
+def _by_python(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> tuple[list[tuple[str, int, str]], bool]:
+    """Return hits, and whether there are more files than are looked at."""
     flags = re.IGNORECASE if pattern == pattern.lower() else 0
     try:
         look = re.compile(pattern if regex else re.escape(pattern), flags)
@@ -299,8 +301,9 @@ def _by_python(pattern: str, root: Path, real: Path, *, regex: bool, glob: str |
         raise UsageError(f"the pattern cannot be searched: {error}", hint="without regex it is plain text") from None
     chosen = _glob_matcher(glob) if glob else None
     found = []
-    for name in project_at(real).files if real.is_dir() else [real.name]:
-        file = (real if real.is_dir() else real.parent) / name
+    project = project_at(real) if real.is_dir() else Project(real.parent, [real.name], {}, by_git=False)
+    for name in project.files:
+        file = project.root / name
         if chosen and not chosen(file.relative_to(root).as_posix()):
             continue
         try:
@@ -311,7 +314,7 @@ def _by_python(pattern: str, root: Path, real: Path, *, regex: bool, glob: str |
         found += [(shown, n, line) for n, line in enumerate(text.split("\n"), 1) if look.search(line)]
         if len(found) > MOST_COUNTED:
             break
-    return found
+    return found, BEYOND in project.left_out
 
 
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}

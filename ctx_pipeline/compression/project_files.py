@@ -18,6 +18,9 @@ LARGEST = 1_000_000
 MOST_FILES = 10_000
 """Files of a project that are looked at."""
 
+BEYOND = "beyond the first files"
+"""Why the files behind them are left out."""
+
 MOST_BYTES = 20_000_000
 """Bytes of a project that are read in all."""
 
@@ -99,7 +102,7 @@ def project_at(folder: Path | str) -> Project:
     if odd := len(every) - len(names):
         left_out["of an odd name"] = odd
     if len(names) > MOST_FILES:
-        left_out["beyond the first files"] = len(names) - MOST_FILES
+        left_out[BEYOND] = len(names) - MOST_FILES
     return Project(root, names[:MOST_FILES], dict(left_out), listed is not None)
 
 

@@ -91,13 +91,13 @@ class CodeTools:
         glob: Annotated[str | None, Field(max_length=300, description="Only these files, e.g. *.py.")] = None,
         cursor: Annotated[str | None, Field(max_length=200, description="Of the page before.")] = None,
     ) -> TextAnswer:
-        """Search the code: declarations first, tests last, each line once with its number."""
+        """Search the code, files up to 1 MB: declarations first, tests last, each line once with its number."""
         asked = ("code", pattern, path, regex, glob)
         skip = place_of(cursor, *asked)
         found = code_reading.search_code(pattern, roots=self._roots(), path=path, regex=regex, glob=glob, skip=skip)
         head = f"{found.hits} hit{'' if found.hits == 1 else 's'} in {found.files} file{'' if found.files == 1 else 's'}"
         if found.ended:
-            head = f"more than {head}; the search stopped there: name a folder, a glob or a longer pattern"
+            head = f"at least {head}; the search stopped there: name a folder, a glob or a longer pattern"
         if NOT_IN_CODE.search(found.text):
             head += " (not exact: control or invisible characters are left out of some lines)"
         return TextAnswer(text=f"{head}\n{found.text}".rstrip(), next_cursor=cursor_at(found.shown, *asked) if found.more else None)

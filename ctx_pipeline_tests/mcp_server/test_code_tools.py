@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import ctx_pipeline
-from ctx_pipeline.compression import code_reading
+from ctx_pipeline.compression import code_reading, project_files
 from ctx_pipeline_tests.mcp_server.conftest import SECONDS, run
 from ctx_pipeline_tests.mcp_server.test_answer_text import BUDGET, tokens, told
 
@@ -169,7 +170,7 @@ def test_an_output_is_shortened_and_a_part_of_it_read_again(project, environ):
 
 
 @pytest.mark.feature("mcp.true-counts")
-def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, environ):
+def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, environ, monkeypatch):
     (project / "long.txt").write_text("".join(f"line {n}\n" for n in range(400)))
     (project / "many.txt").write_text("many\n" * (code_reading.MOST_COUNTED + 1))
 
@@ -181,7 +182,10 @@ def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, 
                 assert page.startswith("400 hits in 1 file\n")
                 told += [line.partition(": ")[2] for line in page.splitlines() if ": line " in line]
             assert told == [f"line {n}" for n in range(400)]
-            assert (await said(client, "ctx_search", pattern="many")).startswith("more than 10000 hits in 1 file; the search stopped there")
+            assert (await said(client, "ctx_search", pattern="many")).startswith("at least 10000 hits in 1 file; the search stopped there")
+            with monkeypatch.context() as few:
+                few.setattr(project_files, "MOST_FILES", 1)
+                assert code_reading.search_code("total", roots=(project,)).ended or shutil.which("rg")
             assert await said(client, "ctx_search", pattern="line 399", glob="*.{py,md}") == "0 hits in 0 files"
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="!src")
 
