@@ -18,7 +18,10 @@ _WRONG = lazy_pattern(
     r"(?i)\b(?:error|errors|errored|fail(?:ed|ure|ures|s|ing)?|fatal|panic(?:ked)?|exception|traceback|assert\w*|denied|refused|cannot|can't"
     r"|could not|unable|undefined|unresolved|unexpected|not found|no such|missing|conflict|rejected|abort(?:ed)?|timed? ?out|killed"
     r"|warn(?:ing)?s?)\b"
-    r"|^E\s{2,}|^>\s|✗|✘|✖|\u00d7|❌|^\s*(?:not ok|FAIL|KO)\b|\w(?:Error|Exception|Warning)\b"
+    r"|^E\s{2,}|^>\s|✗|✘|✖|\u00d7|❌|^\s*(?:not ok|FAIL|KO)\b|\w(?:Error|Exception|Warning)\b|\w+BackOff\b|ErrImage\w+|OOMKilled|unhealthy"
+    r"|\b(?:HTTP(?:/\d(?:\.\d)?)?|(?:status|response)(?:[ _-]?code)?|returned)\b[\"']?[ \t:=]{0,4}[\"']?[45]\d\d\b"
+    r"|\b(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s.{0,500}\s[45]\d\d\b|\bHTTP/\d(?:\.\d)?\"[ \t]+[45]\d\d\b"
+    r"|\b[45]\d\d (?:Bad |Unauthorized|Forbidden|Not |Method|Conflict|Gone|Unprocessable|Too Many|Internal|Service|Gateway)"
 )
 _NONE_WRONG = lazy_pattern(
     r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|warnings?|issues?|problems?|conflicts?)\b|\b(?:errors?|failures?|warnings?): 0\b"
@@ -33,8 +36,8 @@ class Filtered(NamedTuple):
 
 
 def wrong(line: str) -> bool:
-    """Tell whether a line may tell of a failure."""
-    return bool(_WRONG.search(line)) and not _NONE_WRONG.search(line)
+    """Tell whether a line may tell of a failure, by a word or a status from 400 to 599; "0 errors" alone tells of none."""
+    return bool(_WRONG.search(line)) and bool(_WRONG.search(_NONE_WRONG.sub("", line)))
 
 
 def guarded(lines: list[str]) -> set[int]:
@@ -72,8 +75,9 @@ def without(lines: list[str], routine: re.Pattern[str], what: str) -> Filtered:
 _PASSES = lazy_pattern(
     r"(?x)\bPASSED\b(?:\s*\[\s*\d+%\])?\s*$|^\s*(?:✓|✔|√|ok\ \d+\b|===\ (?:RUN|PAUSE|CONT|NAME))|^\s*---\ PASS:|^PASS$"
     r"|^(?:test\ )?[\w:<>,\ /.-]+\ \.\.\.\ ok$|^[\w./-]+\.py\ [.sxX]+\s*(?:\[\s*\d+%\])?$|^[.sxX]+\s*\[\s*\d+%\]$|^\s*PASS\s+\S+"
-    r"|^ok\s+\S+\s+(?:\(cached\)|[\d.]+m?s)|^\?\s+\S+\s+\[no\ test\ files\]"
+    r"|^ok\s+\S+\s+(?:\(cached\)|[\d.]+m?s)(?!.*coverage:)|^\?\s+\S+\s+\[no\ test\ files\]"
     r"|\[no\ tests\ to\ run\]$|^testing:\ warning:\ no\ tests\ to\ run$"
+    r"|^\s*\d+/\d+\ Test\s+\#\d+:\ .*\ Passed\s+[\d.]+\ sec$"
     r"|^\s*\[\s*(?:RUN|OK|-{6,}|={6,})\s*\]|^test\ \S+\ \.\.\.\ (?:ok|ignored)"
 )
 _BUILD = lazy_pattern(
@@ -86,9 +90,9 @@ _ANY = lazy_pattern(
     r"^(?:\[[\w:./-]+\]|\s*[\w.-]+ [\u2013|-])?\s*(?:Compiling|Checking|Downloaded|Downloading|Fresh|Unpacking|Fetching|Locking|Adding) "
     r"(?:[\w.-]+ )?v?\d|^\s*[\u2800-\u28ff] |^\s*[✔✓\u276f] |^[\w .@\u2013-]+\[[=> ]+\]\s+\d+/\d+"
     r"|^\s*[\w\u2013. -]+ \u2013 \d+ files? \u2013 |^ (?:create|delete) mode \d+ |^ [+*=] \[new (?:branch|tag|ref)\]"
-    r"|^\s*(?:\S+/)?[\w.@+-]+\.\w+\s+[\d.,]+ [kM]?B\b|^##\[(?:group|endgroup|debug)\]|^Generated an empty chunk"
+    r"|^##\[(?:group|endgroup|debug)\]|^Generated an empty chunk"
     r"|^\s*(?:remote: )?(?:Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Unpacking|Updating files)[ \w]*:\s"
-    r"|^\s*\d{1,3}%\|?[ █#=>.|-]|^\s*\d{1,3}(?:\.\d)?% \S* ?\[[#=> -]*\]"
+    r"|^\s*\d{1,3}%(?:\|\d?[ #\u2588-\u258f]+\d? *\| | ?\[?[█#=>.-]{2,})|^\s*\d{1,3}(?:\.\d)?% \S* ?\[[#=> -]*\]"
 )
 """Progress that any command may print: of what it starts, of hooks, of steps of a runner."""
 
@@ -104,6 +108,7 @@ _GIT = lazy_pattern(
     r"^(?:remote: )?(?:Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Unpacking|Updating files|Filtering content)"
     r"[ \w]*:\s|^Delta compression|^(?:remote: )?Total \d+ \(delta|^index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}|^similarity index"
     r"|^  \(use \"git |^\s*$"
+    r"|^\s*(?:\S+/)?[\w.@+-]+\.\w+\s+[\d.,]+ [kM]?B\b"  # what a build that a hook starts wrote
 )
 _DOCKER = lazy_pattern(
     r"^#\d+ (?:sha256:|transferring|extracting|resolve |CACHED|\d+\.\d+ (?:Get:|Hit:|Selecting|Preparing|Unpacking|Setting up))|^#\d+ DONE"
@@ -184,7 +189,7 @@ def logs(lines: list[str]) -> Filtered:
             found.append(f"{place}:")
         text = match[3] if match else _STAMP.sub("", line)
         exact = exact and match is None and text == line
-        if len(text) >= _LEAST_SEEN and text in seen:
+        if len(text) >= _LEAST_SEEN and text in seen and not wrong(text):
             again += 1
             continue
         if again:
@@ -273,12 +278,31 @@ def trees(lines: list[str]) -> Filtered:
     return Filtered([f"{' ' * (len(m[1]) // 4)} {m[2]}" if (m := _TREE.match(line)) else line for line in lines], exact=True)
 
 
+_COUNTING = lazy_pattern(
+    r"(?i)^\W*(?:\[[\w:./-]+\]\s*)?(?:progress|(?:\S+: still )?(?:build|clon|compil|compress|copy|creat|delet|destroy|download|export"
+    r"|extract|fetch|generat|import|index|install|link|load|modify|optimi[sz]|process|pull|push|receiv|render|resolv|scann|sync|transferr|transform"
+    r"|unpack|updat|upload|wait|writ)ing)\b"
+)
+_AMOUNT = lazy_pattern(
+    r"(?i)\d+(?:\.\d+)?\s?%|\d+(?:\.\d+)?\s?[kMGT]?i?B(?:/s)?\b|\d+\s?(?:/|of)\s?\d+|\[[\dhms ]+ elapsed\]|\bETA:? [\d:hms]+"
+    r"|[.#=>\u2588-\u258f]{2,}"
+)
+"""What a line of progress counts: shares, sizes, parts of a whole, times."""
+
+
+def _form(line: str) -> str:
+    """Return a pass without its numbers, progress without what it counts; any other, whose numbers may be wanted, as it is."""
+    if _PASSES.search(line):
+        return re.sub(r"\d+", "0", line)
+    return _AMOUNT.sub("", line) if _COUNTING.match(line) else line
+
+
 def repeated(lines: list[str]) -> Filtered:
-    """Say a line that stands several times in a row, numbers and times aside, once with its count."""
+    """Say a line that stands several times in a row once with its count, and of passes and progress that counts the first line."""
     found: list[str] = []
     last, count = "", 0
     for line in [*lines, "\0"]:
-        form = re.sub(r"\d+", "0", line)
+        form = _form(line)
         if form == last and line.strip() and not wrong(line):
             count += 1
             continue

@@ -223,7 +223,79 @@ def test_a_command_is_run_with_its_status_and_its_whole_output_is_read_again(env
 
 
 BUILD_LINES = many("[lint:clippy]     Checking crate-{n} v1.{n}.0\n")
-PUSH = many(" create mode 100644 src/part_{n}.py\n") + many("dist/assets/part-{n}.js   {n}.21 kB\n")
+PUSH = many(" create mode 100644 src/part_{n}.py\n")
+
+
+ANSWERS = [
+    ('sqlite3 app.db "select id, total from orders"', many("{n}|{n}7.50\n", 100)),
+    ("curl -s http://x/health-all", many("node-{n} HTTP 200\n", 60)),
+    ("docker logs web", many("10.0.0.{n} request {n} took {n} ms\n", 60)),
+    ("wc -l src/*.py", many("  1{n} src/mod_{n}.py\n", 40)),
+    ("python eval.py", many("fold {n}: accuracy 0.8{n}\n")),
+    ("python train.py", many("Processing part {n}/20: loss 0.5{n}\n")),
+    ("git tag", many("v1.{n}.0\n", 50)),
+    ("git branch", many("  release-{n}\n", 50)),
+    ("cargo bench", many("test bench_{n} ... bench:       {n},012 ns/iter (+/- {n})\n")),
+    ("psql -c 'select share, name from t'", many(" {n}% | name {n}\n", 60)),
+    ("pytest --cov", many("src/build_{n}.py      1{n}     {n}    {n}%\n", 40)),
+    ("go test -bench .", many("BenchmarkA{n}-8   \t 1{n}\t      {n}5 ns/op\n")),
+    ("go test -cover ./...", many("ok  \tx/y{n}\t0.{n}s\tcoverage: {n}.0% of statements\n")),
+    ("kubectl get pods", many("web-{n}  1/1  Running  {n}  {n}d\n", 40)),
+    ("aws s3 ls --human", many("data/part-{n}.csv   {n}.21 kB\n")),
+    ("ctest", "100% tests passed, 0 tests failed out of 30\n" * 2),
+]
+
+
+@pytest.mark.feature("compression.numbers-stay")
+def test_what_a_hook_of_git_built_is_progress_and_in_a_listing_it_is_not(short):
+    built = many("dist/assets/part-{n}.js   {n}.21 kB\n")
+
+    assert "part-7" not in short("git push", f"{built}   1a2..3b4  main -> origin/main\n").text
+    assert "part-7.js   7.21 kB" in short("npm run build", built).text
+
+
+@pytest.mark.feature("compression.numbers-stay")
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case[0])
+def test_lines_that_differ_in_numbers_alone_stay(short, case):
+    command, output = case
+
+    assert [line for line in output.split("\n") if line not in short(command, output).text] == []
+
+
+@pytest.mark.feature("compression.numbers-stay")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Downloading model.bin: {n}% {n}.5 MB\n",
+        "[api] Rendering {n} of 20\n",
+        "db.main: Still creating... [{n}0s elapsed]\n",
+        "tests/test_{n}.py::test_it PASSED\n",
+        "waiting for the service\n",
+    ],
+)
+def test_progress_that_counts_and_equal_lines_are_said_once(short, line):
+    told = short("./deploy", f"{many(line)}done\n")
+
+    assert told.text.startswith(f"{line.replace('{n}', '0')}[19 more like it]\ndone\n")
+
+
+@pytest.mark.feature("compression.numbers-stay")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Fetching 7 of 20: HTTP 503",
+        'Fetching 7 of 20: "status": 500',
+        'Fetching 7 of 20: "GET /a HTTP/1.1" 502 12',
+        "Fetching 7 of 20: 404 Not Found",
+        "Fetching 7 of 20: 0 errors, 2 failed",
+        "Fetching 7 of 20: rejected",
+    ],
+)
+@pytest.mark.parametrize("command", ["./deploy", "npm install", "gh run view 7 --log"])
+def test_a_line_with_an_error_word_or_a_failed_status_is_never_folded(short, command, line):
+    output = many("Fetching {n} of 20: HTTP 200\n") + f"{line}\n" * 2 + many("Fetching {n} of 20: HTTP 200\n")
+
+    assert short(command, output).text.count(line) == 2
 
 
 @pytest.mark.feature("compression.shell-output")
