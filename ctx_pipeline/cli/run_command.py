@@ -6,15 +6,14 @@ import os
 import shlex
 import subprocess
 import sys
-from collections import deque
-from typing import IO
+from typing import TYPE_CHECKING
 
 import click
 
 from ctx_pipeline.cli.output import emit, json_option, say
 
-_HALF = 8 << 20
-"""Bytes of the beginning and of the end of an output that are looked at."""
+if TYPE_CHECKING:
+    from ctx_pipeline.compression.large_output import Middle
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -26,6 +25,8 @@ def run_command(words: tuple[str, ...], raw: bool) -> None:
     Failures stay as they stand, passes are counted, and the whole output is kept for
     `ctx recall`. One argument with spaces is run by the shell: ctx run-command -- 'cd app && npm test'.
     """
+    from ctx_pipeline.compression.large_output import bounded
+
     line = words[0] if len(words) == 1 else None
     command = [os.environ.get("SHELL") or "/bin/sh", "-c", line] if line and not line.isalnum() else list(words)
     try:
@@ -33,36 +34,21 @@ def run_command(words: tuple[str, ...], raw: bool) -> None:
     except OSError as error:
         say(f"{words[0]}: {error.strerror}", err=True)
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
-    assert process.stdout is not None  # noqa: S101 - it was asked for
-    data, left = _bounded(process.stdout)
+    stream = process.stdout
+    assert stream is not None  # noqa: S101 - it was asked for
+    data, middle = bounded(iter(lambda: stream.read(1 << 16), b""))
     status = process.wait()
     status = 128 - status if status < 0 else status
-    shown = data if raw or b"\0" in data[:8192] else _shortened(" ".join(words), data, status).encode("utf-8", "surrogateescape")
+    if raw or b"\0" in data[:8192]:
+        shown = data if middle is None else data.rstrip(b"\n") + f"\n{middle.note()}".encode("utf-8", "replace")
+    else:
+        shown = _shortened(" ".join(words), data, status, middle).encode("utf-8", "surrogateescape")
     sys.stdout.buffer.write(shown if not shown or shown.endswith(b"\n") else shown + b"\n")
-    if left:
-        sys.stdout.buffer.write(f"[{left:,} bytes in the middle of this output are neither shown nor kept]\n".encode())
     sys.stdout.buffer.flush()
     sys.exit(status)
 
 
-def _bounded(stream: IO[bytes]) -> tuple[bytes, int]:
-    """Return all that a stream gives, of more than 16 MB the first and the last half, and how many bytes are missing between them."""
-    head, tail = bytearray(), deque[bytes]()
-    held = left = 0
-    while piece := stream.read(1 << 16):
-        room = max(0, _HALF - len(head))
-        head += piece[:room]
-        tail.append(piece[room:])
-        held += len(tail[-1])
-        while held - len(tail[0]) >= _HALF:
-            left += len(tail[0])
-            held -= len(tail.popleft())
-    kept = b"".join(tail)
-    left += max(0, len(kept) - _HALF)
-    return bytes(head) + (b"\n" if left else b"") + kept[-_HALF:], left
-
-
-def _shortened(command: str, data: bytes, status: int) -> str:
+def _shortened(command: str, data: bytes, status: int, middle: Middle | None) -> str:
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.compression.compress import counting
     from ctx_pipeline.compression.shell_output import shorten
@@ -78,10 +64,11 @@ def _shortened(command: str, data: bytes, status: int) -> str:
             settings=settings_module.load(),
             exit_status=status,
             again="ctx recall",
+            middle=middle,
         )
     except (CtxError, OSError) as error:  # the command ran: its output is never lost to a store that cannot be written
         say(f"shown as it is: {error}", err=True)
-        return text
+        return text if middle is None else f"{text.rstrip()}\n{middle.note()}"
     return made.text
 
 

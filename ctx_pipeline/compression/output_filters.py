@@ -18,7 +18,7 @@ _WRONG = lazy_pattern(
     r"(?i)\b(?:error|errors|errored|fail(?:ed|ure|ures|s|ing)?|fatal|panic(?:ked)?|exception|traceback|assert\w*|denied|refused|cannot|can't"
     r"|could not|unable|undefined|unresolved|unexpected|not found|no such|missing|conflict|rejected|abort(?:ed)?|timed? ?out|killed"
     r"|warn(?:ing)?s?)\b"
-    r"|^E\s{2,}|^>\s|✗|✘|✖|\u00d7|❌|^\s*(?:not ok|FAIL|KO)\b|\w(?:Error|Exception|Warning)\b|\w+BackOff\b|ErrImage\w+|OOMKilled|unhealthy"
+    r"|^E\s{2,}|^>\s|✗|✘|✖|\u00d7|❌|^\s*(?:not ok|FAIL|KO)\b|\w(?:Error|Exception|Warning)\b|BackOff\b|ErrImage|OOMKilled|unhealthy"
     r"|\b(?:HTTP(?:/\d(?:\.\d)?)?|(?:status|response)(?:[ _-]?code)?|returned)\b[\"']?[ \t:=]{0,4}[\"']?[45]\d\d\b"
     r"|\b(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s.{0,500}\s[45]\d\d\b|\bHTTP/\d(?:\.\d)?\"[ \t]+[45]\d\d\b"
     r"|\b[45]\d\d (?:Bad |Unauthorized|Forbidden|Not |Method|Conflict|Gone|Unprocessable|Too Many|Internal|Service|Gateway)"

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.compression import kept_outputs
+from ctx_pipeline.compression.large_output import HALF, bounded
 from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, guarded, progress, repeated, wrong
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import steps
@@ -13,11 +14,9 @@ from ctx_pipeline.shell.commands import steps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctx_pipeline.compression.large_output import Middle
     from ctx_pipeline.compression.shown_lines import ShownLines
     from ctx_pipeline.settings import Settings
-
-LARGEST = 16 << 20
-"""Characters of an output that are looked at: the first and the last half of them."""
 
 MOST_LINES = 240
 """Lines of a shortened output; of more those stay that tell of failures, the first and the last ones."""
@@ -93,6 +92,7 @@ def shorten(
     exit_status: int | None = None,
     again: str = "ctx_recall",
     shown: ShownLines | None = None,
+    middle: Middle | None = None,
 ) -> Shortened:
     """Return an output in fewer tokens, as it was where that saves none once its last line is counted.
 
@@ -100,15 +100,19 @@ def shorten(
     replaced, sequences of a terminal and overwritten lines go. Where anything was left out
     the whole is kept, and the last line says by which handle it is read again: ``again`` is
     the tool or command that does. What was ``shown`` before is noted and not said again.
+    Of an output of which a ``middle`` was left out that is told.
     """
     kind = kind_of(command)
     raw = count(output)
+    if middle is None and kind != FILE and len(output) > 2 * HALF:
+        data, middle = bounded([output.encode("utf-8", "surrogatepass")], HALF)
+        output = data.decode("utf-8", "surrogatepass" if middle is None or middle.lines else "replace")
     plain = kept_outputs.redacted(output if kind == FILE else _plain(output), settings)
     if _NUMBERS.search(command):
         plain = _NUMBERED.sub(r"\1", plain)
     quoted = plain if kind == FILE else _OWN_MARKS.sub(r"\\\g<0>", plain)
     made, kind = _made(quoted, kind)
-    if quoted != plain:
+    if quoted != plain or middle is not None:
         made = made._replace(exact=False)
     if shown is not None:
         before = shown.without(made.lines)
@@ -119,9 +123,13 @@ def shorten(
         handle = kept_outputs.handle_of(plain)
         status = f"exit {exit_status}, " if exit_status is not None else ""
         lines = plain.count("\n") + (not plain.endswith("\n"))
-        text = f"{text.rstrip()}\n[{again} {handle}: {status}whole of {lines} lines]"
+        kept = f"whole of {lines} lines"
+        if middle is not None:
+            kept = middle.extent(output.count("\n") + (not output.endswith("\n")))
+            text = f"{text.rstrip()}\n{middle.note(lambda line: kept_outputs.redacted(_plain(line), settings))}"
+        text = f"{text.rstrip()}\n[{again} {handle}: {status}{kept}]"
     tokens = count(text)
-    if tokens >= raw or (kind == FILE and text == output):
+    if (tokens >= raw and middle is None) or (kind == FILE and text == output):
         told = Shortened(plain, "raw", raw if plain == output else count(plain), raw, "")
     else:
         told = Shortened(text, kind, tokens, raw, handle)
@@ -186,11 +194,7 @@ def _fitting(made: Filtered, most: int = MOST_LINES) -> Filtered:
 
 def _plain(output: str) -> str:
     """Return a text without sequences of a terminal, and of each line what stood there last."""
-    text = (
-        output if len(output) <= LARGEST else f"{output[: LARGEST // 2]}\n[{len(output) - LARGEST:,} characters]\n{output[-LARGEST // 2 :]}"
-    )
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
+    text = _ANSI.sub("", output) if "\x1b" in output else output
     if "^[[" in text:  # logs of runners have it in these two letters
         text = _CARET_ANSI.sub("", text)
     text = text.replace("\r\n", "\n")

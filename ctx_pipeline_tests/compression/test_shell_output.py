@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
-from ctx_pipeline.compression import kept_outputs
+from ctx_pipeline.compression import kept_outputs, shell_output
 from ctx_pipeline.compression.compress import counting
+from ctx_pipeline.compression.large_output import MOST_NOTED, bounded
 from ctx_pipeline.compression.shell_output import kind_of, shorten
 from ctx_pipeline.compression.shown_lines import ShownLines
 from ctx_pipeline.errors import UnknownName
@@ -420,3 +422,56 @@ def test_numbered_lines_of_a_file_lose_the_blanks_before_the_number_and_nothing_
     assert told.handle == ""
     plain = "".join(f"{n:6}\t{n}\n" for n in range(60))
     assert short("cat table.tsv", plain).text == plain
+
+
+@pytest.mark.feature("compression.large-output")
+def test_of_an_output_too_large_to_keep_the_handle_says_how_much_is_kept_and_the_middle_tells_its_first_failures(chosen, monkeypatch):
+    monkeypatch.setattr(shell_output, "HALF", 100_000)
+    lines = [f"step {n} {'x' * 50}" for n in range(30_000)]
+    lines[15_000] = f"ERROR: the disk is full, key {KEY}"
+    lines[15_007] = "worker 3: HTTP 503"
+    lines[15_008] = "worker 4: HTTP 503"
+    lines[15_009] = "warning: slow"
+    told = shorten("./deploy", "\n".join(lines), count=len, settings=chosen).text.split("\n")
+
+    match = re.fullmatch(r"\[ctx_recall ([0-9a-f]{12}): first (\d+) and last (\d+) of 30000 lines\]", told[-1])
+    assert match is not None
+    first, last = int(match[2]), int(match[3])
+    between = f" bytes in the middle of this output, lines {first + 1} to {30_000 - last}, are neither shown nor kept"
+    assert told[-4].endswith(f"{between}; of these first tell of a failure:]")
+    assert told[-3].startswith(" 15001: ERROR: the disk is full, key ")
+    assert KEY not in told[-3]
+    assert told[-2] == " 15008: worker 3: HTTP 503"
+    assert not any(line.startswith("\\") for line in told)
+    kept = [kept_outputs.recall(match[1], chosen, first=at, last=at).text for at in (first, first + 1)]
+    assert kept == [lines[first - 1], lines[30_000 - last]]
+
+
+@pytest.mark.feature("compression.large-output")
+@pytest.mark.parametrize("size", [1, 7, 64, 4_000])
+def test_a_middle_is_cut_between_lines_however_the_pieces_come_and_counts_every_byte(size):
+    data = b"".join(b"line %d failed\n" % n if n == 50 else b"line %d\n" % n for n in range(100))
+    kept, middle = bounded((data[n : n + size] for n in range(0, len(data), size)), half=100)
+
+    assert middle is not None
+    lines = kept.splitlines()
+    assert lines[: middle.first - 1] == data.splitlines()[: middle.first - 1]
+    assert lines[middle.first - 1 :] == data.splitlines()[middle.first - 1 + middle.lines :]
+    assert (len(kept) + middle.size, len(lines) + middle.lines) == (len(data), 100)
+    assert middle.noted == [(51, "line 50 failed")]
+    assert bounded([data[:200]], half=100) == (data[:200], None)
+
+
+@pytest.mark.feature("compression.large-output")
+def test_the_failures_noted_of_a_middle_are_few_and_one_line_without_an_end_is_not_held():
+    words = ["alpha", "beta", "gamma", "delta"]
+    many_failed = "".join(f"{a} {b} {c} failed\n" for a in words for b in words for c in words)
+    _, middle = bounded([f"begin\n{many_failed * 3}".encode()], half=10)
+    _, long = bounded([b"x" * 50_000] * 40 + [b" fatal: gone "] + [b"y" * 50_000] * 40, half=60_000)
+
+    assert middle is not None
+    assert len(middle.noted) == MOST_NOTED
+    assert long is not None
+    assert [number for number, _ in long.noted] == [1]
+    assert "fatal: gone" in long.noted[0][1]
+    assert long.extent(1) == f"all but {long.size:,} bytes of 1 lines"

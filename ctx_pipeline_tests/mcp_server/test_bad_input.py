@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -114,10 +115,10 @@ def test_links_that_lead_out_are_refused_wherever_they_stand_in_the_path(project
 
 @pytest.mark.feature("mcp.bad-input")
 @pytest.mark.timeout(250)
-def test_200_mb_of_output_are_read_in_bounded_memory_and_the_error_in_the_last_line_stays(environ):
+def test_200_mb_of_output_are_read_in_bounded_memory_and_errors_in_the_middle_and_the_last_line_stay(environ):
     code = (
         "import sys; block = (b'working on it ' * 7 + b'\\n') * 10000\n"
-        "for _ in range(202): sys.stdout.buffer.write(block)\n"
+        "for n in range(202): sys.stdout.buffer.write(block + (b'FATAL: no table\\n' if n == 99 else b''))\n"
         "sys.stdout.buffer.write(b'ERROR: disk full\\n'); sys.exit(3)"
     )
     # not ru_maxrss, which begins with what the forking process held
@@ -135,8 +136,13 @@ def test_200_mb_of_output_are_read_in_bounded_memory_and_the_error_in_the_last_l
     assert done.returncode == 3
     assert len(done.stdout) < 100_000
     assert b"ERROR: disk full" in done.stdout
-    size = 202 * 10_000 * (14 * 7 + 1) + len(b"ERROR: disk full\n")
-    assert f"[{size - (16 << 20):,} bytes in the middle of this output are neither shown nor kept]".encode() in done.stdout
+    *_, note, fatal, last = done.stdout.decode().rstrip().split("\n")
+    line, half = 14 * 7 + 1, 8 << 20
+    first = half // line
+    assert re.fullmatch(rf"\[[\d,]+ bytes in the middle of this output, lines {first + 1} to \d+, are neither shown nor kept; .*", note)
+    assert fatal == " 1000001: FATAL: no table"
+    assert re.fullmatch(rf"\[ctx recall [0-9a-f]{{12}}: exit 3, first {first} and last {first + 1} of 2020002 lines\]", last)
+    assert b"\\[" not in done.stdout
     assert int(done.stderr.split()[-1]) < 700_000
 
 
