@@ -171,14 +171,16 @@ class Met:
     error: str
     """the line that says what is wrong, as the last call printed it; empty where none says it"""
     times: int = 0
-    sessions: dict[tuple[str, str], None] = field(default_factory=dict)
-    """(host, session), the last one last"""
+    sessions: set[tuple[str, str]] = field(default_factory=set)
+    """(host, session)"""
+    newest: tuple[str, str] = ("", "")
+    """the one that met it last"""
     last: int = 0
     """microseconds since 1970"""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values, with the session in which it came last."""
-        host, session_id = next(reversed(self.sessions))
+        host, session_id = self.newest
         named = {"host": host, "session_id": session_id, "last": iso(self.last) if self.last else None}
         return {"what": self.what, "error": self.error, "times": self.times, "sessions": len(self.sessions), **named}
 
@@ -221,22 +223,29 @@ def _add_errors(found: dict[tuple[str, str], Met], view: SessionView, first: int
             continue
         run = runs.get(call.call_event)
         what = (failed_program(run.command) if run is not None else "") or call.tool
-        line = salient_line(answer.text or "", view.session.cwd, of_any_form=True) or _first_line(answer.text or "")
+        # what a tool of the agent answers begins with what is wrong, and may quote a file behind it
+        said = salient_line(answer.text or "", view.session.cwd, of_any_form=True) if run is not None else ""
+        line = said or _first_line(answer.text or "")
         met = found.setdefault((what, signature(line)), Met(what, line))
         met.times += 1
         at = micros(call.started) or 0
+        met.sessions.add((view.host, view.session_id))
         if at >= met.last:
-            met.last, met.error = at, line
-            met.sessions.pop((view.host, view.session_id), None)
-        met.sessions.setdefault((view.host, view.session_id))
+            met.last, met.error, met.newest = at, line, (view.host, view.session_id)
 
 
 def _first_line(text: str) -> str:
     """Return the first line of an output that says something, without the tag of the agent around it."""
-    return truncate(next(filter(None, map(str.strip, _TAG.sub(" ", text[:4_000]).splitlines())), ""), _LONGEST)
+    lines = map(str.strip, _TAG.sub(" ", text[:4_000]).splitlines())
+    return truncate(next((line for line in lines if _SAYS.search(line)), ""), _LONGEST)
 
 
-_TAG = re.compile(r"</?tool_use_error>|^(?:Error: )?Exit code -?\d{1,10}$", re.MULTILINE)
+_TAG = re.compile(
+    r"</?tool_use_error>|^(?:Error: )?Exit code -?\d{1,10}$"
+    r"|^(?:Chunk ID: \w+|Wall time: .*|Process (?:exited with code|running with session ID) \d+|Original token count: \d+|Output:)$",
+    re.MULTILINE,
+)
+_SAYS = re.compile(r"[^\W\d_]{2}")
 
 
 def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:

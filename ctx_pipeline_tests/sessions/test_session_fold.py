@@ -53,7 +53,7 @@ def test_what_an_answer_says_beside_an_output_is_told_and_a_lone_word_is_not():
     session = view(cwd="/w").prompt("Send the whole command").shell("cat NOTES.md", text=printed)
     state = fold(session.answer(f"Done. {printed}").build())
     assert state.answer.text == ""
-    assert "- The last answer: not quoted here, since it repeats what tools printed" in block(state, len, 10**6).text
+    assert "- The last answer: not quoted here, since words of it stand in what tools printed" in block(state, len, 10**6).text
     session = view(cwd="/w").prompt("Send the whole command").shell("cat NOTES.md", text=printed)
     assert fold(session.answer(f"A test holds it from now on. {printed}").build()).answer.text == "A test holds it from now on. […]"
 
@@ -132,7 +132,7 @@ def test_files_are_told_in_the_order_of_their_changes_and_those_that_are_gone_so
 @pytest.mark.feature("session.proven")
 def test_what_subagents_changed_is_said_to_be_missing_where_their_threads_are():
     session = view(cwd="/w").prompt("Simplify it").tool("Task", action="task").edit("/w/a.py")
-    said = "- Changed files, the last first: a.py; what subagents changed is not among them"
+    said = "- Changed files, the last first: a.py; changes of subagents, if there are any, are not among them"
     assert said in block(fold(session.build()), len, 10**6).text.splitlines()
     seen = session.subagent("agent-1").edit("/w/b.py").build()
     assert fold(seen).unseen_agents == 0

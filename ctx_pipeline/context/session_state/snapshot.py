@@ -333,7 +333,7 @@ def lines_of(state: SessionState) -> list[Line]:
     if changed:
         more = f" and {len(state.modified) - _FILES} more" if len(state.modified) > _FILES else ""
         paths = ", ".join(f"{cut(f.path, _SHORT)}{' (deleted)' if f.deleted else ''}" for f in changed)
-        unseen = "; what subagents changed is not among them" if state.unseen_agents else ""
+        unseen = "; changes of subagents, if there are any, are not among them" if state.unseen_agents else ""
         made.append(Line("files", f"Changed files, the last first: {paths}{more}{unseen}", 75, tuple(f.event for f in changed if f.event)))
     elif state.read:
         paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
@@ -355,7 +355,7 @@ def lines_of(state: SessionState) -> list[Line]:
 
 def _answer_line(state: SessionState) -> str:
     text = state.answer.text if state.answer else ""
-    quoted = f"“{text}”" if text else "not quoted here, since it repeats what tools printed"
+    quoted = f"“{text}”" if text else "not quoted here, since words of it stand in what tools printed"
     if state.subagents_only:
         return f"The last answer of a subagent: {quoted}"
     if state.calls_since:
