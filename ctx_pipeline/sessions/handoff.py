@@ -274,7 +274,10 @@ def _logged(about: dict[str, Any], text: str, settings: Settings, *, since: int 
         facts = journal.newest(RESUMED, _LOOKED_BACK)
         if any({name: f.payload.get(name) for name in about} == about for f in facts):
             return False
-        own = [f for f in facts if "compaction" in f.payload and f.payload.get("session_id") == about["session_id"]]
+        # what was made while a compaction ran is marked by the size of the transcript, for want of a record of it
+        own = [
+            f for f in facts if f.payload.get("session_id") == about["session_id"] and str(f.payload.get("compaction")).startswith("at ")
+        ]
         if since and any((from_iso(f.at) or 0) >= since - _SLACK for f in own):
             return False
         journal.append(RESUMED, {**about, "tokens": estimate(text)}, actor="hook")

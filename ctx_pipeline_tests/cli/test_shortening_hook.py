@@ -84,7 +84,7 @@ def test_claude_reads_passes_as_a_count_in_an_object_of_the_tools_own_shape(envi
     handle = last.split()[2].rstrip(":")
     assert last == f"[ctx recall {handle}: whole of 61 lines]"
     monkeypatch.setenv("CTX_HOME", environ["CTX_HOME"])
-    assert CliRunner().invoke(cli, ["recall", handle]).output == f"{PASSES}\n"
+    assert CliRunner().invoke(cli, ["recall", handle]).output == PASSES
     journal = Journal(Path(environ["CTX_HOME"]) / "journal.db", read_only=True)
     try:
         (fact,) = journal.facts("hook.shortened")
