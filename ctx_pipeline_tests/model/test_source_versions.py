@@ -174,7 +174,7 @@ def test_an_edited_signal_alone_is_stale_and_a_backfill_takes_its_readings_anew(
 
     path = copied.package / "signals" / "activity.py"
     text = path.read_text()
-    path.write_text("# of another day\n" + text)
+    path.write_text("# of another day, and of another length than the edit below\n" + text)
     assert json.loads(copied(stale).stdout)["nothing_to_do"]
 
     assert "_count(e.event_id for e in view.prompts)" in text
