@@ -60,6 +60,11 @@ def hook_rows() -> list[Row]:
             for number, (command, payload) in enumerate(zip(commands, payloads, strict=True)):
                 about = {"session_id": f"{name} {number}", "cwd": str(project), **payload}
                 if name.endswith("seen to begin"):
+                    about["session_id"] = live.session_id
+                    if not number:
+                        _timed([*_CTX, "sync"], b"", env)  # of what was not captured nothing is made ahead
+                    with live.path.open("ab") as file:
+                        file.write(b"\n")  # another compaction
                     _timed([*_CTX, "hook", "prepare", "claude"], json.dumps(about | {"hook_event_name": "PreCompact"}).encode(), env)
                 data = json.dumps(about).encode()
                 wall, cpu = _timed(command, data, env)
