@@ -323,6 +323,8 @@ _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "
 def _glob_matcher(glob: str) -> Callable[[str], bool]:
     """Return what tells whether a glob means a path, about as ripgrep takes it: without a slash any name; with ! all others."""
     others, plain = glob.startswith("!"), glob.removeprefix("!").rstrip("/")
+    # several in a row mean the same, and would be tried in every way in which they share a path
+    plain = re.sub(r"(?:\*\*/)+", "**/", re.sub(r"\*{3,}", "**", plain))
     parts = re.split(r"(\*\*/|\*\*|[*?]|\[[^\]/]+\])" if "{" not in plain else r"(\*\*/|\*\*|[*?{},]|\[[^\]/]+\])", plain.removeprefix("/"))
     made = "".join(_WILD.get(part) or (re.escape(part) if n % 2 == 0 else part.replace("[!", "[^")) for n, part in enumerate(parts))
     try:

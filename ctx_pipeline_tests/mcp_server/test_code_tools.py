@@ -188,6 +188,7 @@ def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, 
                 assert code_reading.search_code("total", roots=(project,)).ended or shutil.which("rg")
             assert await said(client, "ctx_search", pattern="line 399", glob="*.{py,md}") == "0 hits in 0 files"
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="!src")
+            assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="**/" * 40 + "*.txt")
 
     run(conversation)
 
