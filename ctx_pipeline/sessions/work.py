@@ -25,7 +25,7 @@ from ctx_pipeline.usage.rollup import moment
 from ctx_pipeline.usage.session_figures import Figure, figures, quarter_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
@@ -145,21 +145,29 @@ def work(
     ``failed_command_count``: a search that found nothing did not fail. Days are those of the call. Raises StoreError
     when nothing was captured yet.
     """
+    found: dict[str, Work] = {}
+    days = {"since": since, "until": until, "timezone": timezone}
+    for view, meant in _chosen(_COLUMNS, host=host, project=project, settings=settings, **days):
+        for name in (view.host,) if host else (ALL, view.host):
+            _add(found.setdefault(name, Work(name)), view, meant)
+    return sorted(found.values(), key=lambda one: (one.host != ALL, one.host))
+
+
+def _chosen(
+    columns: Mapping[str, Sequence[str]], *, host: str | None, project: str | None, settings: Settings | None, **days: str | None
+) -> Iterator[tuple[SessionView, set[str]]]:
+    """Yield each session of a host and a project with its calls on these days, by their events; none without such a call."""
     with reading(settings) as (store, chosen):
-        filters = parse_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
+        filters = parse_filters(chosen, host=host, project=project, **days)
         first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
-        found: dict[str, Work] = {}
         for cell in store.ledger.cells():
             if host not in {None, cell.host}:
                 continue
-            names = (cell.host,) if host else (ALL, cell.host)
-            for view in store.lake.read_sessions(cell, None, _TABLES, columns=_COLUMNS, kinds=("tool_result",)):
-                if project is not None and project not in project_names(view.session.project, view.session.repository):
-                    continue
-                meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
-                for name in names if meant else ():
-                    _add(found.setdefault(name, Work(name)), view, meant)
-    return sorted(found.values(), key=lambda one: (one.host != ALL, one.host))
+            for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_result",)):
+                if project is None or project in project_names(view.session.project, view.session.repository):
+                    meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
+                    if meant:
+                        yield view, meant
 
 
 @dataclass(slots=True)
@@ -200,26 +208,19 @@ def errors(
     """
     found: dict[tuple[str, str], Met] = {}
     columns = {**_COLUMNS, "events": (*_COLUMNS["events"], "text")}
-    with reading(settings) as (store, chosen):
-        filters = parse_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
-        first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
-        for cell in store.ledger.cells():
-            if host not in {None, cell.host}:
-                continue
-            for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_result",)):
-                if project is None or project in project_names(view.session.project, view.session.repository):
-                    _add_errors(found, view, first, last)
+    days = {"since": since, "until": until, "timezone": timezone}
+    for view, meant in _chosen(columns, host=host, project=project, settings=settings, **days):
+        _add_errors(found, view, meant)
     return sorted(found.values(), key=lambda met: (-met.times, -met.last, met.what, met.error))
 
 
-def _add_errors(found: dict[tuple[str, str], Met], view: SessionView, first: int | None, last: int | None) -> None:
+def _add_errors(found: dict[tuple[str, str], Met], view: SessionView, meant: set[str]) -> None:
+    """Add what the failed ones among a session's calls of these events printed."""
     runs = runs_by_call(view)
-    bad = {call.call_event for call in failed_calls(view)}
+    bad = meant & {call.call_event for call in failed_calls(view)}
     for call in view.tool_calls:
-        if call.call_event not in bad:
-            continue
-        answer = view.by_event.get(call.result_event)
-        if answer is None or answer.subtype in KEPT or not _inside(call.started, first, last):
+        answer = view.by_event.get(call.result_event) if call.call_event in bad else None
+        if answer is None or answer.subtype in KEPT:
             continue
         run = runs.get(call.call_event)
         what = (failed_program(run.command) if run is not None else "") or call.tool

@@ -80,3 +80,5 @@ def test_errors_that_failed_calls_printed_are_counted_with_the_session_that_met_
         assert one["error"].removesuffix("…").split()[-1] in texts
     assert found[0]["error"][:40] in ran("work", "--errors").stdout
     assert ran.json("work", "--errors", "--since", "2031-01-01")["errors"] == []
+    refused = ran("work", "--errors", "--project", "nosuch", ok=False)
+    assert (refused.returncode, "there is no project called 'nosuch'" in refused.stderr) == (1, True)

@@ -253,7 +253,7 @@ def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_j
     if out is None:
         say(text.rstrip("\n"))
         if form == "text" and not card.sessions and period != "all":
-            say(f"no session ran in these days; ctx wrapped {'month' if period == 'week' else 'all'} shows more")
+            say("no session ran in these days; ctx wrapped all shows every day")
         return
     PrivateFolder(out.absolute().parent).text(out.name, text if text.endswith("\n") else f"{text}\n")
     say(plain(out))

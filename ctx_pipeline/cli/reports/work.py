@@ -63,7 +63,10 @@ def work(host: str | None, sort: str, errors: bool, out: str | None, as_json: bo
 
     settings = for_reading()
     if errors:
-        _errors(api.errors(_key(host), settings=settings, **chosen), scope(host=_key(host), **chosen), as_json=as_json)
+        met = api.errors(_key(host), settings=settings, **chosen)
+        if not met:
+            require_project(settings, chosen.get("project"))
+        _errors(met, scope(host=_key(host), **chosen), as_json=as_json)
         return
     found = api.work(_key(host), settings=settings, **chosen)
     if not found:
