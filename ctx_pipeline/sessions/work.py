@@ -147,13 +147,13 @@ def work(
     """
     found: dict[str, Work] = {}
     days = {"since": since, "until": until, "timezone": timezone}
-    for view, meant in _chosen(_COLUMNS, host=host, project=project, settings=settings, **days):
+    for view, meant in _views_with_calls(_COLUMNS, host=host, project=project, settings=settings, **days):
         for name in (view.host,) if host else (ALL, view.host):
             _add(found.setdefault(name, Work(name)), view, meant)
     return sorted(found.values(), key=lambda one: (one.host != ALL, one.host))
 
 
-def _chosen(
+def _views_with_calls(
     columns: Mapping[str, Sequence[str]], *, host: str | None, project: str | None, settings: Settings | None, **days: str | None
 ) -> Iterator[tuple[SessionView, set[str]]]:
     """Yield each session of a host and a project with its calls on these days, by their events; none without such a call."""
@@ -209,7 +209,7 @@ def errors(
     found: dict[tuple[str, str], Met] = {}
     columns = {**_COLUMNS, "events": (*_COLUMNS["events"], "text")}
     days = {"since": since, "until": until, "timezone": timezone}
-    for view, meant in _chosen(columns, host=host, project=project, settings=settings, **days):
+    for view, meant in _views_with_calls(columns, host=host, project=project, settings=settings, **days):
         _add_errors(found, view, meant)
     return sorted(found.values(), key=lambda met: (-met.times, -met.last, met.what, met.error))
 
