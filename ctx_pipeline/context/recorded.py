@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _ROLES = {"answer": "assistant", "reasoning": "assistant", "compaction": "system"}
 _KINDS = {"tool_call": ("assistant", "call"), "tool_result": ("tool", "result")}
-_BEGIN = frozenset({"prompt", "answer", "reasoning", "tool_call"})
+_BEGIN = frozenset({"answer", "reasoning", "tool_call"})
 """What ends the head of a window that a compaction left: the person or the model goes on."""
 _LAST = 1_000_000
 UNSEEN = "unseen"
@@ -94,6 +94,7 @@ def replay_window(
     events: Iterable[Any],
     *,
     effect: Callable[[Any], str | Change] | None = None,
+    begins: Callable[[Any], bool] | None = None,
     billed: Mapping[str, int] | None = None,
     tools: Mapping[str, str] | None = None,
     tokenizer: Tokenizer | None = None,
@@ -107,17 +108,18 @@ def replay_window(
     ``marks`` and ``before`` are further ``seq`` to take a snapshot after and before. The
     triggers are names: ``turn:N`` (its end), ``before-compaction:N``, ``after-compaction:N``,
     likewise for clearing, rollback and rewind, a ``seq``, ``seen-by:SEQ``, ``start``, ``end``.
-    ``effect`` says what an event does to the window, ``billed`` maps a model call to the
-    tokens of its prompt, ``tools`` an event to the name of its tool.
+    ``effect`` says what an event does to the window, ``begins`` whether it begins a turn
+    (without it each prompt does), ``billed`` maps a model call to the tokens of its prompt,
+    ``tools`` an event to the name of its tool.
 
-    A prompt begins a turn; one that answers an earlier turn takes back those in between. A
-    node has the id of its event and carries ``data_seq``, ``data_tokens`` and, for tools,
+    What begins a turn and answers an earlier one takes back those in between. A node has
+    the id of its event and carries ``data_seq``, ``data_tokens`` and, for tools,
     ``data_tool`` and ``tool_call_id``. What no file holds is one node ``unseen`` in the
     system header, as large as the call billed more than was counted. Playing the same
     events again gives the same trees.
     """
     steps = [(e, effect(e) if effect else usual(e.kind, e.text)) for e in events if upto is None or e.seq <= upto]
-    player = _Player(billed or {}, tools or {}, _weights(steps, tools or {}, tokenizer))
+    player = _Player(begins or _is_prompt, billed or {}, tools or {}, _weights(steps, tools or {}, tokenizer))
     wanted_before, wanted_after = set(before), set(marks)
     for event, does in steps:
         if event.seq in wanted_before:
@@ -131,8 +133,11 @@ def replay_window(
 class _Player:
     """One pass over the events; trees are values, so every state costs what changed."""
 
-    def __init__(self, billed: Mapping[str, int], tools: Mapping[str, str], weights: Mapping[str, int]) -> None:
+    def __init__(
+        self, begins: Callable[[Any], bool], billed: Mapping[str, int], tools: Mapping[str, str], weights: Mapping[str, int]
+    ) -> None:
         self.births = ReplayedBirths()
+        self.begins = begins
         self.billed, self.tools, self.weights = billed, tools, weights
         self.tree: Tree | None = None
         self.seq = -1
@@ -154,10 +159,11 @@ class _Player:
         if at is not None:
             self.births.at_ns = at * 1000
         tree = self._begun()
-        if self._compacted and (isinstance(does, Change) or (does and event.kind in _BEGIN)):
+        begins = bool(does) and self.begins(event)
+        if self._compacted and (isinstance(does, Change) or begins or (does and event.kind in _BEGIN)):
             self._after_compaction()
         self._measure(event)
-        if event.kind == "prompt" and does:
+        if begins:
             tree = self._turned(event, tree)
         if isinstance(does, Change):
             tree = self._changed(event, does, tree)
@@ -276,6 +282,10 @@ class _Player:
         self._answered = any(record.role != "user" for record in _blocks(tree, tree.head))
         weights = [r.extra.get("data_tokens", 0) for r in tree.nodes.values() if r.structure == "block"]
         self.components, self.tokens = len(weights), sum(weights)
+
+
+def _is_prompt(event: Any) -> bool:
+    return bool(event.kind == "prompt")
 
 
 def micros(at: Any) -> int | None:

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.dashboard.page import packed, seen
+from ctx_pipeline.facts.prompts import command_in
 from ctx_pipeline.facts.windows import window_size
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ def _items(
             more = _call(calls.get(event.event_id))
         elif event.event_id in shown:
             more["img"] = shown[event.event_id]
-        item: Item = [place, zlib.crc32(event.event_id.encode()), event.thread, event.at, event.kind, seen(event.text), more]
+        kind, text = ("prompt", command) if (command := command_in(event)) else (event.kind, event.text)
+        item: Item = [place, zlib.crc32(event.event_id.encode()), event.thread, event.at, kind, seen(text), more]
         items.append(item)
         by_event[event.event_id] = item
         key = event.call_key

@@ -221,11 +221,15 @@ def in_time(events: Sequence[Any]) -> list[Any]:
     return sorted(events, key=lambda e: (e.ts, e.seq) if timed else e.seq)
 
 
+def command_in(event: Any) -> str:
+    """Return the command that the person gave the model with nothing behind it (``/init``); empty for another event."""
+    text = event.text.lstrip() if event.kind == "injected" and event.text else ""
+    match = discovery.declared_pattern("records.command").match(text) if text.startswith("<") else None
+    return next(filter(None, match.groups()), "") if match else ""
+
+
 def _commands(view: SessionView) -> list[tuple[Any, str]]:
-    """Return the commands of the person that the model carried out, and behind which nothing was typed."""
-    pattern = discovery.declared_pattern("records.command")
-    found = ((e, pattern.match(e.text)) for e in view.events if e.kind == "injected" and e.text and e.text.startswith("<"))
-    return [(e, next(filter(None, match.groups()), "")) for e, match in found if match]
+    return [(e, command) for e in view.events if (command := command_in(e))]
 
 
 def _refusals(view: SessionView) -> list[tuple[Any, str]]:

@@ -1,4 +1,4 @@
-"""Turns of a session: each prompt, what was done for it, and how that ended."""
+"""Turns of a session: each prompt or command of the person, what was done for it, and how that ended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.prompts import command_in
 from ctx_pipeline.model.tables import TURNS
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ _FINAL = "/final_answer"
 
 @dataclass(slots=True)
 class Turn:
-    """One prompt of a thread, what followed it up to the next, and how that ended."""
+    """One prompt or command of a thread, what followed it up to the next, and how that ended."""
 
     prompt: Any
-    """event; None for what stands before a thread's first prompt and was stopped there"""
+    """event of the prompt or command; None for what stands before a thread's first and was stopped there"""
     thread_id: str
     number: int
     """place in its thread, from 0"""
@@ -47,6 +48,11 @@ class Turn:
 _KINDS = frozenset(TURNS.kinds)
 
 
+def begins_turn(event: Any) -> bool:
+    """Tell whether an event begins a turn: a prompt, or a command of the person that the model carried out."""
+    return event.kind == "prompt" or bool(command_in(event))
+
+
 def turns(view: SessionView) -> list[Turn]:
     """Return the turns of a session, thread by thread in order.
 
@@ -62,10 +68,10 @@ def turns(view: SessionView) -> list[Turn]:
             continue  # a view that others read too may hold more: a title is no part of a turn
         if event.thread_id != turn.thread_id:
             turn = Turn(None, event.thread_id, 0)
-        if event.kind == "prompt":
+        if begins_turn(event):
             turn = Turn(event, event.thread_id, len(by_thread.get(event.thread_id, ())), first=event)
         _take(turn, event)
-        if event.kind == "prompt" or (turn.prompt is None and turn.interruption is event):
+        if turn.prompt is event or (turn.prompt is None and turn.interruption is event):
             found.append(turn)
             by_thread.setdefault(turn.thread_id, []).append(turn)
     for turn in found:

@@ -444,15 +444,20 @@ CHECK_RUNS = Table(
 
 TURNS = Table(
     "turns",
-    1,
-    "One row for each turn: a prompt, what followed it in its thread up to the next, and how that ended.",
+    2,
+    "One row for each turn: a prompt or a command that the model carried out, what followed it in its thread up to the next, and how that ended.",
     ("session_id", "thread_id", "number"),
     (
         _host(),
         _session(),
         _thread(),
         Column("number", "int", "place in the thread, from 0"),
-        Column("prompt_event", "str", "event_id of the prompt; null for a stretch before the first that the person stopped", nullable=True),
+        Column(
+            "prompt_event",
+            "str",
+            "event_id of the prompt or command; null for a stretch before the first that the person stopped",
+            nullable=True,
+        ),
         Column("first_event", "str", "event_id of its first event"),
         Column("last_event", "str", "event_id of its last event"),
         Column("began", "time", "when its first event was recorded (UTC)", "us", nullable=True),

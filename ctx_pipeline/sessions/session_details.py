@@ -59,15 +59,16 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
 def turns(host: str, session_id: str, *, settings: Settings | None = None) -> list[dict[str, Any]]:
     """Return how each turn of a session ended, as plain values, in the order of its threads.
 
-    Keys: thread_id, prompt and answer (event_id, ts, text; answer is None for a turn
-    without a final one), ended (answered, interrupted, failed or open), interruption and
+    Keys: thread_id, prompt and answer (event_id, ts, text, a command as it was typed;
+    answer is None for a turn without a final one), ended (answered, interrupted, failed or open), interruption and
     compactions (event ids), tool_calls. Raises UnknownName.
     """
+    from ctx_pipeline.facts.prompts import command_in
     from ctx_pipeline.facts.turns import turns as turns_of
     from ctx_pipeline.model.codec import iso
 
     def event_summary(event: Any) -> dict[str, Any] | None:
-        return None if event is None else {"event_id": event.event_id, "ts": iso(event.ts), "text": event.text or ""}
+        return None if event is None else {"event_id": event.event_id, "ts": iso(event.ts), "text": command_in(event) or event.text or ""}
 
     with reading(settings) as (store, _):
         view = view_of(store, *resolve(store, host, session_id), ("events",))

@@ -253,3 +253,22 @@ def test_a_reader_that_goes_away_is_no_failure(past: Ctx):
             os.killpg(process.pid, signal.SIGKILL)
 
     assert (process.returncode, errors) == (0, b"")
+
+
+@pytest.mark.feature("facts.turns")
+def test_a_command_that_the_model_carried_out_is_a_turn_of_the_list_and_of_the_history(tmp_path: Path):
+    main = ClaudeHome(tmp_path / "claude").session()
+    main.prompt("first").answer(text("one"))
+    main.prompt("<command-message>init</command-message>\n<command-name>/init</command-name>").answer(text("two"))
+    main.prompt("<command-name>/clear</command-name>\n<command-message>clear</command-message>")
+    main.prompt("last").answer(text("three"))
+    main.save()
+    ctx = Ctx(tmp_path, environment(tmp_path))
+    ctx("sync")
+    told = [(turn["prompt"]["text"], turn["answer"]["text"]) for turn in ctx.json("show", SESSION, "--turns")["turns"]]
+
+    assert told == [("first", "one"), ("/init", "two"), ("last", "three")]
+    assert [m["moment"] for m in ctx.json("history", "claude", SESSION)["moments"]] == ["turn:1", "turn:2", "end"]
+    window = ctx("history", "claude", SESSION, "--at", "turn:2").stdout
+    assert "two" in window
+    assert "three" not in window

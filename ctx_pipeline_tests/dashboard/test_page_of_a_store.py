@@ -43,6 +43,7 @@ def published(tmp_path_factory):
     chosen = settings_of.load(environ)
     with open_store(chosen) as store:
         step("ingest", store, chosen)
+        step("facts", store, chosen)
         build_warehouse(store, chosen)
         render(store, chosen, complete=True)
         yield store, chosen
@@ -98,6 +99,22 @@ def test_every_event_of_every_published_session_is_on_its_page(published):
     assert cost == pytest.approx(counted("session", stored=True, settings=settings).totals["cost_nano"] / 1e9, rel=0.02)
     assert pictures >= 7
     assert len(list((site / "data").glob("*-i*.js"))) == pictures
+
+
+@corpus
+@pytest.mark.feature("facts.turns")
+def test_a_turn_that_a_command_began_stands_on_the_page_with_the_command(published):
+    store, _ = published
+    site = store.home / "site"
+    text = (site / "data" / "sessions.js").read_text("utf-8")
+    listed = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+    rows = [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
+    chunk = next(row["chunk"] for row in rows if row["id"].startswith("7acd37a8"))
+    detail, items = _unpacked(site, chunk)
+
+    first = detail["transcript"]["turns"][0]
+    assert (first[8], first[2]) == ("/init", "answered")
+    assert next(item for item in items if item[0] == first[0])[4:6] == ["prompt", "/init"]
 
 
 @corpus

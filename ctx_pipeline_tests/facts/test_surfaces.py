@@ -273,14 +273,17 @@ def _cost(nano: float | None) -> float | None:
 
 _CHANGED_SQL = ", ".join(f"'{did}'" for did in sorted(CHANGES))
 
+_PROMPTS_SQL = "SELECT event_id FROM events WHERE kind = 'prompt'"
+
 NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
     ("prompts", "show", lambda one: one.shown["prompts"]),
     ("prompts", "session status", lambda one: one.state.stats["prompts"]),
     ("prompts", "signal", _signal("user_message_count")),
     ("prompts", "page", lambda one: one.whole.page[one.key].prompts),
     ("prompts", "sql events", _sql("count(*) FILTER (WHERE kind = 'prompt') FROM events")),
-    ("prompts", "turns", lambda one: len(one.turns)),
-    ("prompts", "sql turns", _sql("count(prompt_event) FROM turns")),
+    ("prompts", "sql turns", _sql(f"count(*) FILTER (WHERE prompt_event IN ({_PROMPTS_SQL})) FROM turns")),
+    ("turns", "show", lambda one: len(one.turns)),
+    ("turns", "sql turns", _sql("count(prompt_event) FROM turns")),
     ("prompts", "mcp", lambda one: one.mcp_state["stats"]["prompts"]),
     ("interruptions", "signal", _signal("interruption_count")),
     ("interruptions", "sql turns", _sql("count(*) FILTER (WHERE ended = 'interrupted') FROM turns")),

@@ -6,6 +6,7 @@ import pytest
 
 from ctx_pipeline.facts.turns import interruptions, turn_rows, turns
 from ctx_pipeline.hosts.claude_code import HOST as CLAUDE
+from ctx_pipeline.mining.lessons.turns import turns as requests
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS
@@ -101,3 +102,16 @@ def test_what_others_read_with_it_changes_no_turn():
 
     assert [turn.last.event_id for turn in whole] == [turn.last.event_id for turn in turns(SessionView(None, events=events))]
     assert whole[-1].last.text == "done"
+
+
+@pytest.mark.feature("facts.turns")
+def test_a_command_that_the_model_carried_out_begins_a_turn_and_is_no_request_for_the_miners():
+    session = view().prompt("go").shell("ls").answer("done")
+    session.injected("\n<command-message>pr</command-message>\n<command-name>/pr</command-name>", "command-message").shell("git diff")
+    built = session.injected("<command-name>/clear</command-name>", "command-name").answer("Title").prompt("thanks").answer("ok").build()
+
+    rows = turn_rows(built)
+
+    assert [(r.number, r.tool_calls, r.ended) for r in rows] == [(0, 1, "answered"), (1, 1, "answered"), (2, 0, "answered")]
+    assert rows[1].prompt_event == next(e.event_id for e in built.events if "/pr" in (e.text or ""))
+    assert [(t.ask, len(t.calls)) for t in requests(built)] == [("go", 1), ("thanks", 0)]

@@ -55,10 +55,11 @@ class Turn:
 
 
 def turns(view: SessionView) -> list[Turn]:
-    """Return the turns of the main thread in order."""
+    """Return the turns of the main thread that a prompt began, in order."""
     ran = {r.call.call_id: r for r in view.once(runs)}
     main = typed(view)[:1]
-    found = [t for t in view.once(facts.turns) if t.prompt is not None and t.thread_id == main[0].thread_id] if main else []
+    told = [t for t in view.once(facts.turns) if t.prompt is not None and t.prompt.kind == "prompt"]
+    found = [t for t in told if main and t.thread_id == main[0].thread_id]
     return [
         Turn(t.prompt, following.prompt if following else None, t.calls, [ran[c.call_id] for c in t.calls if c.call_id in ran])
         for t, following in zip_longest(found, found[1:])

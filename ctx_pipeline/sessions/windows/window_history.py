@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import Moment, Recording, Sent, micros, replay_window
 from ctx_pipeline.errors import AmbiguousName, NothingFound, UnknownName, UsageError
+from ctx_pipeline.facts.turns import begins_turn
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of
 from ctx_pipeline.storage.reader import reading
@@ -204,6 +205,7 @@ def open_window(
         events,
         effect=lambda event: effects[event.event_id],
         billed={c.call_key: c.context_tokens for c in calls},
+        begins=begins_turn,
         tools={name: t.tool for t in view.tool_calls for name in (t.call_event, t.result_event) if name},
         tokenizer=tokenizer,
         marks={one.after for one in wanted if one.after is not None},
