@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, table_option, timezone_option
+from ctx_pipeline.cli.options import host_option, since_option, table_option, timezone_option, until_option
 from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, say_command, shares, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import complete_anything, session_name, session_of_person
 
@@ -75,20 +75,34 @@ def _key(name: str) -> str:
 
 @click.command()
 @click.argument("what", nargs=-1, shell_complete=complete_anything)
+@since_option
+@until_option
 @host_option
 @timezone_option
 @table_option
 @json_option
 @click.pass_context
-def cost(context: click.Context, what: tuple[str, ...], host: str | None, timezone: str | None, by: str | None, as_json: bool) -> None:
-    """Show what agents cost today, this week, this month and in all; or what WHAT cost.
+def cost(
+    context: click.Context,
+    what: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    host: str | None,
+    timezone: str | None,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    """Show what agents cost today, this week, this month and in all, or from --since to --until; or what WHAT cost.
 
     WHAT is a session, project, model, day (2026-10-03) or month (2026-10), or a row of the
     table --by: ctx cost Bash --by tool. Its calls one by one: ctx explain WHAT.
     """
     from ctx_pipeline import discovery
     from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.usage.periods import day
 
+    if what and (since or until):
+        raise UsageError("--since and --until are for all costs", hint="by day: ctx usage daily --since DAY --project PROJECT")
     if what:
         from ctx_pipeline.cli.usage.explain import explain
 
@@ -98,7 +112,8 @@ def cost(context: click.Context, what: tuple[str, ...], host: str | None, timezo
         raise UsageError(f"--by {by} needs the row that is meant", hint=f"ctx cost WHAT --by {by}; all rows: ctx usage {by}")
     settings = for_reading()
     zone = timezone or settings.timezone
-    rows = periods(settings, zone, discovery.host(host).key if host else None)
+    chosen = (day(since, "--since", zone), day(until, "--until", zone))
+    rows = periods(settings, zone, discovery.host(host).key if host else None, chosen=chosen)
     if as_json:
         emit({"periods": [{**row, "cost_usd": row["cost_nano"] / 1e9} for row in rows], "timezone": zone or "local"})
         return
@@ -116,8 +131,13 @@ def cost(context: click.Context, what: tuple[str, ...], host: str | None, timezo
     say("more: ctx usage project, ctx usage model, ctx usage session, ctx cost SESSION")
 
 
-def periods(settings: Settings, zone: str | None, host: str | None = None) -> list[dict[str, Any]]:
-    """Return calls, tokens and nano-dollars of today, yesterday, weeks, months and all; the latter holds calls without a time too."""
+def periods(
+    settings: Settings, zone: str | None, host: str | None = None, *, chosen: tuple[date | None, date | None] = (None, None)
+) -> list[dict[str, Any]]:
+    """Return calls, tokens and nano-dollars of today, yesterday, weeks, months and all; the latter holds calls without a time too.
+
+    Where a first or last day is chosen, of those days and all instead.
+    """
     from datetime import UTC, datetime, timedelta
 
     from ctx_pipeline.storage.warehouse.days import local_day
@@ -136,10 +156,14 @@ def periods(settings: Settings, zone: str | None, host: str | None = None) -> li
         ("last month", before, first - day),
         ("all", None, None),
     ]
+    if chosen != (None, None):
+        first, last = (str(one) if one else "" for one in chosen)
+        spans = [(f"{first} to {last}" if first and last else f"since {first}" if first else f"until {last}", *chosen), spans[-1]]
     found = []
     rows = usage("daily", timezone=zone, host=host, settings=settings).rows
     for name, since, until in spans:
-        mine = [r for r in rows if since is None or (r["date"] and since.isoformat() <= r["date"] <= str(until))]
+        first, last = str(since or ""), str(until or "9999")
+        mine = [r for r in rows if since is until is None or (r["date"] and first <= r["date"] <= last)]
         sums = {"calls": sum(int(r["calls"]) for r in mine), "tokens": sum(int(r[n]) for r in mine for n in TOKENS)}
         found.append(
             {"period": name, "since": since.isoformat() if since else "", **sums, "cost_nano": sum(int(r["cost_nano"]) for r in mine)}

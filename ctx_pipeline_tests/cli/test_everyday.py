@@ -74,6 +74,26 @@ def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
     assert ran("cost", "csv", "export").stdout.startswith("session csv export: 11 calls")
 
 
+@pytest.mark.feature("cli.cost")
+def test_cost_of_chosen_days_is_that_of_usage(ran: Ctx):
+    usage = ran.json("usage", "daily", "--until", "2026-09", "--since", "2026-01-01")["totals"]
+    chosen, whole = ran.json("cost", "--since", "2026-01-01", "--until", "2026-09")["periods"]
+
+    assert (chosen["period"], chosen["calls"]) == ("2026-01-01 to 2026-09-30", usage["calls"])
+    assert 0 < chosen["calls"] < whole["calls"]
+    assert [row["period"] for row in ran.json("cost", "--since", "2026-10")["periods"]] == ["since 2026-10-01", "all"]
+    assert ran("cost", "main", "--since", "7d", ok=False).stderr.startswith("ctx: --since and --until are for all costs")
+
+
+@pytest.mark.feature("cli.usage-default")
+def test_usage_without_a_table_is_by_day_and_takes_its_options(ran: Ctx):
+    assert ran.json("usage") == ran.json("usage", "daily")
+    assert ran.json("usage", "--since", "2026-10") == ran.json("usage", "daily", "--since", "2026-10") != ran.json("usage", "daily")
+    assert ran.json("usage", "--until", "2026-09", "--by", "model") == ran.json("usage", "model", "--until", "2026-09")
+    assert ran.json("usage", "--limit", "1", "--by=tool") == ran.json("usage", "tool", "--limit", "1")
+    assert "Commands:" in ran("usage", "--help").stdout
+
+
 @pytest.mark.feature("cli.cost-follow-up")
 @pytest.mark.parametrize(
     "words",

@@ -185,14 +185,18 @@ def filters(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _ByName(click.Group):
-    """``ctx usage --by NAME`` is ``ctx usage NAME``."""
+    """``ctx usage --by NAME`` is ``ctx usage NAME``; without a name it is ``ctx usage daily``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the arguments with the name of the grouping first."""
-        if args[:1] == ["--by"]:
-            args = args[1:]
-        elif args and args[0].startswith("--by="):
-            args = [args[0].removeprefix("--by="), *args[1:]]
+        if not args or (args[0].startswith("-") and not {"-h", "--help"} & set(args)):
+            at = next((n for n, word in enumerate(args) if word == "--by" or word.startswith("--by=")), None)
+            if at is None:
+                args = ["daily", *args]
+            elif args[at] != "--by":
+                args = [args[at].removeprefix("--by="), *args[:at], *args[at + 1 :]]
+            else:
+                args = [*args[at + 1 : at + 2], *args[:at], *args[at + 2 :]]
         return super().parse_args(ctx, args)
 
 
@@ -200,7 +204,7 @@ class _ByName(click.Group):
 def usage() -> None:
     """Tokens and cost; every model call is counted once, forks and copies left out.
 
-    ctx usage --by branch is ctx usage branch.
+    Without a command it is ctx usage daily; ctx usage --by branch is ctx usage branch.
     """
 
 
