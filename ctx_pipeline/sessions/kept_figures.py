@@ -11,6 +11,7 @@ from ctx_pipeline.sessions.listing import TASK
 from ctx_pipeline.sessions.session_choice import lines
 from ctx_pipeline.sessions.session_gain import GAIN
 from ctx_pipeline.sessions.work import USED
+from ctx_pipeline.storage.lake.queries import shared_database
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import session_figures
 from ctx_pipeline.usage.engine import usage
@@ -31,7 +32,8 @@ def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:
 
 
 def warm(settings: Settings) -> None:
-    """Import what answers need and read what the first of them would wait for; nothing happens where there is no store."""
+    """Import what answers need, read what the first of them would wait for, and keep the database of queries open."""
+    shared_database.keep()
     with suppress(CtxError, OSError), reading(settings) as (store, _):
         lines(store)
         with closing(store.lake.connect()):

@@ -46,8 +46,9 @@ CONFIG: Mapping[str, str] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
     "threads": "2",
+    "enable_external_file_cache": "false",
 }
-"""Settings of every connection from its start: two threads, and no extension but those that are built in."""
+"""Settings of every connection from its start: two threads, no extension but those that are built in, no bytes of files kept in memory."""
 
 
 def connect(database: str, *, reads: Path, scratch: Path, memory: str, read_only: bool = False) -> duckdb.DuckDBPyConnection:

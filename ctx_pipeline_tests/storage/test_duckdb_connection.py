@@ -17,6 +17,7 @@ import pytest
 import ctx_pipeline
 from ctx_pipeline import settings
 from ctx_pipeline.defs import resources
+from ctx_pipeline.storage.lake.queries import SharedDatabase
 from ctx_pipeline.storage.warehouse import database
 from ctx_pipeline_tests.factories.shipped import copied
 
@@ -55,6 +56,12 @@ def opened(how: str, store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
     if how == "lake":
         with closing(store.lake.connect()) as connection:
             yield connection
+    elif how == "kept":
+        kept = SharedDatabase()
+        kept.keep()
+        kept.connect(store.home).close()
+        with closing(kept.connect(store.home)) as connection:
+            yield connection
     elif how == "warehouse":
         with database.connect(path) as connection:
             yield connection
@@ -67,7 +74,7 @@ def opened(how: str, store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
             yield connection
 
 
-WAYS = ("lake", "warehouse", "read-only warehouse", "resource")
+WAYS = ("lake", "kept", "warehouse", "read-only warehouse", "resource")
 
 STATEMENTS = (
     "INSTALL httpfs FROM '{address}'",
@@ -125,6 +132,26 @@ def test_files_below_the_store_are_still_read_and_two_connections_share_a_file(h
         if how == "read-only warehouse":
             with database.connect(store.warehouse_path, read_only=True) as second:
                 assert second.execute(f"SELECT n FROM read_parquet('{part}')").fetchall() == [(7,)]
+
+
+@pytest.mark.feature("mcp.kept-database")
+def test_connections_of_a_kept_database_see_nothing_of_each_other_and_a_child_has_its_own(store, tmp_path, monkeypatch):
+    kept = SharedDatabase()
+    kept.keep()
+    with closing(kept.connect(store.home)) as one, closing(kept.connect(store.home)) as other:
+        one.execute("CREATE OR REPLACE TEMP VIEW asked AS SELECT 1 AS n")
+        other.execute("CREATE OR REPLACE TEMP VIEW asked AS SELECT 2 AS n")
+        assert [c.execute("SELECT n FROM asked").fetchall() for c in (one, other)] == [[(1,)], [(2,)]]
+        one.execute("CREATE TABLE main.shared AS SELECT 3 AS n")  # tells whether two connections have one database
+        assert other.execute("SELECT n FROM main.shared").fetchall() == [(3,)]
+        with closing(kept.connect(tmp_path)) as elsewhere, pytest.raises(duckdb.CatalogException):
+            elsewhere.execute("SELECT n FROM main.shared")
+        assert one.execute("SELECT n FROM main.shared").fetchall() == [(3,)]
+    with closing(kept.connect(tmp_path)) as one:
+        one.execute("CREATE TABLE main.shared AS SELECT 4 AS n")
+        monkeypatch.setattr("os.getpid", lambda: -1)
+        with closing(kept.connect(tmp_path)) as child, pytest.raises(duckdb.CatalogException):
+            child.execute("SELECT n FROM main.shared")
 
 
 @pytest.mark.feature("warehouse.confined")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import closing, contextmanager
-from threading import Timer
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import ContractError, StoreDamaged
@@ -108,10 +109,42 @@ def _translated() -> Iterator[None]:
         raise
 
 
+class SharedDatabase:
+    """The database in memory that a process which answers for long keeps open: a connection to the lake of its store begins at once.
+
+    What connections make in it is temporary, so that none sees what another made.
+    """
+
+    def __init__(self) -> None:
+        self.kept_by: int | None = None
+        """process that keeps it; a child of that one does not"""
+        self._lock = Lock()
+        self._open: tuple[Path, duckdb.DuckDBPyConnection] | None = None
+
+    def keep(self) -> None:
+        """Keep it open from the next connection on, as long as this process lives."""
+        self.kept_by = os.getpid()
+
+    def connect(self, home: Path) -> duckdb.DuckDBPyConnection:
+        """Return a connection that reads the lake's files only and loads no extension."""
+        if self.kept_by != os.getpid():
+            return _database(home)
+        with self._lock:
+            if self._open is None or self._open[0] != home:
+                self._open = home, _database(home)
+            return self._open[1].cursor()
+
+
+def _database(home: Path) -> duckdb.DuckDBPyConnection:
+    return connections.connect(":memory:", reads=home / "lake", scratch=home / temporary.shared_name(), memory="400MB")
+
+
+shared_database = SharedDatabase()
+
+
 def connect(home: Path) -> LakeConnection:
     """Return a connection in memory that reads the lake's files only and loads no extension."""
-    opened = connections.connect(":memory:", reads=home / "lake", scratch=home / temporary.shared_name(), memory="400MB")
-    return LakeConnection(opened)
+    return LakeConnection(shared_database.connect(home))
 
 
 # Signals written as SQL: one query over the tables of a cell, one answer a session.
