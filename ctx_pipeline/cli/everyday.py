@@ -157,13 +157,13 @@ def periods(
         ("all", None, None),
     ]
     if chosen != (None, None):
-        first, last = (str(one) if one else "" for one in chosen)
-        spans = [(f"{first} to {last}" if first and last else f"since {first}" if first else f"until {last}", *chosen), spans[-1]]
+        name = f"{chosen[0]} to {chosen[1]}" if all(chosen) else f"since {chosen[0]}" if chosen[0] else f"until {chosen[1]}"
+        spans = [(name, *chosen), spans[-1]]
     found = []
     rows = usage("daily", timezone=zone, host=host, settings=settings).rows
     for name, since, until in spans:
-        first, last = str(since or ""), str(until or "9999")
-        mine = [r for r in rows if since is until is None or (r["date"] and first <= r["date"] <= last)]
+        start, end = str(since or ""), str(until or "9999")
+        mine = [r for r in rows if since is until is None or (r["date"] and start <= r["date"] <= end)]
         sums = {"calls": sum(int(r["calls"]) for r in mine), "tokens": sum(int(r[n]) for r in mine for n in TOKENS)}
         found.append(
             {"period": name, "since": since.isoformat() if since else "", **sums, "cost_nano": sum(int(r["cost_nano"]) for r in mine)}
