@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import micros
-from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_program, runs_by_call
+from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.mining.lessons.failures import salient_line, signature
 from ctx_pipeline.model.codec import iso
@@ -40,6 +40,7 @@ _COLUMNS = {
 }
 CHECK_KINDS = ("test", "lint", "types", "build")
 _LONGEST = 160
+_PATIENT = 600.0
 _TOP = 15
 
 
@@ -58,9 +59,17 @@ class Ran:
         return self.failed / self.times if self.times else 0.0
 
     @property
+    def waits(self) -> list[float]:
+        """Those that took more than ten minutes and twenty times the median: the agent most likely waited for a person."""
+        if not self.seconds or max(self.seconds) <= _PATIENT:
+            return []
+        usual = statistics.median(self.seconds)
+        return [took for took in self.seconds if took > max(_PATIENT, 20 * usual)]
+
+    @property
     def total_seconds(self) -> float | None:
-        """What the runs took in all; None where none was waited for."""
-        return round(sum(self.seconds), 1) if self.seconds else None
+        """What the runs took in all, without :attr:`waits`; None where none was waited for."""
+        return round(sum(self.seconds) - sum(self.waits), 1) if self.seconds else None
 
     @property
     def median_seconds(self) -> float | None:
@@ -115,17 +124,22 @@ class Work:
 ORDERS = {
     "times": lambda ran: -ran.times,
     "failed": lambda ran: -ran.failed,
-    "time": lambda ran: -sum(ran.seconds),
+    "time": lambda ran: -(ran.total_seconds or 0.0),
 }
-"""What names are put in order by: how often they ran, how often they failed, or how long they took in all."""
+"""What names are put in order by: how often they ran, how often they failed, or how long they took in all, without waits."""
 
 
 def ranked(found: dict[str, Ran], name: str, top: int, *, by: str = "times") -> list[dict[str, Any]]:
-    """Return the first names with times, failures and their share, and the seconds in all; of commands the median of these too."""
+    """Return the first names with times, failures and their share, how many were timed, their seconds in all; of commands the median too.
+
+    ``waits`` and ``waited_seconds`` are those that the seconds in all leave out (:attr:`Ran.waits`).
+    """
     order = sorted(found.items(), key=lambda one: (ORDERS[by](one[1]), -one[1].times, one[0]))[:top]
     rows: list[dict[str, Any]] = []
     for key, ran in order:
-        took = {"total_seconds": ran.total_seconds} | ({} if name == "tool" else {"median_seconds": ran.median_seconds})
+        waits = ran.waits
+        took = {"timed": len(ran.seconds), "total_seconds": ran.total_seconds, "waits": len(waits), "waited_seconds": round(sum(waits), 1)}
+        took |= {} if name == "tool" else {"median_seconds": ran.median_seconds}
         rows.append({name: key, "times": ran.times, "failed": ran.failed, "failure_rate": round(ran.rate, 4), **took})
     return rows
 
@@ -207,7 +221,7 @@ def errors(
     The outputs of failed calls are read, so this takes longer. Calls that were refused did not fail.
     """
     found: dict[tuple[str, str], Met] = {}
-    columns = {**_COLUMNS, "events": (*_COLUMNS["events"], "text")}
+    columns = {**_COLUMNS, "events": (*_COLUMNS["events"], "text"), "command_runs": (*_COLUMNS["command_runs"], "outputs")}
     days = {"since": since, "until": until, "timezone": timezone}
     for view, meant in _views_with_calls(columns, host=host, project=project, settings=settings, **days):
         _add_errors(found, view, meant)
@@ -223,10 +237,13 @@ def _add_errors(found: dict[tuple[str, str], Met], view: SessionView, meant: set
         if answer is None or answer.subtype in KEPT:
             continue
         run = runs.get(call.call_event)
-        what = (failed_program(run.command) if run is not None else "") or call.tool
-        # what a tool of the agent answers begins with what is wrong, and may quote a file behind it
-        said = salient_line(answer.text or "", view.session.cwd, of_any_form=True) if run is not None else ""
-        line = said or _first_line(answer.text or "")
+        blamed = failed_program(run.command) if run is not None else ""
+        what, text = blamed or call.tool, answer.text or ""
+        said = ""
+        if run is not None:  # what a tool of the agent answers begins with what is wrong, and may quote a file behind it
+            text = without_hits(blamed, printed(view, run) or text)
+            said = salient_line(text, view.session.cwd, of_any_form=True)
+        line = said or _first_line(text)
         met = found.setdefault((what, signature(line)), Met(what, line))
         met.times += 1
         at = micros(call.started) or 0
@@ -246,7 +263,8 @@ _TAG = re.compile(
     r"|^(?:Chunk ID: \w+|Wall time: .*|Process (?:exited with code|running with session ID) \d+|Original token count: \d+|Output:)$",
     re.MULTILINE,
 )
-_SAYS = re.compile(r"[^\W\d_]{2}")
+_SAYS = re.compile(r"^(?![\u2500-\u257f=]).*[^\W\d_]{2}")
+"""A line with a word in it that is no part of a frame."""
 
 
 def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,17 @@ from ctx_pipeline import discovery
 from ctx_pipeline.cli import cli
 from ctx_pipeline.findings.rules import HABITS, find
 from ctx_pipeline.pipeline.measure import measure
-from ctx_pipeline.sessions.work import report, work
+from ctx_pipeline.sessions.work import Ran, errors, report, work
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude, codex
 from ctx_pipeline_tests.usage.conftest import ingested
 
 DONE = {"stdout": "x", "stderr": "", "interrupted": False}
+
+
+TOOK = {"total_seconds": 1.0, "waits": 0, "waited_seconds": 0.0}
+NEVER = TOOK | {"timed": 0, "total_seconds": None, "median_seconds": None}
 
 
 def worked(tmp_path: Path) -> Settings:
@@ -47,13 +52,13 @@ def test_commands_tools_failures_and_transitions_are_told_for_each_host_and_in_a
     ]
     told = first.to_json()
     assert told["top_programs"][:2] == [
-        {"program": "pytest", "times": 2, "failed": 1, "failure_rate": 0.5, "total_seconds": 1.0, "median_seconds": 1.0},
-        {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0, "total_seconds": None, "median_seconds": None},
+        {"program": "pytest", "times": 2, "failed": 1, "failure_rate": 0.5, **TOOK, "timed": 1, "median_seconds": 1.0},
+        {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0, **NEVER},
     ]
     assert told["top_tools"] == [
-        {"tool": "Bash", "times": 4, "failed": 1, "failure_rate": 0.25, "total_seconds": 3.0},
-        {"tool": "Edit", "times": 1, "failed": 1, "failure_rate": 1.0, "total_seconds": 1.0},
-        {"tool": "Read", "times": 1, "failed": 0, "failure_rate": 0.0, "total_seconds": 1.0},
+        {"tool": "Bash", "times": 4, "failed": 1, "failure_rate": 0.25, **TOOK, "timed": 3, "total_seconds": 3.0},
+        {"tool": "Edit", "times": 1, "failed": 1, "failure_rate": 1.0, **TOOK, "timed": 1},
+        {"tool": "Read", "times": 1, "failed": 0, "failure_rate": 0.0, **TOOK, "timed": 1},
     ]
     assert first.transitions == {("read", "shell"): 1, ("shell", "shell"): 3, ("shell", "edit"): 1}
     assert second.lines["make step1"].times == 1
@@ -125,7 +130,7 @@ def test_rows_show_the_total_that_they_are_ordered_by_and_one_agents_tables_come
     totals = [float(line.split()[-2]) for line in lines[first : first + 3]]
     assert totals == sorted(totals, reverse=True)
     assert totals[0] >= 3.0, "three calls of Bash that were not refused, a second each"
-    assert lines.count("times include waits for a person's permission") == 1
+    assert lines.count("times are of commands that ran one program alone, a wait for a person's permission included") == 1
     assert "one agent's own: ctx work HOST (claude, codex)" in lines
     assert "codex" not in lines
     assert "4 commands, 25% failed; 6 tool calls" in own
@@ -194,8 +199,64 @@ def test_checks_are_added_up_by_what_they_check_and_order_is_by_failures_when_as
 
     told = everything.to_json(by="failed")
 
-    assert told["checks"][0] == {"check": "test", "times": 2, "failed": 1, "failure_rate": 0.5, "total_seconds": 1.0, "median_seconds": 1.0}
+    assert told["checks"][0] == {"check": "test", "times": 2, "failed": 1, "failure_rate": 0.5, **TOOK, "timed": 1, "median_seconds": 1.0}
     failures = [row["failed"] for row in told["top_commands"]]
     assert failures == sorted(failures, reverse=True)
     assert failures[0] == 1
     assert everything.to_json(by="time")["top_commands"][0]["median_seconds"] >= 1.0
+
+
+@pytest.mark.feature("cli.work-waits")
+def test_a_run_that_took_far_longer_than_others_is_a_wait_and_no_time_of_the_program(tmp_path: Path) -> None:
+    ran = Ran()
+    for took in (2.0, 3.0, 4.0, 700.0, 36_000.0):
+        ran.add(failed=False, seconds=took)
+    assert (ran.total_seconds, ran.waits) == (9.0, [700.0, 36_000.0])
+    slow = Ran(seconds=[500.0, 550.0, 900.0])
+    assert (slow.total_seconds, slow.waits) == (1950.0, [])
+
+    main = claude.ClaudeHome(tmp_path / "claude").session()
+    main.prompt("build it")
+    for n in range(3):
+        main.call(f"t{n}", "Bash", "ok", structured=DONE, command="npm run build")
+    main.answer(claude.tool_use("late", "Bash", command="npm run build"))
+    main.started += timedelta(seconds=40_000)
+    main.result("late", "ok", structured=DONE)
+    main.save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+    [row] = work(settings=settings)[0].to_json(by="time")["top_programs"]
+    assert (row["timed"], row["waits"]) == (4, 1)
+    assert (row["total_seconds"], row["waited_seconds"]) == (3.0, 40_001.0)
+    done = CliRunner().invoke(cli, ["work"], env={"CTX_HOME": str(settings.home), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude")})
+    assert "most likely such waits: 1 of npm run build (11 h 06)" in done.stdout
+
+
+@pytest.mark.feature("work.errors")
+@pytest.mark.parametrize(
+    ("command", "printed", "error"),
+    [
+        (
+            "rg -n broken src tests",
+            "src/a.rs:84: error: no such value\nrg: tests: No such file or directory (os error 2)",
+            "rg: tests: No such",
+        ),
+        ("rg -n broken src tests 2>/dev/null", "src/a.rs:84: assert_eq!(error, missing)", ""),
+        ("grep -n a. src/x | head", "grep: src/x: No such file or directory", "grep: src/x: No such file"),
+        ("cargo build && rg -n x src", "error[E0425]: cannot find value `total`", "error[E0425]: cannot find"),
+        ("git commit -m x", "╭──────╮\n│ 🥊 hook: pre-commit │\n╰──────╯\nnothing was staged", "nothing was staged"),
+        (
+            "pytest -m unit",
+            "===== test session starts =====\ncollected 5 items / 5 deselected / 0 selected",
+            "collected 5 items / 5 deselected / 0 sel",
+        ),
+    ],
+)
+def test_the_error_of_a_search_is_what_it_says_itself_and_a_frame_is_none(tmp_path: Path, command: str, printed: str, error: str) -> None:
+    main = claude.ClaudeHome(tmp_path / "claude").session()
+    main.prompt("look").call("t1", "Bash", f"Exit code 2\n{printed}", is_error=True, command=command)
+    main.save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+
+    [met] = errors(settings=settings)
+
+    assert met.error[: len(error) or None] == error

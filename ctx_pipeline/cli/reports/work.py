@@ -9,6 +9,7 @@ import click
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project, scope, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.dashboard.figures import duration
 from ctx_pipeline.model.display import percent
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _TOP = 10
 _MOST_ERRORS = 20
+_MOST_WAITS = 4
 _TIMES = {"total": "total", "median": "median time"}
 
 
@@ -139,7 +141,11 @@ def _show(one: Work, sort: str) -> None:
             table(shown, {name: name, "times": "times", "failed": "failed", "failure_rate": "", **took})
             timed = timed or bool(took)
     if timed:
-        say("times include waits for a person's permission", dim=True)
+        say("times are of commands that ran one program alone, a wait for a person's permission included", dim=True)
+    waits = sorted(((sum(ran.waits), len(ran.waits), name) for name, ran in one.programs.items() if ran.waits), reverse=True)
+    if waits:
+        told_waits = ", ".join(f"{runs:,} of {one_line(name, 40)} ({duration(took)})" for took, runs, name in waits[:_MOST_WAITS])
+        say(f"left out of total, over 10 minutes and 20 times the median, so most likely such waits: {told_waits}", dim=True)
     if told["transitions"]:
         say("most often: " + ", ".join(f"{t['from']} then {t['to']} {t['times']:,}" for t in told["transitions"][:6]))
 

@@ -32,7 +32,8 @@ _SCORES = tuple(
             5,
             r"(?i)\berror\b|\bundefined\b|\bcannot\b|\bdenied\b|\bconflict\b|\binvalid\b|\bunknown\b|\bunrecognized\b|\bmissing\b|\brequires\b",
         ),
-        (3, r"(?i)\bfail(?:ed|ure)?\b"),
+        (4, r"\bignored by one of your \.gitignore files"),
+        (3, r"(?i)\bfail(?:ed|ure)?\b|\bno tests? (?:ran|found|to run)\b|\b0 selected\b"),
     )
 )
 _GENERIC = lazy_pattern(
