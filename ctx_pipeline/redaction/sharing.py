@@ -30,10 +30,18 @@ _HOST = re.compile(
 _LOGIN = re.compile(r"(?<![\w.+/:@-])[a-z_][\w-]{0,31}@[A-Za-z][\w-]{2,62}(?=[:\s~$#%])")
 """A shell's prompt, or what ssh is told: sam@buildbox ~ %."""
 
+_ACCOUNT = re.compile(
+    r"\"(?:login|user_?name|author_?name|screen_name|nickname)\\{0,4}\"\s{0,4}:\s{0,4}\\{0,4}\"(?P<login>[A-Za-z0-9][\w-]{1,38})\\{0,4}\""
+    r"|(?:^|\n|\\n)\s{0,4}(?:origin|upstream|fork)(?:\s|\\t){1,8}(?:https?://|ssh://)?(?:[\w-]{1,39}@)?[\w.-]{1,80}[:/](?P<owner>[A-Za-z0-9][\w-]{1,38})/"
+    r"|\b(?:account|logged in (?:to \S{1,80} )?as) (?P<account>[A-Za-z0-9][\w-]{1,38}) \((?:keyring|oauth|G[HL]_|GIT|[/~])"
+)
+"""An account on a code host: in the answer of an API, as the owner of a remote, in what its program says of the login."""
+
 _GENERIC = re.compile(
     r"user|users|username|name|you|me|root|admin|administrator|runner|shared|public|guest|"
     r"home|app|dev|node|www|git|test|testuser|tester|ubuntu|debian|vscode|codespace|ec2-user|"
-    r"agent|docker|jenkins|build|ci|example|yourname",
+    r"agent|docker|jenkins|build|ci|example|yourname|"
+    r"copilot|cursor|github|gitlab|github-actions|dependabot|renovate|coderabbitai|octocat|ghost",
     re.IGNORECASE,
 )
 """Names of accounts that tell nobody."""
@@ -58,7 +66,7 @@ class Sharing:
 
     ``folders`` are those that the session worked in: paths below one become relative. What lies
     in a home becomes ``~/…/name``, another absolute folder ``[folder]/name``; user names, which
-    the paths tell, ``user``; mail addresses ``[email]``, hosts ``[host]``, people in front of
+    paths, remotes and answers of code hosts tell, ``user``; mail addresses ``[email]``, hosts ``[host]``, people in front of
     an address ``[person]``. Folders that every machine has stay. Secrets were replaced before;
     they are counted.
     """
@@ -74,8 +82,10 @@ class Sharing:
         self._names = {name for name in users if _identifies(name)}
 
     def read(self, text: str) -> None:
-        """Take note of the user names that the paths of a text tell, for this text and all that follow."""
-        self._names |= {m["name"] for pattern in (_HOME, _ENCODED) for m in pattern.finditer(text) if _identifies(m["name"])}
+        """Take note of the user names that a text tells in paths, remotes and answers of code hosts, for this text and all that follow."""
+        told = {m["name"] for pattern in (_HOME, _ENCODED) for m in pattern.finditer(text)}
+        told |= {m[m.lastgroup or 0] for m in _ACCOUNT.finditer(text)}
+        self._names |= {name for name in told if _identifies(name)}
 
     def values(self, value: Any) -> Any:
         """Return a value of JSON whose texts were read before, each without what is private."""

@@ -124,7 +124,7 @@ class Work:
 ORDERS = {
     "times": lambda ran: -ran.times,
     "failed": lambda ran: -ran.failed,
-    "time": lambda ran: -(ran.total_seconds or 0.0),
+    "time": lambda ran: sum(ran.waits) - sum(ran.seconds),
 }
 """What names are put in order by: how often they ran, how often they failed, or how long they took in all, without waits."""
 

@@ -28,6 +28,13 @@ ROOT = "/Users/sam.doe/src/shop"
         ("Author: Sam Doe <sam@acme.io>", "Author: [person] <[email]>"),
         ("pushed by Sam.Doe to github.com/sam.doe/shop", "pushed by user to github.com/user/shop"),
         ("sam@buildbox:~$ ssh deploy@prod-7 uptime", "user@[host]:~$ ssh user@[host] uptime"),
+        (
+            '[{"login":"octo-sam","id":7}] @octo-sam https://github.com/octo-sam/x',
+            '[{"login":"user","id":7}] @user https://github.com/user/x',
+        ),
+        ('{"out":"{\\"login\\": \\"octo-sam\\"}"} octo-sam', '{"out":"{\\"login\\": \\"user\\"}"} user'),
+        ("origin\tgit@github.com:acme-inc/shop.git (fetch)\nacme-inc/shop", "origin\tgit@github.com:user/shop.git (fetch)\nuser/shop"),
+        ("Logged in to github.com account octo-sam (keyring) octo-sam/y", "Logged in to github.com account user (keyring) user/y"),
         ("Sams-MacBook-Pro.local, nas.lan, 192.168.1.20, thishost", "[host], [host], [host], [host]"),
     ],
 )
@@ -46,6 +53,7 @@ def test_what_is_private_is_replaced(text: str, said: str):
         "https://example.com/home/page and app/routes/home/index.ts",
         "git@github.com:acme/shop.git and npm i @types/node@20.1.0",
         "noreply@anthropic.com, sam@example.com, test@test.com",
+        '{"login":"dependabot","name":"octo-sam"}, "user": "octo-sam", an account setup (see below)',
         ".claude/settings.local.json, .env.local, 127.0.0.1, 10.2.1",
         "it will run on a mark of 3.5, REDACTED by hand",
     ],
