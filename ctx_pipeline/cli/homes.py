@@ -62,11 +62,12 @@ def _resolve(settings: Settings, *, demo: bool, samples: bool) -> tuple[Settings
 
 
 def looked(settings: Settings, hosts: Collection[Host]) -> str:
-    """Return where sessions were looked for: the homes that are there or that a variable names, else the first of each agent."""
+    """Return where sessions were looked for: the homes that are there or that a variable names, else the agents that have none."""
     named = {h.key: settings.roots_of(h) or (settings.candidate_roots(h) if settings.environ.get(h.files.roots_env) else ()) for h in hosts}
     places = [str(root) for roots in named.values() for root in roots]
     if not places:
-        return "looked in " + ", ".join(str(root) for h in hosts for root in settings.candidate_roots(h)[:1])
+        *names, last = [h.title for h in hosts if settings.candidate_roots(h)] or ["an agent"]
+        return f"there is no home of {' or '.join(filter(None, (', '.join(names), last)))} here"
     without = sum(not roots for roots in named.values())
     return f"looked in {', '.join(places)}" + (f"; {counted(without, 'other agent')} that ctx reads have no home here" if without else "")
 

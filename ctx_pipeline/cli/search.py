@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -66,11 +67,26 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @click.option("--facets", is_flag=True, help="Count all hits by host, project, session, kind, tool, outcome and month.")
 @click.option("--sessions", is_flag=True, help="Instead: every session that holds a hit, those of the best hits first.")
 @click.option("--explain", is_flag=True, help="Show how each hit was scored.")
+@click.option(
+    "--sort",
+    default="relevance",
+    show_default=True,
+    type=click.Choice(("relevance", "date")),
+    help=f"The best first, or the {_BEST} best with the newest first.",
+)
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="At most N hits.")
 @click.option("--offset", default=0, show_default=True, type=click.IntRange(0, 1_000_000), help="Skip this many hits.")
 @json_option
 def search(
-    words: tuple[str, ...], regex: bool, seconds: float, facets: bool, sessions: bool, explain: bool, as_json: bool, **chosen: Any
+    words: tuple[str, ...],
+    regex: bool,
+    seconds: float,
+    facets: bool,
+    sessions: bool,
+    explain: bool,
+    sort: str,
+    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Search prompts, answers, commands, tool output and file names.
 
@@ -89,18 +105,25 @@ def search(
         raise click.UsageError("give an expression" if regex else "give some words or a filter")
     if sessions and offset:
         raise click.UsageError("--offset counts hits, and --sessions lists sessions: use --limit")
+    if sort == "date" and sessions:
+        raise click.UsageError("--sort is for hits, and --sessions lists sessions: leave one out")
     without_numpy()
     settings = for_reading()
+    by_date = sort == "date"
     found = find(
         query,
         filters=filters,
         regex=regex,
         seconds=seconds,
         facets=facets or sessions,
-        limit=limit if as_json or not sessions else max(limit, _BEST),
-        offset=offset,
+        limit=max(limit + offset, _BEST) if by_date or (sessions and not as_json) else limit,
+        offset=0 if by_date else offset,
         settings=settings,
     )
+    if by_date:
+        newest = sorted(found.hits, key=lambda hit: hit.ts or "", reverse=True)
+        end = offset + limit
+        found = replace(found, hits=newest[offset:end], offset=offset, next_offset=end if end < len(newest) else None)
     if not found.hits and filters.project:
         _known_project(filters.project, settings)
     if as_json:

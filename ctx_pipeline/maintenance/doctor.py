@@ -40,6 +40,7 @@ __all__ = ["Damage", "Examination", "examine", "rebuild_ledger", "sizes"]
 
 
 _LISTED = 20
+_LARGEST = 5
 """Lines printed of a long list; ``to_json`` has all of them."""
 
 
@@ -111,14 +112,13 @@ class Examination:
         found += _listed("lost, the damaged bytes are kept", self.set_aside)
         found += _listed("raw lost, kept as made before", [f"{host} {session}" for host, session in self.raw_lost])
         found += _listed("lost for good", [str(one).removeprefix("lost for good: ") for one in self.lost])
-        found += [f"  {name}: {size(octets)}" for name, octets in sorted(self.sizes.items(), key=lambda pair: -pair[1])]
         found += [f"{_count(self.totals.get('sessions', 0), 'session')}, {_count(self.totals.get('sources', 0), 'source')} captured"]
         found += [f"retention: {home.message}" for home in self.kept]
         found += _listed("gaps", [gap.message for gap in self.gaps])
         found += _listed("cannot be captured", [f"{p.path}: {p.reason}" for p in self.problems])
         reasons = Counter((q.host, q.session_id, q.reason) for q in self.quarantined)
         found += _listed(
-            "quarantined",
+            "records that could not be read, kept as they are",
             [
                 f"{host} {session}: {reason}{f' ({count} times)' if count > 1 else ''}"
                 for (host, session, reason), count in sorted(reasons.items())
@@ -129,7 +129,8 @@ class Examination:
             [f"{e.host} {e.session_id} ({e.asset}): {e.reason}{f' ({e.times} times)' if e.times > 1 else ''}" for e in self.session_errors],
         )
         found += _listed(
-            "unknown types", [f"{label}: {count}" for label, count in sorted(self.unknown.items(), key=lambda pair: (-pair[1], pair[0]))]
+            "records of an unknown kind, kept as they are",
+            [f"{label}: {count}" for label, count in sorted(self.unknown.items(), key=lambda pair: (-pair[1], pair[0]))],
         )
         waiting = [
             (self.pending, "source has", "sources have", "new bytes: ctx run"),
@@ -149,6 +150,10 @@ class Examination:
             found.append("sessions are being forgotten, or that was interrupted: any command ends it, or ctx forget --finish")
         found += _listed("left out", [why if place in why else f"{place}: {why}" for place, why in self.left_out.items()])
         found += [f"being written: {name} by {who}" for name, who in self.leases.items()]
+        largest = sorted(self.sizes.items(), key=lambda pair: -pair[1])
+        rest = [octets for _, octets in largest[_LARGEST:]]
+        sizes = [f"{name} {size(octets)}" for name, octets in largest[:_LARGEST]]
+        found.append("sizes: " + ", ".join([*sizes, *([f"{_count(len(rest), 'other')} {size(sum(rest))}"] if rest else [])]))
         return found
 
 

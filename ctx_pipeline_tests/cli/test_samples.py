@@ -72,6 +72,14 @@ def test_homes_without_a_session_show_samples(bare: Ctx, homes):
 
 
 @pytest.mark.feature("cli.samples")
+def test_where_no_agent_has_a_home_one_sentence_names_those_that_are_read(bare: Ctx):
+    first = bare("run").stderr.splitlines()[0]
+    assert first.startswith("No sessions found; there is no home of Aider, ")
+    assert " or Roo Code here. Showing sample sessions instead." in first
+    assert "/" not in first
+
+
+@pytest.mark.feature("cli.samples")
 def test_samples_go_with_the_first_session_and_do_not_come_back(bare: Ctx):
     default_places(bare)
     told = bare("run")

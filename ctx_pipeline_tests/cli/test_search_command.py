@@ -52,6 +52,19 @@ def test_the_json_has_stable_keys_and_counts_where_they_are_asked_for(ran: Ctx):
     assert {hit["event_id"] for hit in rest["hits"]}.isdisjoint(hit["event_id"] for hit in counted["hits"])
 
 
+@pytest.mark.feature("search.by-date")
+def test_hits_are_put_in_order_by_date_when_asked_page_by_page(ran: Ctx):
+    best = ran.json("search", "pytest", "--limit", "100")["hits"]
+    newest = sorted((hit["ts"] for hit in best), reverse=True)
+    first, then = (ran.json("search", "pytest", "--sort", "date", "--limit", "3", "--offset", str(n)) for n in (0, 3))
+
+    assert newest != [hit["ts"] for hit in best]
+    assert [hit["ts"] for answer in (first, then) for hit in answer["hits"]] == newest[:6]
+    assert (first["next_offset"], then["offset"]) == (3, 3)
+    assert ran.json("search", "pytest", "--sort", "date", "--limit", "200")["next_offset"] is None
+    assert "leave one out" in ran("search", "pytest", "--sort", "date", "--sessions", ok=False).stderr
+
+
 @pytest.mark.feature("search.sessions")
 def test_every_session_that_holds_a_hit_is_listed_once_with_its_hits(ran: Ctx):
     hits = ran.json("search", "pytest", "--limit", "1000", "--sessions")

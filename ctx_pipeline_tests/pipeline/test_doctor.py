@@ -61,3 +61,17 @@ def test_a_manifest_that_cannot_be_read_is_named(store, settings):
     (name,) = store.files.walk("lake/_manifests/signals.activity")
     store.files.write(name, b"{")
     assert [(d.path, d.reason.split(";")[0]) for d in doctor.examine(store, settings).damaged] == [(name, "is not a manifest")]
+
+
+@pytest.mark.feature("doctor.short")
+def test_what_is_wrong_stands_first_and_sizes_are_the_last_line(store, settings):
+    report = doctor.examine(store, settings)
+    lines = report.lines()
+
+    assert lines[0].endswith("sound")
+    assert [line for line in lines if " MB" in line or " kB" in line] == [lines[0], lines[-1]]
+    largest = max(report.sizes, key=report.sizes.get)
+    assert lines[-1].startswith(f"sizes: {largest} ")
+    assert f"{len(report.sizes) - 5} others" in lines[-1]
+    store.files.remove(next(iter(store.lake.manifests("normalized").values())).parts[0].path)
+    assert doctor.examine(store, settings).lines()[1] == "damaged:"

@@ -92,6 +92,18 @@ def test_folders_of_any_depth_add_up_and_stand_as_json_too(shop: Shop, monkeypat
     ]
 
 
+@pytest.mark.feature("session.heatmap-order")
+@pytest.mark.parametrize(("sort", "kinds"), [("reads", ("read",)), ("changes", ("edit", "write")), ("mentions", ("mention",))])
+def test_files_and_folders_are_put_in_order_by_what_is_asked_for(shop: Shop, monkeypatch, sort, kinds):
+    usual = shop.json(monkeypatch, "heatmap", "json")["files"]
+    told = shop.json(monkeypatch, "heatmap", "json", "--sort", sort)["files"]
+
+    assert told == sorted(usual, key=lambda f: -sum(f[kind] for kind in kinds))
+    printed = shop.ctx(monkeypatch, "heatmap", "dirs", "--depth", "1", "--sort", sort).stdout.splitlines()[1:3]
+    rows = shop.json(monkeypatch, "heatmap", "dirs", "--depth", "1")["directories"]
+    assert [line.split()[0] for line in printed] == [r["directory"] for r in sorted(rows, key=lambda r: -sum(r[kind] for kind in kinds))]
+
+
 @pytest.mark.feature("session.co-reads")
 def test_files_touched_together_and_those_never_changed_are_found(own: Shop):
     later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")

@@ -83,6 +83,14 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
 
 ACTIONS = ("status", "directory", "dirs", "cold", "co-reads", "times", "json")
 _WIDTH = 12
+_ORDERS = {
+    "accesses": ("read", "edit", "write", "search", "mention"),
+    "reads": ("read",),
+    "changes": ("edit", "write"),
+    "searches": ("search",),
+    "mentions": ("mention",),
+}
+"""What files can be put in order by -> the accesses that count for it."""
 
 
 @click.command()
@@ -97,8 +105,11 @@ _WIDTH = 12
 @timezone_option
 @click.option("--depth", default=2, show_default=True, type=click.IntRange(1, 40), help="Levels of folders for directory and dirs.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 100_000), help="Lines to print.")
+@click.option(
+    "--sort", default="accesses", show_default=True, type=click.Choice(tuple(_ORDERS)), help="What files and folders have most of, first."
+)
 @json_option
-def heatmap(action: str, path: str | None, named: str | None, depth: int, limit: int, as_json: bool, **chosen: Any) -> None:
+def heatmap(action: str, path: str | None, named: str | None, depth: int, limit: int, sort: str, as_json: bool, **chosen: Any) -> None:
     """Show which files agents read, changed, searched and named.
 
     status: the most touched files. directory, dirs: the same by folder. cold: tracked files
@@ -128,6 +139,7 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
         untouched = cold(ever, path=wanted)
     if not found.total:
         require_project(settings, chosen["project"])
+    found.files.sort(key=lambda f: -sum(f.counts[did] for did in _ORDERS[sort]))
     if as_json or action == "json":
         emit(_shape(found, depth, untouched))
         return
@@ -137,7 +149,7 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
     if not found.total:
         say(f"no file was touched in the selected sessions; {scope}")
         return
-    {"status": _files, "directory": _folders, "dirs": _folders, "co-reads": _together, "times": _times}[action](found, limit, depth)
+    {"status": _files, "directory": _folders, "dirs": _folders, "co-reads": _together, "times": _times}[action](found, limit, depth, sort)
     say(
         f"Total: {counted(found.total, 'access', 'accesses')} across {counted(len(found.files), 'file')}"
         f" in {counted(found.sessions, 'session')}"
@@ -169,13 +181,14 @@ def _bar(count: int, most: int) -> str:
     return "█" * max(1, round(_WIDTH * count / most)) if count else ""
 
 
-def _files(found: Heat, limit: int, _: int) -> None:
+def _files(found: Heat, limit: int, _: int, __: str) -> None:
     say(f"HOT FILES (top {min(limit, len(found.files))}):", bold=True)
     shown = found.files[:limit]
+    most = max(f.accesses for f in shown)
     rows = [
         {
             "path": f.name,
-            "bar": _bar(f.accesses, found.files[0].accesses),
+            "bar": _bar(f.accesses, most),
             "accesses": f.accesses,
             "reads": f.counts["read"],
             "changes": f.counts["edit"] + f.counts["write"],
@@ -192,11 +205,11 @@ def _files(found: Heat, limit: int, _: int) -> None:
     )
 
 
-def _folders(found: Heat, limit: int, depth: int) -> None:
+def _folders(found: Heat, limit: int, depth: int, sort: str) -> None:
     from ctx_pipeline.sessions.files import roll_up
 
-    rows = roll_up(found.files, depth)
-    most = int(rows[0]["accesses"])
+    rows = sorted(roll_up(found.files, depth), key=lambda row: -sum(row[did] for did in _ORDERS[sort]))
+    most = max(int(row["accesses"]) for row in rows[:limit])
     shown = [{**r, "bar": _bar(int(r["accesses"]), most), "changes": r["edit"] + r["write"]} for r in rows[:limit]]
     table(
         shown,
@@ -205,7 +218,7 @@ def _folders(found: Heat, limit: int, depth: int) -> None:
     )
 
 
-def _together(found: Heat, limit: int, _: int) -> None:
+def _together(found: Heat, limit: int, _: int, __: str) -> None:
     if found.pairs:
         say("TOUCHED TOGETHER:", bold=True)
         table(
@@ -219,7 +232,7 @@ def _together(found: Heat, limit: int, _: int) -> None:
             say(f"  {plain(f.name)}  {counted(f.counts['read'], 'read')}")
 
 
-def _times(found: Heat, limit: int, _: int) -> None:
+def _times(found: Heat, limit: int, _: int, __: str) -> None:
     say(f"BY DAY ({found.timezone}):", bold=True)
     most = max(found.days.values())
     table(
