@@ -78,7 +78,8 @@ class FactsOfCell:
         self.columns = {source: {n for t in FACTS.values() for n in t.made_of.get(source, ())} for source in SOURCES}
 
     def see(self, view: SessionView) -> None:
-        """Work out the facts of a session."""
+        """Work out the facts of a session; those that the view brings were stored by other code or are of other rows."""
+        view.facts.clear()
         self._rows.put(view.session_id, self._sources[view.session_id], {table: MAKERS[table](view) for table in FACTS})
 
     def noted(self, session_id: str) -> list[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ctx_pipeline.facts import command_runs as module
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET
 from ctx_pipeline.pipeline import facts
+from ctx_pipeline.pipeline.background import derive
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view
@@ -78,6 +80,25 @@ def test_another_version_of_a_table_makes_its_rows_again_from_normalized_rows(st
     make_facts(store, chosen, cells=[CELL])
     assert sorted(made) == ["a", "b"]
     assert rows(store)["a"].result == "failed"
+
+
+@pytest.mark.feature("facts.edited")
+def test_rows_of_edited_code_take_the_place_of_the_stored_ones_also_where_signals_and_methods_are_made_in_the_same_read(
+    store, chosen, monkeypatch
+):
+    normalized(store, *sessions())
+    derive(store, chosen, cells=[CELL])
+    assert {s: r.result for s, r in rows(store).items()} == {"a": "failed", "b": "passed"}
+    failed = {r.session_id: r.value for r in store.lake.read_rows("readings", CELL) if r.signal == "failed_command_count"}
+    assert failed == {"a": 1.0, "b": 0.0}
+    before = module._row
+    monkeypatch.setattr(module, "_row", lambda view, run: before(view, run)._replace(result="failed"))
+    monkeypatch.setattr(facts, "version_of", lambda *_: "edited")
+    store.ledger.forget_asset("signals/checks", [CELL])  # stale too, so that facts and signals are made in one read
+    derive(store, chosen, cells=[CELL])
+    assert {s: r.result for s, r in rows(store).items()} == {"a": "failed", "b": "failed"}
+    failed = {r.session_id: r.value for r in store.lake.read_rows("readings", CELL) if r.signal == "failed_command_count"}
+    assert failed == {"a": 1.0, "b": 1.0}
 
 
 @pytest.mark.feature("facts.view")
