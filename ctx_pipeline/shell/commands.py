@@ -131,8 +131,30 @@ _LINT = frozenset(
         "lint-imports",
         "gofmt",
         "py_compile",
+        "pip-audit",
+        "govulncheck",
+        "osv-scanner",
+        "bandit",
+        "semgrep",
+        "yamllint",
+        "zizmor",
     }
 )
+_OF_DEPENDENCIES = frozenset(
+    {
+        "cargo deny",
+        "cargo-deny",
+        "cargo-audit",
+        "cargo audit",
+        "cargo machete",
+        "cargo udeps",
+        "npm audit",
+        "pnpm audit",
+        "yarn audit",
+        "bun audit",
+    }
+)
+"""Programs that check what a project depends on."""
 _TYPES = frozenset({"mypy", "pyright", "basedpyright", "ty", "tsc", "pyre", "vue-tsc", "typecheck", "type-check"})
 _BUILD = frozenset(
     {
@@ -334,6 +356,8 @@ def _purpose(subject: str, words: list[str]) -> str:
     if parts & _TYPES:
         return "types"
     stem = re.split(r"[-_]", last)[0] if " " in subject else last
+    if subject in _OF_DEPENDENCIES and "fix" not in words:
+        return "lint"
     if parts & _LINT or (head != "git" and stem in ("lint", "fmt", "format", "eslint")):
         return "lint"
     if head in (

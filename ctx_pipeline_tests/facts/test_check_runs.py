@@ -163,3 +163,21 @@ def test_an_end_that_nothing_shows_is_unknown():
     (row,) = checks("pytest -q | tail -1", "warnings")
     assert (row.ran, row.result) == (None, "unknown")
     assert last_test_outcome.function(view().shell("pytest -q | tail -1", text="warnings").build()).value is None
+
+
+@pytest.mark.feature("facts.checks-of-dependencies")
+@pytest.mark.parametrize(
+    ("command", "kind", "result"),
+    [
+        ("mise x aqua:EmbarkStudios/cargo-deny -- cargo deny check advisories", "lint", "passed"),
+        ("cargo-deny check", "lint", "passed"),
+        ("npm audit --audit-level high", "lint", "passed"),
+        ("uv run pip-audit", "lint", "passed"),
+        ("cargo deny --version", "lint", "unknown"),
+        ("npm audit fix", None, None),
+        ("git deny", None, None),
+    ],
+)
+def test_what_checks_dependencies_is_a_check(command: str, kind: str | None, result: str | None):
+    found = check_runs(view().prompt("go").shell(command, exit=0, text="ok").build())
+    assert [(row.kind, row.result) for row in found] == ([(kind, result)] if kind else [])
