@@ -384,13 +384,35 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
             passed,
             failed,
             ok=result == "passed",
-            stale=any(_follows(a, run) for a in changes_of(view)),
+            stale=any(_follows(a, run) and not _tidies_up(view, a) for a in changes_of(view)),
             event=last.event,
             why=_cut(why, _LONG),
             result=result,
             unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
             cut=any(shown_in_part(run.command, c.program) for c in same),
         )
+
+
+_MADE_BY_TOOLS = frozenset(
+    {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox", ".nox", ".venv", "venv", "node_modules", ".next", ".turbo"}
+    | {"build", "dist", "target", "out", "coverage", ".coverage", "htmlcov", ".nyc_output", "test-results", "playwright-report"}
+)
+"""Folders and files that builds, tests and tools leave behind."""
+
+
+def _tidies_up(view: SessionView, change: Any) -> bool:
+    """Tell whether a change removes an output of tools, by its name, or what git showed as untracked and no call wrote or read."""
+    if change.did != DELETE:
+        return False
+    path = change.path.rstrip("/")
+    name = path.rpartition("/")[2]
+    if name in _MADE_BY_TOOLS or name.endswith((".egg-info", ".pyc", ".log", ".tmp")):
+        return True
+    if any(a.did != DELETE and f"{a.path}/".startswith(f"{path}/") for a in file_accesses(view) if a.did in CHANGES or a.did == READ):
+        return False
+    shown_untracked = re.compile(rf"(?m)^\?\? (?:\S*/)?{re.escape(name)}/?$")
+    before = (e for e in view.of_kinds("tool_result") if e.thread_id == change.thread_id and e.seq < change.seq)
+    return any(shown_untracked.search(e.text) for e in before if e.text and "?? " in e.text)
 
 
 def _superseded(check: Any, known: Sequence[Any], commands: Mapping[str, Any]) -> bool:

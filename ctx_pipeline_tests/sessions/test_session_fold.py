@@ -219,3 +219,21 @@ def test_the_command_that_resumes_a_session_stays_where_little_fits():
         session.edit(f"/w/shop/part_{n}_of_a_long_name.py")
     text = block(fold(session.build()), len, 700, beside=["Resume it with: claude --resume s1"]).text
     assert "- Resume it with: claude --resume s1" in text
+
+
+@pytest.mark.feature("session.tidied-up")
+@pytest.mark.parametrize(
+    ("earlier", "removes", "stale"),
+    [
+        ("", "rm -rf .pytest_cache dist", False),
+        ("?? crates/out_path/", "rm -rf crates/out_path", False),
+        (" M crates/out_path", "rm -rf crates/out_path", True),
+        ("", "rm tests/test_sum.py", True),
+        ("?? b.py", "rm b.py", True),
+    ],
+)
+def test_a_check_stays_valid_where_only_what_tools_left_behind_is_removed(earlier: str, removes: str, stale: bool):
+    session = view(host="codex", cwd="/w").prompt("Fix the sum").shell("touch b.py").shell("pytest -q", exit=0, text="3 passed in 0.1s")
+    built = session.shell("git status --short", exit=0, text=earlier).shell(removes, exit=0).build()
+
+    assert fold(built).tests.stale is stale
