@@ -101,11 +101,12 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
     """Return the state that the rows of a session show; what people said is not in it.
 
     Rows may be cut at any event (:func:`upto`); those of which the middle is missing are not ``whole``. Subagents count
-    as part of the session.
+    as part of the session, but it stood where its own thread did.
     """
     session = view.session
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
-    last = max((e.ts for e in view.events if e.ts is not None and e.kind != "unknown"), key=_micros, default=None)
+    # an agent that its host only warms up writes beside the work, also days later
+    last = max((e.ts for e in main if e.ts is not None and e.kind != "unknown"), key=_micros, default=None)
     plan = _plan(view)
     first, last_asked, said_last = _asked(view)
     before = None

@@ -237,3 +237,11 @@ def test_a_check_stays_valid_where_only_what_tools_left_behind_is_removed(earlie
     built = session.shell("git status --short", exit=0, text=earlier).shell(removes, exit=0).build()
 
     assert fold(built).tests.stale is stale
+
+
+@pytest.mark.feature("session.proven")
+def test_a_session_stood_where_its_own_thread_did_and_not_at_an_agent_that_was_warmed_up_later():
+    built = view("s1", cwd="/w").on("s1").prompt("Fix the parser").answer("The parser is fixed.").build()
+    last = built.events[-1]
+    warm = last._replace(event_id="warm", thread_id=f"{built.session_id}/warm", ts=last.ts + 86_400_000_000, text="I am ready.")
+    assert fold(replace(built, events=[*built.events, warm])).as_of == fold(built).as_of
