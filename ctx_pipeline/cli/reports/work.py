@@ -174,7 +174,7 @@ def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
         emit({"schema": 2, "findings": [one.to_json() for one in found], "habits": [_habit(one) for one in found if one.signal and one.of]})
         return
     if not found:
-        say("no finding: no habit is shown by two sessions or more; without readings there are none: ctx run")
+        say("no finding: no habit is shown by two sessions or more; what was not measured yet shows none: ctx run")
     else:
         say(f"{scope(host=_key(host), **chosen)}\n")
     for one in found:
