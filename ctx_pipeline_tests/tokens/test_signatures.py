@@ -84,7 +84,7 @@ impl<T: Clone> Store<T> {
 }
 """,
         [
-            "class pub Store<T> {items:Vec<T>} — Keeps users.",
+            "class pub Store<T> {items:Vec<T>} @derive(Debug) — Keeps users.",
             "interface pub Named",
             " fn pub name(&self) → String",
             "const pub LIMIT:usize",
@@ -429,6 +429,29 @@ def test_the_page_says_what_every_word_means_and_names_every_language():
             ),
             ["fn total(items)", "fn async later(z)", "class Hidden:Base"],
         ),
+        (
+            "javascript",
+            "app.get('/users', async function getUser(req, res) { const helper = () => 1 });\n",
+            ["fn async getUser(req, res)", "fn helper()"],
+        ),
+        (
+            "typescript",
+            (
+                "class A {\n  @HostListener('click')\n  // says when\n  onClick(e: Event): void {}\n  plain(): void {}\n"
+                "  static make = async (x: T): Promise<T> => x;\n}\n"
+            ),
+            [
+                "class A",
+                " fn onClick(e:Event) → void @HostListener('click') — says when",
+                " fn plain() → void",
+                " fn async make(x:T) → Promise<T>",
+            ],
+        ),
+        (
+            "rust",
+            "#[derive(Debug, Clone)]\npub struct A;\npub struct B;\n#[async_trait]\nimpl S for A {\n    #[inline]\n    fn f(&self) {}\n}\n",
+            ["class pub A @derive(Debug, Clone)", "class pub B", "impl pub S for A @async_trait", " fn f(&self) @inline"],
+        ),
         ("typescript", "@Injectable()\nexport class A extends B implements C {}\n", ["class pub A:B implements C @Injectable()"]),
         ("java", "public class A extends B implements C, D {}\n", ["class pub A:B, C, D"]),
         ("csharp", "public class A : B, IC {}\n", ["class pub A:B, IC"]),
@@ -548,6 +571,12 @@ def test_signatures_tell_what_a_call_needs_to_be_right(language, text, expected)
             "defmodule A do\n  defstruct [:a, b: 1]\nend\ndefprotocol P do\n  def size(x)\nend\n",
             ["module pub A {a, b}", "interface pub P", " fn pub size(x)"],
         ),
+        (
+            "go",
+            "package x\ntype S interface {\n\tio.Reader\n\t~int | ~string\n\tGet() error\n}\n",
+            ["interface pub S {io.Reader, ~int | ~string}", " fn pub Get() → error"],
+        ),
+        ("typescript", "class A { @Input() name: string = ''; y = 1 }\n", ["class A {@Input() name:string, y}"]),
         ("javascript", "class A { x = 1; #h; get z() { return 1 } }\n", ["class A {x, #h}", " prop z"]),
         ("lua", "local a, b = 1, 2\n", ["const a", "const b"]),
         ("bash", "LIMIT=3\nfind_it() { local x=1; }\n", ["const pub LIMIT:number", "fn pub find_it()"]),

@@ -125,8 +125,11 @@ class Drawing:
                 self.calls(node, level)
             elif kind == "call_expression" and not level and self._language in _SCRIPTS:
                 # a module of tests, or one that is wrapped in a function, declares everything there
-                for body in callbacks_of(node):
-                    self.walk(body.children(), level, shown=False)
+                for given in callbacks_of(node):
+                    if given.field("name") is not None:
+                        self.declare(given, "function", Around(level, given, shown=False))
+                    if (body := given.field("body")) is not None and body.kind() == "statement_block":
+                        self.walk(body.children(), level, shown=False)
         self._depth -= 1
 
     def declare(self, node: SgNode, kind: str, around: Around) -> None:
@@ -196,7 +199,8 @@ class Drawing:
 
     def field(self, node: SgNode, around: Around) -> None:
         """Add a field to what it stands in; outside of all it is a value."""
-        told = fields_of(node, self._language)
+        marks = "".join(f"@{text} " for text in decorators_of(node, node)) if self._language in _SCRIPTS else ""
+        told = [f"{marks}{one}" for one in fields_of(node, self._language)]
         if around.level and self.hold(told, around.level):
             return
         for one in told:
@@ -255,7 +259,7 @@ class Drawing:
             declarators = [
                 d for c in node.children() if c.kind() == "variable_declaration" for d in c.children() if d.kind() == "variable_declarator"
             ]
-        if level and not self._is_constant(node, words):
+        if level and not self._is_constant(node, words) and not self._holds_function(node):
             self.field(node, around)
             return
         for one in declarators or [node]:
@@ -297,6 +301,11 @@ class Drawing:
                 name = key.text().strip("'\"")
                 place = Around(1, held, shown)
                 self.add(held, place, "function", name, exported=shown, parameters=taken, returns=given, asynchronous=is_async)
+
+    def _holds_function(self, node: SgNode) -> bool:
+        """Tell whether a property of a class is given a function as it is declared."""
+        value = node.field("value") if self._language in _SCRIPTS else None
+        return value is not None and value.kind() in FUNCTIONS
 
     def _is_constant(self, node: SgNode, words: str) -> bool:
         """Tell whether a value inside a class is one of the class, not of its instances."""

@@ -47,6 +47,8 @@ def fields_of(node: SgNode, language: str) -> list[str]:
     kind = node.kind()
     if language == "haskell":
         return _haskell(node)
+    if kind == "type_elem":  # what an interface of Go is made from
+        return [truncate(flat(node.text()), LONGEST)]
     if kind in _WITH_A_PAYLOAD:
         return [truncate(flat(re.sub(r"^(?:#\[[^\]]*\]\s*)+|\s*=\s*[^({]*$", "", _without_comments(node))), LONGEST)]
     if kind == "enum_entry" and language == "swift":

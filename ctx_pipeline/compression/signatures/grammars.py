@@ -124,7 +124,7 @@ GRAMMARS = {
             "function": "function_declaration method_declaration method_elem method_spec",
             "type": "type_spec type_alias",
             "value": "const_spec var_spec",
-            "field": "field_declaration",
+            "field": "field_declaration type_elem",
         },
         "struct_type field_declaration_list const_declaration var_declaration var_spec_list type_declaration interface_type"
         " import_declaration import_spec_list",

@@ -243,23 +243,34 @@ def bases_of(node: SgNode) -> str:
 
 
 def decorators_of(node: SgNode, said: SgNode) -> tuple[str, ...]:
-    """Return the decorators of a declaration without their mark, long arguments left out."""
-    found = [flat(c.text())[1:] for held in (said, node) for c in held.children() if c.kind() == "decorator"]
+    """Return the decorators and attributes of a declaration without their marks, long arguments left out."""
+    found = [_bare_decorator(c) for held in (said, node) for c in held.children() if c.kind() == "decorator"]
+    above, before = [], said.prev()
+    while before is not None and before.kind() in _ABOVE:
+        above.append(before)
+        before = before.prev()
+    found[:0] = [_bare_decorator(c) for c in reversed(above) if c.kind() in _DECORATORS]
     return tuple(dict.fromkeys(text if len(text) <= _LONGEST_DECORATOR else text.partition("(")[0] for text in found))
 
 
 _LONGEST_DECORATOR = 40
+_DECORATORS = frozenset({"decorator", "attribute_item"})
+_ABOVE = _DECORATORS | {"comment", "line_comment", "block_comment"}
+"""What stands between a declaration and the one before it, as a node of its own."""
+
+
+def _bare_decorator(node: SgNode) -> str:
+    return flat(node.text()).removeprefix("@").removeprefix("#[").removesuffix("]" if node.kind() == "attribute_item" else "")
 
 
 def callbacks_of(node: SgNode) -> list[SgNode]:
-    """Return the bodies of functions that a call is given, or that it calls at once."""
+    """Return the functions that a call is given, or that it calls at once."""
     held = node.field("arguments")
     given = list(held.children()) if held is not None else []
     called = node.field("function")
     if called is not None and called.kind() == "parenthesized_expression":
         given += called.children()
-    bodies = [body for c in given if c.kind() in FUNCTIONS and (body := c.field("body")) is not None]
-    return [body for body in bodies if body.kind() == "statement_block"]
+    return [c for c in given if c.kind() in FUNCTIONS]
 
 
 def generics_of(node: SgNode) -> str:
