@@ -38,7 +38,7 @@ SECONDS = 20.0
 """Time that a search may take."""
 
 _MOST_NAMED = 20
-_KEPT_TEXTS, _KEPT_CHARS = 200, 20_000_000
+_KEPT_TEXTS, _KEPT_CHARS, _KEPT_LINES = 200, 20_000_000, 200_000
 
 
 class Excerpt(NamedTuple):
@@ -69,6 +69,19 @@ class Reads:
 
     def __init__(self) -> None:
         self._texts: OrderedDict[Path, Given] = OrderedDict()
+        self._lines: OrderedDict[Path, dict[int, int]] = OrderedDict()
+        """number of a line that was asked for -> hash of its text as it was given"""
+
+    def has_lines(self, path: Path, first: int, lines: Sequence[str]) -> bool:
+        """Tell whether these lines were all asked for before and stand as they were given; note that they are given now."""
+        now = {number: hash(text) for number, text in enumerate(lines, first)}
+        before = self._lines.setdefault(path, {})
+        same = all(before.get(number) == made for number, made in now.items())
+        before.update(now)
+        self._lines.move_to_end(path)
+        while len(self._lines) > 1 and (len(self._lines) > _KEPT_TEXTS or sum(map(len, self._lines.values())) > _KEPT_LINES):
+            self._lines.popitem(last=False)
+        return same
 
     def last(self, path: Path) -> Given | None:
         """Return a file as it was given whole last; None where it never was."""
@@ -110,7 +123,8 @@ def read_file(
 
     ``auto`` gives the lines that are named, else a line that says "unchanged" where this
     agent was given the same text whole before (``again`` gives it anew), a diff where that
-    is smaller than the text, else the text. ``signatures`` gives declarations with their
+    is smaller than the text, else the text. Lines that it asks for again and that stand as
+    they did are one line too. ``signatures`` gives declarations with their
     lines, where that is smaller. Raises UsageError for a path outside of the allowed
     folders, a binary file, one above a megabyte, and lines that are not there.
     """
@@ -147,7 +161,12 @@ def _excerpt(
     mode, first, last = asked
     text, total = source.text, max(1, source.lines)
     if first is not None or last is not None or mode == "lines":
-        return _lines(text, first or 1, last or total, total)
+        part = _lines(text, first or 1, last or total, total)
+        if reads.has_lines(real, part.first, part.text.split("\n")) and not again:
+            said = f"lines {part.first}-{part.last} of {total} stand as you read them (again=true gives them)"
+            if count(said) < count(part.text):
+                return Excerpt(said, part.first, part.last, total, "unchanged", part.more)
+        return part
     if mode == "signatures":
         drawn = "\n".join(signature_lines(source.outline.symbols, located=True, documented=False))
         if drawn and count(drawn) < count(text):

@@ -67,7 +67,7 @@ class CodeTools:
         if found.how == "rewritten":
             return TextAnswer(text=f"{path}: {found.text}")
         if found.how == "unchanged":
-            return TextAnswer(text=f"{path}: {found.text}{found.odd}")
+            return TextAnswer(text=f"{path}: {found.text}{found.odd}" + (f"\n[more: first={found.more}]" if found.more else ""))
         more = f"\n[more: first={found.more}]" if found.more else ""
         return TextAnswer(text=f"{head}{found.odd}\n{found.text}{more}")
 

@@ -68,7 +68,7 @@ async def said(client: Client, tool: str, **arguments) -> str:
     return result.content[0].text
 
 
-@pytest.mark.feature("mcp.read")
+@pytest.mark.feature("mcp.read", "mcp.read-lines-again")
 def test_a_file_is_given_exactly_and_the_second_time_in_a_line_or_a_diff(project, environ):
     path = project / "src" / "cart.py"
 
@@ -88,6 +88,17 @@ def test_a_file_is_given_exactly_and_the_second_time_in_a_line_or_a_diff(project
             assert "-        result = 0\n+        result = 1" in changed
             lines = await said(client, "ctx_read", path="src/cart.py", first=9, last=10)
             assert lines == "src/cart.py 9-10 of 72\n        result = 1\n        for item in items:"
+            short = await said(client, "ctx_read", path="src/cart.py", first=9, last=10)
+            assert short == lines, "two lines are shorter than the sentence that they did not change"
+            part = await said(client, "ctx_read", path="src/cart.py", first=9, last=40)
+            assert part.startswith("src/cart.py 9-40 of 72\n        result = 1\n")
+            assert await said(client, "ctx_read", path="src/cart.py", first=12, last=40) == (
+                "src/cart.py: lines 12-40 of 72 stand as you read them (again=true gives them)"
+            )
+            assert await said(client, "ctx_read", path="src/cart.py", first=9, last=40, again=True) == part
+            assert (await said(client, "ctx_read", path="src/cart.py", first=9, last=41)).startswith("src/cart.py 9-41 of 72\n")
+            path.write_text((CART * 6).replace("result = 0", "result = 1", 2))
+            assert (await said(client, "ctx_read", path="src/cart.py", first=9, last=40)).startswith("src/cart.py 9-40 of 72\n")
             drawn = await said(client, "ctx_read", path="src/cart.py", mode="signatures")
             assert "class pub Cart @L4-12" in drawn
             assert tokens(drawn) < 0.5 * tokens(CART * 6)
