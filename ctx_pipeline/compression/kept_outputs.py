@@ -93,7 +93,7 @@ def recall(
 
     files = Files(settings.home)
     rel = f"{FOLDER}/{handle}.zst"
-    if not _HANDLE.fullmatch(handle) or not files.exists(rel):
+    if not _HANDLE.fullmatch(handle) or not files.exists(rel) or (settings.home / rel).stat().st_mtime < time.time() - seconds(settings):
         raise UnknownName("output", handle[:40], (), hint=_handles_kept(settings))
     text = zstandard.decompress(files.read(rel)).decode("utf-8", "surrogatepass")
     lines = text.split("\n")
@@ -121,6 +121,7 @@ def _handles_kept(settings: Settings) -> str:
     """Return which outputs are kept, the newest first."""
     with suppress(FileNotFoundError):
         found = [(e.stat().st_mtime, e.name[:-4]) for e in os.scandir(settings.home / FOLDER) if e.name.endswith(".zst")]
+        found = [(at, name) for at, name in found if at >= time.time() - seconds(settings)]
         if found:
             named = [name for _, name in sorted(found, reverse=True)]
             more = f" and {len(named) - 5} older" if len(named) > 5 else ""

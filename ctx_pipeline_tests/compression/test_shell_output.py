@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -187,6 +188,19 @@ def test_kept_outputs_go_after_their_time(short, chosen):
 
     assert not path.exists()
     assert kept_outputs.recall(second, chosen, first=PYTEST.count("\n")).text.startswith("1 failed")
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_an_output_is_not_given_behind_its_time_though_nothing_was_written_since(short, chosen):
+    handle = kept_outputs.keep(PYTEST, chosen)
+    path = chosen.home / kept_outputs.FOLDER / f"{handle}.zst"
+    then = path.stat().st_mtime - 3_600
+    os.utime(path, (then, then))
+    assert kept_outputs.recall(handle, chosen).lines > 1
+    soon = replace(chosen, environ={**chosen.environ, "LEAN_CTX_CACHE_TTL": "600"})
+    with pytest.raises(UnknownName) as refused:
+        kept_outputs.recall(handle, soon)
+    assert handle not in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(
