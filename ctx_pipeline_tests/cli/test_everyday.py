@@ -92,6 +92,7 @@ def test_usage_without_a_table_is_by_day_and_takes_its_options(ran: Ctx):
     assert ran.json("usage", "--until", "2026-09", "--by", "model") == ran.json("usage", "model", "--until", "2026-09")
     assert ran.json("usage", "--limit", "1", "--by=tool") == ran.json("usage", "tool", "--limit", "1")
     assert "Commands:" in ran("usage", "--help").stdout
+    assert ran("usage", "--since", "7d", "--help").stdout == ran("usage", "daily", "--help").stdout
 
 
 @pytest.mark.feature("cli.cost-follow-up")

@@ -84,13 +84,13 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
 ACTIONS = ("status", "directory", "dirs", "cold", "co-reads", "times", "json")
 _WIDTH = 12
 _ORDERS = {
-    "accesses": ("read", "edit", "write", "search", "mention"),
+    "accesses": (),
     "reads": ("read",),
     "changes": ("edit", "write"),
     "searches": ("search",),
     "mentions": ("mention",),
 }
-"""What files can be put in order by -> the accesses that count for it."""
+"""What files can be put in order by -> the accesses that count for it; none leaves them as they are, the most touched first."""
 
 
 @click.command()

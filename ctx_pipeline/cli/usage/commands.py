@@ -189,7 +189,7 @@ class _ByName(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the arguments with the name of the grouping first."""
-        if not args or (args[0].startswith("-") and not {"-h", "--help"} & set(args)):
+        if not args or (args[0].startswith("-") and args[0] not in {"-h", "--help"}):
             at = next((n for n, word in enumerate(args) if word == "--by" or word.startswith("--by=")), None)
             if at is None:
                 args = ["daily", *args]
