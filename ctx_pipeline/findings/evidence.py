@@ -333,34 +333,34 @@ def _stored(
     narrow: bool,
     warehouse: DuckDBPyConnection | None,
 ) -> dict[str, Any]:
-    from ctx_pipeline.storage.warehouse.session_queries import SESSIONS_SQL, counted
-    from ctx_pipeline.storage.warehouse.signal_sql import READINGS_SQL
+    from ctx_pipeline.storage.warehouse.session_queries import SESSIONS_SQL, counted, measured
 
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
     asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]
     with closing(store.lake.connect() if warehouse is None else LakeConnection(warehouse.cursor())) as connection:
         if warehouse is None:
-            store.lake.views(connection, ("sessions", "readings", "model_calls"))
-        else:
-            connection.execute("CREATE TEMP VIEW readings AS SELECT * FROM main.reading_values")
+            store.lake.views(connection, ("sessions", "model_calls"))
         kept = kept_usages(store, settings, _BY, filters) if warehouse is None else None
         spent = _spent(kept or stored_usages(connection, _BY, filters, warehouse=warehouse is not None))
         cache_read = cache_read_of(store, settings, filters) if kept else stored_cache_read_cost(connection, filters, settings)
-        sessions = [SessionFacts(*row) for row in connection.execute(SESSIONS_SQL, asked).fetchall()]
-        readings: dict[str, dict[Key, Measured]] = {}
-        damaged = ""
-        try:
-            measured = connection.execute(READINGS_SQL, [sorted(signals), *asked]).fetchall()
-        except Exception as error:
-            damage = error if isinstance(error, StoreDamaged) else unreadable(error)
-            if damage is None:
-                raise
-            measured, damaged = [], damage.message
-        for host, session, signal, value, metadata, *_ in measured:
+        facts = {
+            (host, session): SessionFacts(host, session, *told)
+            for host, session, *told in connection.execute(SESSIONS_SQL, asked).fetchall()
+        }
+    readings: dict[str, dict[Key, Measured]] = {}
+    damaged = ""
+    try:
+        found = measured(store.lake, store.warehouse_path if warehouse is None else warehouse, signals)
+    except Exception as error:
+        damage = error if isinstance(error, StoreDamaged) else unreadable(error)
+        if damage is None:
+            raise
+        found, damaged = [], damage.message
+    for host, session, signal, value, metadata in found:
+        if (host, session) in facts:
             readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
     lessons = {} if narrow else counted(store.warehouse_path)
     replaced: Counter[str] = Counter() if narrow else _live_secrets(store)
-    facts = {(one.host, one.session_id): one for one in sessions}
     return spent | {
         "sessions": facts,
         "readings": readings,

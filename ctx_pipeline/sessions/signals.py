@@ -119,7 +119,7 @@ def measured_in(store: Store, settings: Settings, said: str, *, at_least: float 
     if (at_least is not None and worded) or (text and not worded):
         raise UsageError(f"{name} reads {'words' if worded else 'numbers'}", hint=f"ctx list --signal {name}")
     found: dict[tuple[str, str], float | str] = {}
-    for place, (value, label) in values_of(store.lake, name).items():
+    for place, (value, label) in values_of(store.lake, store.warehouse_path, name).items():
         if worded and label and text in {"", label}:
             found[place] = label
         elif not worded and value is not None and (value > 0 if at_least is None else value >= at_least):

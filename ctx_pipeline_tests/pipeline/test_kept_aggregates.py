@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.pipeline.run import run_stages
+from ctx_pipeline.pipeline.run import run_stages, step
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.warehouse import database, kept
+from ctx_pipeline.storage.warehouse import database, kept, session_queries
 from ctx_pipeline_tests.factories.months import settings_of, write_month
 
 
@@ -48,3 +48,36 @@ def test_a_new_a_grown_and_a_vanished_session_leave_the_rows_that_a_build_from_n
             build_warehouse(store, settings, force=True)
             assert grown == rows_of(store)
             assert grown["reading_values"]
+
+
+@pytest.mark.feature("warehouse.readings-asked")
+def test_readings_are_asked_of_the_warehouse_and_of_the_lake_as_soon_as_that_holds_others(environ, monkeypatch):
+    home = Path(environ["CLAUDE_CONFIG_DIR"])
+    settings = settings_of(environ)
+    asked = []
+    original = session_queries.closing
+    monkeypatch.setattr(session_queries, "closing", lambda connection: asked.append("lake") or original(connection))
+    with open_store(settings) as store:
+
+        def prompts() -> dict[str, float]:
+            asked.clear()
+            return {
+                session: value
+                for _, session, _, value, _ in session_queries.measured(store.lake, store.warehouse_path, ["user_message_count"])
+            }
+
+        write_month(home, "2026-03", 1, prompts=2)
+        run_stages(store, settings)
+        [(session, value)] = prompts().items()
+        assert (value, asked) == (2, [])
+
+        write_month(home, "2026-03", 1, prompts=4)
+        for name in ("ingest", "derive"):
+            step(name, store, settings)
+        assert (prompts(), asked) == ({session: 4}, ["lake"])
+
+        build_warehouse(store, settings)
+        assert (prompts(), asked) == ({session: 4}, [])
+
+        store.warehouse_path.write_bytes(b"no database")
+        assert (prompts(), asked) == ({session: 4}, ["lake"])

@@ -113,10 +113,18 @@ def fill(connection: DuckDBPyConnection, former: DuckDBPyConnection | None, lake
             _insert(connection, _PARTS, ("name", "path", "gone", "sessions"), rows_of)
 
 
-def _parts_of(former: DuckDBPyConnection) -> dict[str, dict[str, str]]:
-    """Return table -> path -> dead sessions of the parts that a warehouse's kept tables were made of."""
+def holds(connection: DuckDBPyConnection, name: str, lake: Lake) -> bool:
+    """Tell whether one of the tables of KEPT holds what the parts of the lake do now."""
+    now = {part.path: json.dumps(sorted(part.dead)) for part in lake.parts(KEPT[name].table)}
+    return _parts_of(connection, name).get(name, {}) == now
+
+
+def _parts_of(former: DuckDBPyConnection, *names: str) -> dict[str, dict[str, str]]:
+    """Return table -> path -> dead sessions of the parts that a warehouse's kept tables, or some of them, were made of."""
     found: dict[str, dict[str, str]] = {}
-    for name, path, gone in former.execute(f"SELECT name, path, gone FROM {_PARTS}").fetchall():
+    asked = [list(names or KEPT)]
+    rows = former.execute(f"SELECT name, path, gone FROM {_PARTS} WHERE name IN (SELECT unnest(CAST(? AS VARCHAR[])))", asked)
+    for name, path, gone in rows.fetchall():
         found.setdefault(name, {})[path] = gone
     return found
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.storage.warehouse.database import LESSONS, LESSONS_SQL, connect, known_meta
+from ctx_pipeline.storage.warehouse.kept import holds
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
+
+    from duckdb import DuckDBPyConnection
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.storage.lake import Lake
@@ -124,13 +127,37 @@ def signal_events(
     return rows
 
 
-def values_of(lake: Lake, signal: str) -> dict[tuple[str, str], tuple[float | None, str | None]]:
+def values_of(lake: Lake, warehouse: Path, signal: str) -> dict[tuple[str, str], tuple[float | None, str | None]]:
     """Return (host, session id) -> value and label of a signal, of the sessions in which it could be measured."""
+    sql = "SELECT host, session_id, value, label FROM {readings} WHERE signal = ? AND reason IS NULL"
+    return {(host, session_id): (value, label) for host, session_id, value, label in _of_readings(lake, warehouse, sql, [signal])}
+
+
+def measured(lake: Lake, warehouse: Path | DuckDBPyConnection, signals: Iterable[str]) -> list[tuple[str, str, str, float, str | None]]:
+    """Return host, session, signal, value and metadata of every reading of some signals that has a value, in their order.
+
+    An open ``warehouse`` is asked as it is, one by its path where it holds what the lake does.
+    """
+    sql = (
+        "SELECT host, session_id, signal, value, metadata FROM {readings}"
+        " WHERE value IS NOT NULL AND signal IN (SELECT unnest(CAST(? AS VARCHAR[])))"
+        " ORDER BY ALL"
+    )
+    return _of_readings(lake, warehouse, sql, [sorted(signals)])
+
+
+def _of_readings(lake: Lake, warehouse: Path | DuckDBPyConnection, sql: str, asked: Sequence[Any]) -> list[Any]:
+    """Run a query over ``{readings}``: those that the warehouse keeps, or where it was made of others the hundreds of parts of the lake."""
+    if not isinstance(warehouse, Path):
+        return warehouse.execute(sql.format(readings="main.reading_values"), asked).fetchall()
+    import duckdb
+
+    with suppress(CtxError, duckdb.Error), connect(warehouse, read_only=True) as kept:
+        if holds(kept, "reading_values", lake):
+            return kept.execute(sql.format(readings="reading_values"), asked).fetchall()
     with closing(lake.connect()) as connection:
         lake.views(connection, ("readings",))
-        sql = "SELECT host, session_id, value, label FROM readings WHERE signal = ? AND reason IS NULL"
-        rows = connection.execute(sql, [signal]).fetchall()
-    return {(host, session_id): (value, label) for host, session_id, value, label in rows}
+        return connection.execute(sql.format(readings="readings"), asked).fetchall()
 
 
 class SessionFacts(NamedTuple):

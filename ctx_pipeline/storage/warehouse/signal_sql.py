@@ -94,16 +94,3 @@ def rows(connection: DuckDBPyConnection | LakeConnection, name: str, *, built: b
     cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {order}" if built else QUERIES[name])
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
-# A query over readings of signals, with the sessions that they are of.
-
-
-READINGS_SQL = (
-    "SELECT r.host, r.session_id, r.signal, r.value, r.metadata, s.title, s.project, epoch_us(s.last_ts)"
-    " FROM readings r JOIN sessions s ON s.host = r.host AND s.session_id = r.session_id"
-    " WHERE r.value IS NOT NULL AND r.signal IN (SELECT unnest(CAST(? AS VARCHAR[])))"
-    " AND (? IS NULL OR r.host = ?) AND (? IS NULL OR ? IN (s.project, s.repository))"
-    " AND (? IS NULL OR s.last_ts >= ?) AND (? IS NULL OR s.first_ts < ?) ORDER BY ALL"
-)
-"""Readings of some signals: host, session, signal, value, metadata, title, project, last time."""
