@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
+from ctx_pipeline.facts.check_results import check_results
 from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed, results_of, shown_by, stops_at_errors
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.tables import CHECK_RUNS
-from ctx_pipeline.shell.commands import Step, steps_by_piece
+from ctx_pipeline.shell.commands import Step, steps, steps_by_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctx_pipeline.facts.check_results import CheckResult
     from ctx_pipeline.model.session_view import SessionView
@@ -42,6 +44,59 @@ def check_runs(view: SessionView) -> list[Any]:
     stands where it is the runner's. A listing of tests has not run.
     """
     return view.fact(CHECK_RUNS.name, _rows)
+
+
+class PersonRun(NamedTuple):
+    """A test runner, linter, type checker or build that the person ran in the prompt of a thread."""
+
+    command: str
+    kind: str
+    passed: int
+    failed: int
+    unit: str
+    result: str
+    """passed, failed or unknown: no exit status is recorded"""
+    event: str
+    """event_id of what it printed"""
+    printed: str
+    thread_id: str
+    seq: int
+    started: int | None
+
+
+def runs_of_person(view: SessionView) -> list[PersonRun]:
+    """Return the checks that the person ran in the prompt and that were answered, in order; what was asked of the agent is none of them."""
+    ran, printed_by = (discovery.declared_pattern(f"records.{name}") for name in ("shell_command", "shell_output"))
+    found: list[PersonRun] = []
+    asked: tuple[Any, str] | None = None
+    for event in view.of_kinds("injected"):
+        text = (event.text or "").lstrip()
+        if match := ran.match(text):
+            asked = event, next(filter(None, match.groups()), "")
+        elif asked and asked[0].thread_id == event.thread_id and printed_by.match(text):
+            found += _of_person(*asked, event)
+            asked = None
+    return found
+
+
+def _of_person(event: Any, command: str, answer: Any) -> Iterator[PersonRun]:
+    kinds = {step.purpose: step for step in steps(command) if step.purpose in CHECKS and not _asks_only(step)}
+    results = [_as_program(told, step) for told in check_results(answer.text or "") for step in list(kinds.values())[:1]]
+    for kind in kinds:
+        own = [told for told in results if told.purpose == kind]
+        yield PersonRun(
+            command,
+            kind,
+            sum(told.passed for told in own),
+            sum(told.failed for told in own),
+            own[0].unit if own else "",
+            "unknown" if not own else "failed" if any(not told.ok for told in own) else "passed",
+            answer.event_id,
+            answer.text or "",
+            event.thread_id,
+            event.seq,
+            event.ts,
+        )
 
 
 def commands_that_checked(view: SessionView) -> frozenset[str]:

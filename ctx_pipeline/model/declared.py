@@ -139,6 +139,10 @@ class Records:
     """Pattern, at the beginning of an injected event or a prompt: the person asked for a compaction."""
     command: str = ""
     """Pattern, at the beginning of an injected event: a command of the person that the model carries out; its group is the command."""
+    shell_command: str = ""
+    """Pattern, at the beginning of an injected event: a command line that the person ran in the prompt; its group is the line."""
+    shell_output: str = ""
+    """Pattern, at the beginning of an injected event: what such a command printed."""
     approval_tools: frozenset[str] = frozenset()
     """Names of the tools with which the agent asks the person for approval, of a plan or a right."""
     steps: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
-from ctx_pipeline.facts.check_runs import check_runs
+from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, last_line
 from ctx_pipeline.facts.prompts import acts, arguments_of, in_time, task
@@ -367,8 +367,13 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
     """Yield the last run of each kind of check that checked anything or still may, tests first."""
     cwd, commands = view.session.cwd, runs_by_call(view)
     known = [c for c in check_runs(view) if c.ran is not False]
+    by_person = runs_of_person(view)
     for kind in _CHECKED:
         last = max((c for c in known if c.kind == kind), key=lambda c: (commands[c.call_event].started or 0, c.seq), default=None)
+        own = next((run for run in reversed(by_person) if run.kind == kind), None)
+        if own is not None and (last is None or (own.started or 0) >= (commands[last.call_event].started or 0)):
+            yield _ran_by_person(view, own)
+            continue
         if last is None:
             continue
         run = commands[last.call_event]
@@ -392,6 +397,23 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
             unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
             cut=any(shown_in_part(run.command, c.program) for c in same),
         )
+
+
+def _ran_by_person(view: SessionView, run: PersonRun) -> CheckRun:
+    failed = run.result == "failed"
+    return CheckRun(
+        shown(run.command, view.session.cwd),
+        run.kind,
+        run.passed,
+        run.failed,
+        ok=run.result == "passed",
+        stale=any(_follows(a, run) and not _tidies_up(view, a) for a in changes_of(view)),
+        event=run.event,
+        why=_cut(salient_line(run.printed, view.session.cwd, of_tests=run.kind == "test"), _LONG) if failed else "",
+        result=run.result,
+        unit="" if run.unit == "test" else run.unit,
+        by_person=True,
+    )
 
 
 _MADE_BY_TOOLS = frozenset(

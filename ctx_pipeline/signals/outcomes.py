@@ -296,7 +296,7 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
     better="higher",
     reads=tuple(dict.fromkeys((*_STEPS, "turns", *context_rot.ROT_TABLES))),
     columns={name: tuple(dict.fromkeys((*_COLUMNS.get(name, ()), *own))) for name, own in (_COLUMNS | context_rot.ROT_COLUMNS).items()},
-    kinds=tuple(dict.fromkeys((*KINDS, "prompt", *context_rot.ROT_KINDS))),
+    kinds=tuple(dict.fromkeys((*KINDS, "prompt", "injected", *context_rot.ROT_KINDS))),
 )
 def session_grade(view: SessionView) -> Reading:
     """One grade for how the session went, A to F, of the parts that other signals measure.

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.check_runs import runs_of_person
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.signals.inputs.steps import Step
 
 _STEPS = ("events", "tool_calls", "command_runs", "check_runs")
+_OF_BOTH = (*KINDS, "injected")
+"""kinds of events in which the agent, and the person in the prompt, ran something"""
 _NO_FIX = "no source file was changed"
 _SOON = 4
 _CONTEXT = 3
@@ -53,11 +56,17 @@ def _last_word(view: SessionView) -> tuple[Step | None, Step | None, Step | None
     return first, last, check
 
 
-@signal(version=4, group="behaviour", kind="boolean", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+def _by_person(view: SessionView, change: Step) -> str | None:
+    """Return the event that shows a check which the person ran in the prompt after a change."""
+    behind = (run for run in runs_of_person(view) if (run.started or 0) >= (change.call.started or 0))
+    return next((run.event for run in behind), None)
+
+
+@signal(version=5, group="behaviour", kind="boolean", better="higher", reads=_STEPS, columns=COLUMNS, kinds=_OF_BOTH)
 def trajectory_validation_presence(view: SessionView) -> Reading:
     """Whether tests, a linter, a type checker or a build ran after the first change of a source file.
 
-    No check at all after a change is work on faith; a hook that checks after every edit
+    Those that the person ran in the prompt count too. No check at all after a change is work on faith; a hook that checks after every edit
     is no step and is not seen. Unknown without a change of a source file: documents do
     not count.
     """
@@ -65,8 +74,8 @@ def trajectory_validation_presence(view: SessionView) -> Reading:
     first = next((place for place, s in enumerate(order) if s.category == "generate_fix"), None)
     if first is None:
         return Reading(None, reason=_NO_FIX)
-    check = next((s for s in order[first + 1 :] if s.category == "run_tests"), None)
-    return Reading(check is not None, (order[first].call.call_event, *((check.evidence,) if check else ())), confidence=0.8)
+    check = next((s.evidence for s in order[first + 1 :] if s.category == "run_tests"), None) or _by_person(view, order[first])
+    return Reading(check is not None, (order[first].call.call_event, *((check,) if check else ())), confidence=0.8)
 
 
 @signal(version=4, group="behaviour", unit="changes", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
@@ -102,18 +111,18 @@ def trajectory_fix_validation_latency_steps(view: SessionView) -> Reading:
     return Reading(float(median(distance for _, _, distance in checked)), tuple(evidence), confidence=0.8)
 
 
-@signal(version=4, group="behaviour", kind="boolean", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=5, group="behaviour", kind="boolean", better="lower", reads=_STEPS, columns=COLUMNS, kinds=_OF_BOTH)
 def trajectory_premature_finish_without_validation(view: SessionView) -> Reading:
     """Whether the session ended with a change of a source file that nothing checked after it.
 
-    The commonest way in which "done" is not done. Unknown without a change.
+    A check that the person ran in the prompt counts too. The commonest way in which "done" is not done. Unknown without a change.
     """
     _, last, check = view.once(_last_word)
     if last is None:
         return Reading(None, reason=_NO_FIX)
     order = view.once(steps).in_time()
-    unchecked = check is None or order.index(check) < order.index(last)
-    return Reading(unchecked, (last.call.call_event, *((check.evidence,) if check and not unchecked else ())), confidence=0.8)
+    behind = check.evidence if check and order.index(check) > order.index(last) else _by_person(view, last)
+    return Reading(behind is None, (last.call.call_event, *((behind,) if behind else ())), confidence=0.8)
 
 
 def _rounds(view: SessionView) -> Iterator[tuple[Step, Step, int]]:

@@ -131,6 +131,26 @@ def test_packages_are_no_tests_and_a_shown_part_is_no_whole(own: Shop):
     assert "passed as far as the shown part of its output says" in resume_block(LATER, settings=own.settings).text
 
 
+@pytest.mark.feature("session.person-ran")
+def test_what_the_person_ran_in_the_prompt_is_told_as_theirs_until_the_agent_checks_again(own: Shop):
+    later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    later.prompt("Make the sum of the cart right")
+    later.call("t1", "Edit", "The file has been updated.", file_path=str(own.clone / "cart.py"), old_string="a", new_string="b")
+    later.prompt("<bash-input>pytest -q tests</bash-input>")
+    failed = "FAILED tests/test_cart.py::test_sum - assert 3 == 4\n1 failed, 2 passed in 0.1s"
+    later.prompt(f"<bash-stdout>{failed}</bash-stdout><bash-stderr></bash-stderr>").save()
+    read_in(own)
+    told = resume_block(LATER, settings=own.settings)
+    (line,) = (line for line in told.text.splitlines() if "test run" in line)
+    assert line.startswith("- Last test run, by the person: `pytest -q tests` failed (2/3 passed)")
+    assert "No test, type check" not in told.text
+
+    green = "3 passed in 0.1s"
+    later.call("t2", "Bash", green, command="pytest -q", structured={"stdout": green, "stderr": "", "interrupted": False}).save()
+    read_in(own)
+    assert "- Last test run: `pytest -q` passed (3/3)\n" in resume_block(LATER, settings=own.settings).text
+
+
 @pytest.mark.feature("session.proven")
 def test_what_a_build_found_is_over_once_it_ran_again_and_found_nothing(own: Shop):
     later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")

@@ -54,6 +54,17 @@ def test_the_last_change_decides_over_all_threads():
     assert take(validation.trajectory_premature_finish_without_validation, session.on("main").edit("b.py")).value is True
 
 
+@pytest.mark.feature("session.person-ran")
+@pytest.mark.parametrize(("ran", "printed", "checked"), [("pytest -q", GREEN, True), ("pytest -q", RED, True), ("ls", "a.py", False)])
+def test_a_check_that_the_person_ran_in_the_prompt_checks_what_was_changed_before_it(ran, printed, checked):
+    said = (f"<bash-input> {ran}</bash-input>", f"<bash-stdout>{printed}</bash-stdout><bash-stderr></bash-stderr>")
+    behind = view().edit("a.py").injected(said[0], "bash-input").injected(said[1], "bash-stdout")
+    assert take(validation.trajectory_premature_finish_without_validation, behind).value is not checked
+    assert take(validation.trajectory_validation_presence, behind).value is checked
+    before = view().injected(said[0], "bash-input").injected(said[1], "bash-stdout").edit("a.py")
+    assert take(validation.trajectory_premature_finish_without_validation, before).value is True
+
+
 @pytest.mark.feature("signals.test-fix-loops")
 @pytest.mark.feature("signals.time-to-validate")
 def test_a_round_is_a_change_between_two_runs_of_the_same_check():

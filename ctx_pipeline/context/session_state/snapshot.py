@@ -390,7 +390,10 @@ def _check_line(check: CheckRun, place: int) -> Line:
     why = f" with “{cut(check.why, _SHORT)}”" if check.why and not check.ok else ""
     since = "; files were changed since" if check.stale else ""
     kind = {"test": "test run", "types": "type check", "lint": "lint or format run", "build": "build"}.get(check.purpose, "check")
-    return Line("tests", f"Last {kind}: `{cut(check.command, _SHORT)}` {check.outcome}{why}{since}", 70 - 10 * place, (check.event or "",))
+    by = ", by the person" if check.by_person else ""
+    return Line(
+        "tests", f"Last {kind}{by}: `{cut(check.command, _SHORT)}` {check.outcome}{why}{since}", 70 - 10 * place, (check.event or "",)
+    )
 
 
 def _shown_by(item: Item) -> tuple[str, ...]:

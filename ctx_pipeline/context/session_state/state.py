@@ -110,6 +110,8 @@ class CheckRun(NamedTuple):
     """passed, failed, refused, running or unknown; empty in a state of an earlier version"""
     unit: str = ""
     """what is counted where that is no test: package, file"""
+    by_person: bool = False
+    """the person ran it in the prompt, and not the agent"""
     cut: bool = False
     """its output went through a program that shows a part of it, such as ``tail``"""
 
@@ -264,7 +266,7 @@ _FILE: dict[str, tuple[type, ...]] = {
 _RUN: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("command", "purpose", "why", "result", "unit"), _TEXT),
     **dict.fromkeys(("passed", "failed"), _COUNT),
-    **dict.fromkeys(("ok", "stale", "cut"), (bool,)),
+    **dict.fromkeys(("ok", "stale", "cut", "by_person"), (bool,)),
     "event": _MAYBE,
 }
 
