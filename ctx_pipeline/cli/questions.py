@@ -15,7 +15,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("How do I continue the last session?", "ctx resume"),
     ("Which session fixed this error?", "ctx search ModuleNotFoundError freezegun"),
     ("Which sessions speak of a word?", "ctx search pytest --sessions"),
-    ("Which session touched this file?", "ctx search --file discounts.py"),
+    ("Which session touched this file?", "ctx list --file discounts.py"),
     ("What did the agent do, turn by turn?", "ctx show latest --turns"),
     ("Which files did it read and change?", "ctx files latest"),
     ("Did the tests pass in the end?", "ctx session status latest"),

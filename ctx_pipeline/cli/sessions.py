@@ -47,6 +47,7 @@ _FAR = 3_650
     "--signal", metavar="NAME[=TEXT]", shell_complete=complete_signals, help="Only sessions that this signal says something of, most first."
 )
 @click.option("--at-least", type=float, metavar="N", help="With --signal: only readings of N and more.")
+@click.option("--file", metavar="NAME", help="Only sessions that read or changed this file, folder or glob.")
 @click.option("--unchecked", is_flag=True, help="Only sessions whose last change of a file nothing checked.")
 @click.option("--sort", type=click.Choice(_SORTS), help="Newest, most or largest first; names in order.  [default: date]")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="At most N sessions.")
@@ -69,6 +70,8 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
 
     if (unchecked and chosen["signal"]) or (chosen["at_least"] is not None and not chosen["signal"]):
         raise UsageError("--at-least goes with --signal, and --unchecked without it", hint="ctx list --help")
+    if chosen["file"] and (unchecked or chosen["signal"]):
+        raise UsageError("--file goes without --signal and --unchecked", hint="ctx list --help")
     chosen["signal"] = _UNCHECKED if unchecked else chosen["signal"]
     settings, note = choose(settings_module.load(), demo=False)
     if note:
@@ -99,7 +102,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         for one in listing.sessions
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
-    columns |= {"reading": signal} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
+    columns |= {"reading": signal or "touched"} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}
@@ -108,7 +111,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))
-    elif not listing.empty and not any(chosen[name] for name in ("project", "since", "until", "signal")):
+    elif not listing.empty and not any(chosen[name] for name in ("project", "since", "until", "signal", "file")):
         say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
     else:
         say("no session fits")

@@ -94,7 +94,7 @@ def shown_in_part(command: str, program: str) -> bool:
     return False
 
 
-_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "git grep"})
+SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "git grep"})
 _OWN_MESSAGE = lazy_pattern(
     r"(?m)^(?:(?:\S*/)?(?:[ef]?grep|rg|ag|ack|(?:ba|z|da)?sh|cd|fatal|error(?:\[\w+\])?): |zsh:\d+: |regex parse error:).*$"
 )
@@ -102,7 +102,7 @@ _OWN_MESSAGE = lazy_pattern(
 
 def without_hits(program: str, text: str) -> str:
     """Return what a failed program says itself: of one that searches, the lines that are no hits in files."""
-    return "\n".join(found[0] for found in _OWN_MESSAGE.finditer(text)) if program in _SEARCHES else text
+    return "\n".join(found[0] for found in _OWN_MESSAGE.finditer(text)) if program in SEARCHES else text
 
 
 def printed(view: SessionView, run: Any) -> str:

@@ -342,6 +342,22 @@ def heat(
     return _summed(chosen, old, asked.timezone, apart=everywhere)
 
 
+def touched(store: Store, path: str) -> dict[tuple[str, str], str]:
+    """Return (host, session id) -> how often a file was changed and read, as ``2 changes, 3 reads``, of the sessions that did.
+
+    ``path`` is what :func:`fits` takes.
+    """
+    counts: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
+    for access in accesses(store)[0]:
+        if (access.kind == READ or access.kind in CHANGES) and fits(access.path, path):
+            counts[access.host, access.session_id][access.kind in CHANGES] += 1
+    told = ((True, "change"), (False, "read"))
+    return {
+        key: ", ".join(f"{found[change]} {name}{'s' * (found[change] > 1)}" for change, name in told if found[change])
+        for key, found in counts.items()
+    }
+
+
 def fits(path: str, wanted: str) -> bool:
     """Tell whether a path is meant by a glob, or is a file or lies in a folder that is named."""
     name = wanted.removeprefix("./").rstrip("/")

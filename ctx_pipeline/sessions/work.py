@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import micros
-from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
+from ctx_pipeline.facts.command_runs import SEARCHES, command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.mining.lessons.failures import salient_line, signature
 from ctx_pipeline.model.codec import iso
@@ -242,6 +242,8 @@ def _add_errors(found: dict[tuple[str, str], Met], view: SessionView, meant: set
         said = ""
         if run is not None:  # what a tool of the agent answers begins with what is wrong, and may quote a file behind it
             text = without_hits(blamed, printed(view, run) or text)
+            if blamed in SEARCHES and not text:
+                continue  # of what it was given to look through something was missing, and it found what it looked for
             said = salient_line(text, view.session.cwd, of_any_form=True)
         line = said or _first_line(text)
         met = found.setdefault((what, signature(line)), Met(what, line))

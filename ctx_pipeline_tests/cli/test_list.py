@@ -122,6 +122,7 @@ def test_readings_are_told_with_their_unit_as_one_session_tells_them(ran: Ctx, s
         (("--signal", "last_test_outcome", "--at-least", "2"), 2, "last_test_outcome reads words"),
         (("--at-least", "2"), 2, "--at-least goes with --signal"),
         (("--unchecked", "--signal", "tool_call_count"), 2, "--unchecked without it"),
+        (("--file", "a.py", "--unchecked"), 2, "--file goes without"),
     ],
 )
 def test_a_filter_that_cannot_be_is_refused_with_what_can(ran: Ctx, words: tuple[str, ...], status: int, told: str):
@@ -129,6 +130,25 @@ def test_a_filter_that_cannot_be_is_refused_with_what_can(ran: Ctx, words: tuple
 
     assert (done.returncode, done.stdout) == (status, "")
     assert told in done.stderr
+
+
+@pytest.mark.feature("cli.list-by-file")
+@pytest.mark.parametrize("name", ["discounts.py", "bookshop/*.py", "*/discounts.py", "bookshop"])
+def test_sessions_are_listed_that_read_or_changed_a_file_and_how_often(ran: Ctx, name: str):
+    sql = (
+        "SELECT session_id, count(*) FILTER (did <> 'read') AS changes, count(*) FILTER (did = 'read') AS reads"
+        " FROM file_accesses WHERE did IN ('read', 'edit', 'write', 'delete', 'move') AND path LIKE '{}' GROUP BY 1"
+    )
+    there = ran.json("sql", sql.format("%/discounts.py" if "discounts" in name else "%/bookshop/%.py"))["rows"]
+    listed = {s["session_id"]: s["reading"] for s in ran.json("list", "--file", name, "--limit", "99")["sessions"]}
+
+    assert listed
+    if "discounts" in name:
+        counts = {r["session_id"]: ((r["changes"], "change"), (r["reads"], "read")) for r in there}
+        assert listed == {s: ", ".join(f"{n} {what}{'s' * (n > 1)}" for n, what in told if n) for s, told in counts.items()}
+    else:
+        assert set(listed) >= {r["session_id"] for r in there}
+    assert ran("list", "--file", "nobody_touched.this").stdout.startswith("no session fits")
 
 
 @pytest.mark.feature("cli.usage-titles")

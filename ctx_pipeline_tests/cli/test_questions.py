@@ -25,7 +25,7 @@ ANSWERS = {
     "ctx resume": r"^cd /home/sam/code/bookshop-api && claude --resume 0333c65c-ea52-4669-ae2b-0497866d8840\n",
     "ctx search ModuleNotFoundError freezegun": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
     "ctx search pytest --sessions": r"\n\d+ hits in \d sessions\n",
-    "ctx search --file discounts.py": r"51b369cc-0a63-4a24-aa2a-c6ba8b05c225[\s\S]*claude --resume 51b369cc",
+    "ctx list --file discounts.py": r"\n51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 change, 1 read ",
     "ctx show latest --turns": r"use uv instead of pip in the Dockerfile too, I said that before\n  interrupted, 4 tool calls\n",
     "ctx files latest": r"/home/sam/code/bookshop-api/Dockerfile +0 +2 +\+2 -2",
     "ctx session status latest": r"\nTests: none were run",
