@@ -24,13 +24,15 @@ AGGREGATES = "signals/aggregates.json"
 
 TABLES = ("readings", "sessions", "model_calls")
 """Tables that records are made of."""
+MEASURED = TABLES[:1]
+"""What records that were kept are of: a session that was captured since is measured, and counted, by the next run."""
 
 _LABELS = 5
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
 def made_of(relations: Sequence[str]) -> str:
-    """Return the hash of what records are made of: the live rows of :data:`TABLES`, as SELECTs over their parts, and the signals."""
+    """Return the hash of what records are made of: the live rows of :data:`MEASURED`, as SELECTs over their parts, and the signals."""
     declared = [(s.name, s.version, s.family, s.group, s.kind, s.unit, s.better) for s in discovery.signals().values()]
     return digest(list(relations), sorted(map(str, declared)))
 

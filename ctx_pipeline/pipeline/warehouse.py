@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import ctx_pipeline
-from ctx_pipeline.dashboard.signal_records import AGGREGATES, made_of, markdown, summaries
+from ctx_pipeline.dashboard.signal_records import AGGREGATES, MEASURED, made_of, markdown, summaries
 from ctx_pipeline.dashboard.signal_records import TABLES as READ
 from ctx_pipeline.errors import StoreError, StoreLocked
 from ctx_pipeline.model.declared import Deferred
@@ -45,7 +45,7 @@ def write(store: Store, warehouse: DuckDBPyConnection | None = None) -> None:
             store.lake.views(connection, READ)
             records = summaries(lambda name: signal_sql.rows(connection, name))
     store.files.write(SUMMARY, markdown(records).encode())
-    kept_of = made_of([store.lake.relation_sql(name) for name in READ])
+    kept_of = made_of([store.lake.relation_sql(name) for name in MEASURED])
     # the standard library indents in Python alone
     store.files.write(
         AGGREGATES, msgspec.json.format(msgspec.json.encode({"version": 1, "made_of": kept_of, "signals": records}), indent=1)

@@ -146,11 +146,11 @@ def summary(signals: list[str] | None = None, *, group: str | None = None, setti
 
 def _records_of_last_build(store: Store) -> list[dict[str, Any]] | None:
     """Return the records that the last build of the warehouse wrote; None where they are of other readings or other signals."""
-    from ctx_pipeline.dashboard.signal_records import AGGREGATES, TABLES, kept_records
+    from ctx_pipeline.dashboard.signal_records import AGGREGATES, MEASURED, kept_records
 
     if not store.files.exists(AGGREGATES):
         return None
-    return kept_records(store.files.read(AGGREGATES), [store.lake.relation_sql(name) for name in TABLES])
+    return kept_records(store.files.read(AGGREGATES), [store.lake.relation_sql(name) for name in MEASURED])
 
 
 def _added_up(store: Store) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.shell.commands import command_text, steps
 from ctx_pipeline.storage.reader import reading
-from ctx_pipeline.usage.engine import COUNTS, calls_for, parse_filters, usage
+from ctx_pipeline.usage.engine import COUNTS, calls_for, kept_usages, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.repositories import project_names, repository_names
 from ctx_pipeline.usage.rollup import SUMS, moment
@@ -149,6 +149,7 @@ def by_limit(found: list[Reached]) -> list[dict[str, Any]]:
 # Whether every way of adding usage up comes to the same: the identity that all reports stand on.
 
 
+_BY = ("thread", "session", "daily")
 SUMMED = tuple(name for name in COUNTS if name != "calls")
 
 
@@ -164,12 +165,13 @@ def sums(*, recount: bool = False, settings: Settings | None = None) -> dict[str
     with reading(chosen) as (store, _), closing(store.lake.connect()) as connection:
         store.lake.views(connection, ("model_calls",))
         row = connection.execute(billed_sql(chosen.cost_mode)).fetchone()
+        kept = kept_usages(store, chosen, _BY, parse_filters(chosen))
     found = {"billed": _totals(dict(zip(SUMS, map(int, row or ()), strict=False)))}
     read = calls_for(GROUPINGS["tool"], chosen, stored=True) if recount else None
     for by in ("tool", "server"):
         found[by] = _totals(usage(by, stored=True, settings=chosen, read=read).totals)
-    for by in ("thread", "session", "daily"):
-        found[by] = _totals(usage(by, stored=True, settings=chosen).totals)
+    for by in _BY:
+        found[by] = _totals((kept[by] if kept else usage(by, stored=True, settings=chosen)).totals)
     return found
 
 

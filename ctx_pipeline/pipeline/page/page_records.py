@@ -12,7 +12,7 @@ import msgspec
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
-from ctx_pipeline.dashboard.signal_records import AGGREGATES, TABLES, kept_records, summaries
+from ctx_pipeline.dashboard.signal_records import AGGREGATES, MEASURED, kept_records, summaries
 from ctx_pipeline.findings.rules import find
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.consolidation import dangling
@@ -109,7 +109,7 @@ def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -
 def _aggregates(connection: DuckDBPyConnection, store: Store) -> list[dict[str, Any]]:
     """Return what readings add up to: as the build of the warehouse wrote it, else as its tables say, in the same form."""
     if store.files.exists(AGGREGATES):
-        kept = kept_records(store.files.read(AGGREGATES), [store.lake.relation_sql(name) for name in TABLES])
+        kept = kept_records(store.files.read(AGGREGATES), [store.lake.relation_sql(name) for name in MEASURED])
         if kept is not None:
             return kept
     made = summaries(lambda name: signal_sql.rows(connection, name, built=True))
