@@ -93,7 +93,10 @@ def for_rules_file(found: Iterable[Proposal], limit: int = MOST_LINES) -> list[P
     said: list[set[str]] = []
     for one in found:
         spans = _CODE.findall(one.line)
-        again = len(spans) > 1 and any(all(span in other.line for span in spans) for other in chosen)
+        # in other words: the same programs, or the same error with the same cure
+        errors = _QUOTED.findall(one.line)
+        same = [told for told in (spans, [*errors, *spans[-1:]] if errors else []) if len(told) > 1]
+        again = any(all(span in other.line for span in told) for told in same for other in chosen)
         if not (again or _stands(one.line, said) or (one.memory.status != "accepted" and _ONE_OFF.search(one.line))):
             chosen.append(one)
             said.append(_words(one.line))
@@ -101,6 +104,7 @@ def for_rules_file(found: Iterable[Proposal], limit: int = MOST_LINES) -> list[P
 
 
 _CODE = re.compile(r"`([^`]+)`")
+_QUOTED = re.compile("“([^”]+)”")
 _ONE_OFF = re.compile(
     r"(?<![:\w.])\d{5,}(?![\w.])|(?<!\w)#\d+\b|\b[0-9a-f]{8}-[0-9a-f]{4}-|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,40}\b|/(?:pull|runs|issues)/\d+"
 )

@@ -94,6 +94,8 @@ def test_a_block_holds_the_rules_of_one_repository_each_once_and_no_fact_of_one_
         lesson("m-pr", "`gh pr view #1234` works", shop, support=7),
         lesson("m-port", "the server listens on localhost:54321", shop, support=2),
         lesson("m-tick", "`tool` is missing (“no such command: `tool`”): run `make tools`", shop, support=3),
+        lesson("m-again", "`tool check all` fails with “no such command: `tool`”; `make tools` works", shop, support=1),
+        lesson("m-other", "`tool list` fails with “no such command: `tool`”; `make lists` works", shop, support=1),
         lesson("m-else", "run the tests with `tox`", other, support=8),
     ]
     MemoryIndex(bare.store / "memory.db").rebuild(lessons)
@@ -106,6 +108,7 @@ def test_a_block_holds_the_rules_of_one_repository_each_once_and_no_fact_of_one_
         "- Run the tests with `make test`; lint with `make lint`; format with `make fmt`",
         "- `tool` is missing (“no such command: `tool`”): run `make tools`",
         "- The server listens on localhost:54321",
+        "- `tool list` fails with “no such command: `tool`”; `make lists` works",
     ]
     assert lines("--cwd", str(shop), "--limit", "1") == here[:1]
     assert lines("--project", "other") == ["- Run the tests with `tox`"]
