@@ -87,6 +87,10 @@ class StoreFull(StoreError):
     advice = "free some disk space and run again"
 
 
+class RawLocked(StoreError):
+    """Raw objects are encrypted, and the key that opens them is not there; nothing is wrong with them."""
+
+
 class StoreDamaged(StoreError):
     """A file of the store contradicts its own hash, size or schema."""
 

@@ -1,4 +1,4 @@
-"""``ctx repair``, ``ctx backup`` and ``ctx restore``."""
+"""``ctx repair``, ``ctx backup``, ``ctx encrypt`` and ``ctx restore``."""
 
 from __future__ import annotations
 
@@ -93,6 +93,38 @@ def backup(folder: Path, only_check: bool, encrypt: tuple[str, ...], as_json: bo
             say(one_line(f"damaged in the store, not copied: {rel}; see: ctx repair", 400), fg="red", err=True)
     if made.damaged:
         raise SystemExit(1)
+
+
+@click.command()
+@click.option("--identity", type=click.Path(dir_okay=False, path_type=Path), help="File with the private key, as age-keygen makes it.")
+@click.option("--off", is_flag=True, help="Write the records in plain text again.")
+@json_option
+def encrypt(identity: Path | None, off: bool, as_json: bool) -> None:
+    """Encrypt the raw records of the store to a key of age; say whether they are.
+
+    From then on what is captured is encrypted too. The key stays where it lies, and every
+    run and repair needs it there; lists, searches, reports and the page do not. A copy of
+    the store without the key shows what was derived, with secrets replaced, and no record.
+    Keep a copy of the key: without it the records are lost.
+    """
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.pipeline.capture import encrypting
+    from ctx_pipeline.storage import open_store
+
+    if identity and off:
+        raise UsageError("--off needs no --identity: the store knows the key", hint="ctx encrypt --help")
+    settings, _ = choose(settings_module.load(), demo=False)
+    with open_store(settings) as store:
+        told = encrypting.encrypt(store, identity) if identity else encrypting.decrypt(store) if off else encrypting.state(store)
+    if as_json:
+        emit(told.to_json())
+    elif told.recipient:
+        say(f"{told.encrypted:,} of {told.objects:,} raw objects are encrypted to {told.recipient}; the key lies in {told.identity}")
+    else:
+        plain = told.objects - told.encrypted
+        say(f"{plain:,} of {told.objects:,} raw objects are in plain text; to encrypt them: ctx encrypt --identity FILE")
 
 
 @click.command()

@@ -102,7 +102,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         for one in listing.sessions
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
-    columns |= {"reading": signal or "touched"} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
+    columns |= {"reading": signal or "accesses"} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}

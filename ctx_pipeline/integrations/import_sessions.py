@@ -10,7 +10,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
-from ctx_pipeline.sessions.files import touched
+from ctx_pipeline.sessions.files import sessions_with_file
 from ctx_pipeline.sessions.signals import measured_in
 from ctx_pipeline.storage.warehouse.session_queries import session_facts
 from ctx_pipeline.usage.engine import usage
@@ -52,7 +52,7 @@ class Listed:
     active: bool = False
     """a program has it open now"""
     reading: float | str | None = None
-    """what the signal of the filter reads in it, or how often it touched the file of the filter"""
+    """what the signal of the filter reads in it, or how often it read or changed the file of the filter"""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def list_sessions(
 
     ``since`` and ``until`` are days on which they were last active. ``signal`` and
     ``at_least`` keep what :func:`ctx_pipeline.sessions.signals.measured_in` selects, the
-    largest reading first; ``file`` those that :func:`ctx_pipeline.sessions.files.touched`
+    largest reading first; ``file`` those that :func:`ctx_pipeline.sessions.files.sessions_with_file`
     names. Without ``empty`` captured sessions without a prompt, a model call and a tool call
     are left out. Raises UsageError, and UnknownName for a signal that is none.
     """
@@ -187,7 +187,7 @@ def list_sessions(
     if signal is not None:
         readings = measured_in(store, settings, signal, at_least=at_least)
     elif file is not None:
-        readings |= touched(store, file)
+        readings |= sessions_with_file(store, file)
     if signal is not None or file is not None:
         found = {place: one for place, one in found.items() if place in readings}
     facts = session_facts(store.lake)

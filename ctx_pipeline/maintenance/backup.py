@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreDamaged, StoreError, UsageError
+from ctx_pipeline.errors import RawLocked, StoreDamaged, StoreError, UsageError
 from ctx_pipeline.pipeline.forget import sessions as forgetting
 from ctx_pipeline.storage import FORGETTING, Store, store_marker, temporary, wait_for_forget
 from ctx_pipeline.storage.lake.manifests import FOLDER as MANIFESTS
@@ -338,6 +338,8 @@ class _Copying:
             raw.read_checked(self.store.files, rel)
         except StoreDamaged:
             return False
+        except RawLocked:
+            raise
         except StoreError:
             raise _Moved from None
         return True

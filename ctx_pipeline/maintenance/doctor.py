@@ -10,7 +10,7 @@ import msgspec
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import CtxError
+from ctx_pipeline.errors import CtxError, RawLocked
 from ctx_pipeline.model.codec import plain
 from ctx_pipeline.model.display import size
 from ctx_pipeline.pipeline import capture, code_versions, session_errors
@@ -18,6 +18,7 @@ from ctx_pipeline.pipeline.capture import retention
 from ctx_pipeline.pipeline.repair import checks, damaged_raw
 from ctx_pipeline.pipeline.repair.rebuild import rebuild_ledger
 from ctx_pipeline.storage import FORGETTING, temporary
+from ctx_pipeline.storage.raw import encryption
 from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline.storage.raw.segments import stream_text
 from ctx_pipeline.storage.warehouse import contract_checks
@@ -60,6 +61,8 @@ class Examination:
     sizes: dict[str, int] = field(default_factory=dict)
     """bytes on disk by the first folder or file name"""
     damaged: list[Damage] = field(default_factory=list)
+    locked: str = ""
+    """why raw objects were looked at by name and size alone"""
     spare: list[str] = field(default_factory=list)
     """raw objects that the ledger does not name: left by a capture that died"""
     temporaries: list[Temporary] = field(default_factory=list)
@@ -109,6 +112,7 @@ class Examination:
             + (f"; the raw of {_count(len(self.raw_lost), 'session')} is lost" if self.raw_lost else "")
         ]
         found += _listed("damaged", [f"{d.path}: {d.reason}" for d in self.damaged])
+        found += [f"{self.locked}: looked at by name and size alone"] if self.locked else []
         found += _listed("lost, the damaged bytes are kept", self.set_aside)
         found += _listed("raw lost, kept as made before", [f"{host} {session}" for host, session in self.raw_lost])
         found += _listed("lost for good", [str(one).removeprefix("lost for good: ") for one in self.lost])
@@ -168,7 +172,11 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.spare = [path for path in others if not path.endswith(raw.ASIDE)]
     report.set_aside = [path for path in others if path.endswith(raw.ASIDE) and path.removesuffix(raw.ASIDE) not in named]
     report.temporaries = list(temporary.everywhere(store.home))
-    report.damaged = [Damage(*one) for one in checks.everything(store)]
+    try:
+        encryption.require(store.files)
+    except RawLocked as error:
+        report.locked = error.message
+    report.damaged = [Damage(*one) for one in checks.everything(store, unpacked=not report.locked)]
     report.lost = damaged_raw.lost_ranges(store)
     report.raw_lost = [(row.host, row.session_id) for row in ledger.undecodable_sessions()]
     report.quarantined = ledger.quarantined()

@@ -342,7 +342,7 @@ def heat(
     return _summed(chosen, old, asked.timezone, apart=everywhere)
 
 
-def touched(store: Store, path: str) -> dict[tuple[str, str], str]:
+def sessions_with_file(store: Store, path: str) -> dict[tuple[str, str], str]:
     """Return (host, session id) -> how often a file was changed and read, as ``2 changes, 3 reads``, of the sessions that did.
 
     ``path`` is what :func:`fits` takes.

@@ -17,6 +17,7 @@ from ctx_pipeline.pipeline.capture.selecting import as_new_generations, select
 from ctx_pipeline.pipeline.reports import DONE, CellReport, StageReport
 from ctx_pipeline.storage.ledger.links import identify
 from ctx_pipeline.storage.ledger.sessions import thread_hash
+from ctx_pipeline.storage.raw import encryption
 from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline.storage.raw.home_files import HEAD
 
@@ -61,6 +62,7 @@ def capture(
     """
     began = time.perf_counter()
     store.journal.demand()
+    encryption.require(store.files)
     known = discovery.hosts() if hosts is None else hosts
     report = StageReport("capture")
     with store.ledger.lease(LEASE):

@@ -19,6 +19,7 @@ from ctx_pipeline.pipeline.ingest.tasks import SessionJob, Task, grouped, jobs_o
 from ctx_pipeline.pipeline.ingest.worker import Tools
 from ctx_pipeline.pipeline.repair.missing_outputs import collect_garbage, unnote_search
 from ctx_pipeline.pipeline.reports import DONE, HELD, CellReport, StageReport, decoders, placed
+from ctx_pipeline.storage.raw import encryption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -56,6 +57,7 @@ def ingest(
     ("ingest", bytes done, bytes in all). ``hosts`` replaces the discovered ones.
     """
     store.journal.demand()
+    encryption.require(store.files)
     with ExitStack() as stack:
         if capture:
             stack.enter_context(store.ledger.lease(capturing.LEASE, forks=True))

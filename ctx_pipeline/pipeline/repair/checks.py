@@ -23,14 +23,17 @@ _DAGSTER = "dagster"
 _LATER = "what was made of it comes back by: ctx run"
 
 
-def everything(store: Store) -> list[tuple[str, str]]:
-    """Return (file, what is wrong) of all that cannot be trusted; every raw object and every part is read. Nothing is changed."""
-    return [*raw_objects(store), *databases(store), *damaged_outputs.damaged(store, deep=True)]
+def everything(store: Store, *, unpacked: bool = True) -> list[tuple[str, str]]:
+    """Return (file, what is wrong) of all that cannot be trusted; every raw object and every part is read. Nothing is changed.
+
+    Raises RawLocked without the key of encrypted raw objects, unless these are not to be ``unpacked``.
+    """
+    return [*raw_objects(store, unpacked=unpacked), *databases(store), *damaged_outputs.damaged(store, deep=True)]
 
 
-def raw_objects(store: Store) -> list[tuple[str, str]]:
-    """Return the damaged raw objects."""
-    return damaged_raw.damaged(store, deep=True)
+def raw_objects(store: Store, *, unpacked: bool = True) -> list[tuple[str, str]]:
+    """Return the damaged raw objects, by their bytes or by their names and sizes alone."""
+    return damaged_raw.damaged(store, deep=unpacked)
 
 
 def databases(store: Store) -> list[tuple[str, str]]:

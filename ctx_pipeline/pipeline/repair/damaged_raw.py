@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.errors import SourceError, StoreDamaged, StoreError, refused
+from ctx_pipeline.errors import RawLocked, SourceError, StoreDamaged, StoreError, refused
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.capture.read_source import opened
@@ -88,6 +88,8 @@ def _contradicts(store: Store, path: str, pieces: list[Segment]) -> str:
     """Return what is wrong with an object or with what the ledger says of it."""
     try:
         origins = raw.read_checked(store.files, path)
+    except RawLocked:
+        raise
     except StoreError as error:
         return error.message.removeprefix(f"{path} ")
     said = {(one.stream, one.generation, one.start, one.end, one.sha256) for one in pieces}

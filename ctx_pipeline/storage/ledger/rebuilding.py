@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.errors import RawLocked, StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage.ledger import owners
 from ctx_pipeline.storage.ledger.connection import json_list
@@ -159,6 +159,8 @@ def _chains(files: Files) -> tuple[dict[str, dict[int, _Chain]], list[tuple[str,
             continue
         try:
             origins = raw.read_checked(files, rel)
+        except RawLocked:
+            raise  # nothing can be said of it, least of all that it is damaged
         except StoreError as error:
             damaged.append((rel, error.message))
             if isinstance(error, StoreDamaged):

@@ -1,9 +1,10 @@
 """Raw objects: immutable, compressed, each carrying where it came from.
 
 An object is a zstd skippable frame with the origin as JSON, then one zstd frame with
-the bytes, so any zstd tool unpacks it. A pack holds several segments of one generation
-that follow each other: its origin is that of the whole and lists those of the pieces,
-which stay rows of the ledger of their own. No ledger in here: workers call it.
+the bytes, so any zstd tool unpacks it; where raw is encrypted, that frame is a file of
+age. A pack holds several segments of one generation that follow each other: its origin
+is that of the whole and lists those of the pieces, which stay rows of the ledger of
+their own. No ledger in here: workers call it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage.ledger.rows import Segment
+from ctx_pipeline.storage.raw import encryption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -140,18 +142,40 @@ def read_origins(files: Files, rel: str) -> list[Origin]:
 
 
 def read_segment(files: Files, rel: str) -> tuple[Origin, bytes]:
-    """Return origin and bytes of an object; raises StoreDamaged when they contradict its hash."""
+    """Return origin and bytes of an object; raises StoreDamaged when they contradict its hash, RawLocked without their key."""
     import zstandard
 
     packed = files.read(rel)
     origin, _, after = _split(packed, rel)
     try:
-        data = zstandard.ZstdDecompressor().decompress(memoryview(packed)[after:], max_output_size=origin.end - origin.start)
+        body = encryption.unsealed(files, memoryview(packed)[after:], rel)
+        data = zstandard.ZstdDecompressor().decompress(body, max_output_size=origin.end - origin.start)
     except (zstandard.ZstdError, MemoryError) as error:
         raise _damaged(rel, f"cannot be unpacked ({error})") from error
     if len(data) != origin.end - origin.start or hashlib.sha256(data).hexdigest() != origin.sha256:
         raise _damaged(rel, "contradicts its hash")
     return origin, data
+
+
+def lies_encrypted(files: Files, rel: str) -> bool:
+    """Tell whether an object is encrypted, by its first bytes."""
+    begin = 8 + int.from_bytes(_header(files, rel)[4:8], "little")
+    return encryption.is_sealed(files.head(rel, begin + 64)[begin:])
+
+
+def rewrite(files: Files, rel: str) -> list[Segment] | None:
+    """Write an object anew, encrypted or not as the store says now, and return its ledger rows; None where it is so already.
+
+    Its name, origin and bytes stay. Raises StoreDamaged, RawLocked.
+    """
+    key = encryption.key_of(files)
+    if lies_encrypted(files, rel) == bool(key and key.recipient):
+        return None
+    origins = read_origins(files, rel)
+    origin, data = read_segment(files, rel)
+    told = {**origin._asdict(), _PIECES: origins} if len(origins) > 1 else origin._asdict()
+    _write(files, rel, told, data)
+    return rows_of(origins, rel, files.size(rel))
 
 
 def read_pieces(files: Files, segments: Iterable[Segment]) -> Iterator[bytes]:
@@ -221,7 +245,7 @@ def _write(files: Files, path: str, header: dict[str, Any], data: bytes) -> int:
     """Write an object and return its size on disk."""
     text = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
     head = b"".join((_MAGIC, len(text).to_bytes(4, "little"), text))
-    body = _compressor().compress(data)
+    body = encryption.sealed(files, _compressor().compress(data))
     files.write(path, head, body)
     return len(head) + len(body)
 
