@@ -63,6 +63,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "learn": ("ctx_pipeline.cli.memory.learn:learn", "Judge the lessons that would have saved most, write them into a rules file."),
     "mcp": ("ctx_pipeline.cli.integrations.mcp:mcp", "Serve the history and the memories to an agent over MCP."),
     "hooks": ("ctx_pipeline.cli.integrations.hooks:hooks", "Install hooks: capture sessions live, put memories into prompts."),
+    "quest": ("ctx_pipeline.cli.quest:quest", "Three goals a day, drawn from your own habits."),
     "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),
     "dashboard": ("ctx_pipeline.cli.dashboard:dashboard", "Build, open and serve the page."),
     "config": ("ctx_pipeline.cli.integrations.setup:config", "Show and change the settings."),
@@ -136,7 +137,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "team": ("Many machines, one team", ("team", "publish", "hub")),
     "lab": (
         "Measuring and compressing context",
-        ("rot", "compress", "analyze", "benchmark", "heatmap", "cache", "history", "artifacts", "signal"),
+        ("rot", "compress", "analyze", "benchmark", "heatmap", "cache", "history", "artifacts", "signal", "quest"),
     ),
 }
 """name -> (title, commands), shown by ``ctx help NAME``; together they hold every command."""

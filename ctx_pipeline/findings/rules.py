@@ -58,6 +58,8 @@ class Habit(NamedTuple):
     title: str
     """with ``{sum}`` for the readings of the sessions that show it, added up"""
     advice: str
+    goal: str
+    """what a day without the habit keeps to"""
     needs: tuple[str, float] = ("", 0.0)
     """a second signal and the least that it must read in the same session"""
     whole: bool = False
@@ -271,18 +273,21 @@ HABITS = (
         3,
         "Files were read again {sum:,.0f} times though they stood in the window unchanged",
         "Name the outline of large files in the project's instructions, or begin a fresh session for the next part",
+        "No file read again three times without need",
     ),
     Habit(
         "cache_rebuild_tokens",
         100_000,
         "{sum:,.0f} tokens that the cache had held were paid for again",
         "Answer within the cache's five minutes, or end a session before a break; do not change tools or models in the middle",
+        "Fewer than 100,000 tokens of the cache paid for again",
     ),
     Habit(
         "failed_command_ratio",
         0.3,
         "Three of ten commands and more failed",
         "Write down how the project is built and tested, in the project's instructions",
+        "Fewer than three of ten commands fail",
         needs=("failed_command_count", 5),
     ),
     Habit(
@@ -290,32 +295,66 @@ HABITS = (
         3,
         "A call was repeated unchanged {sum:,.0f} times and returned nothing new",
         "Stop the agent at the second repetition and say what is different",
+        "No call repeated unchanged three times without anything new",
     ),
     Habit(
         "trajectory_premature_finish_without_validation",
         1,
         "The last change of a file was never checked",
         "Say which command checks a change, in the project's instructions",
+        "The last change of a file is checked",
     ),
     Habit(
-        "user_correction_count", 2, "The person corrected the agent {sum:,.0f} times", "Accept what it taught: ctx memory list", whole=True
+        "user_correction_count",
+        2,
+        "The person corrected the agent {sum:,.0f} times",
+        "Accept what it taught: ctx memory list",
+        "At most one correction in a session",
+        whole=True,
     ),
     Habit(
         "user_message_count",
         35,
         "A session went on over {sum:,.0f} messages in all, each with the whole window again",
         "One task a session",
+        "Fewer than 35 messages in a session",
     ),
-    Habit("context_peak_share", FILLED, "The window was filled to seven tenths and more", "Split the task, or let subagents read"),
+    Habit(
+        "context_peak_share",
+        FILLED,
+        "The window was filled to seven tenths and more",
+        "Split the task, or let subagents read",
+        "No window fuller than seven tenths",
+    ),
     Habit(
         "compaction_recovery_tokens",
         10_000,
         "{sum:,.0f} tokens were fetched again after a compaction had dropped them",
         "Compact by hand after a finished step, not in the middle of one",
+        "Fewer than 10,000 tokens fetched again after a compaction",
     ),
-    Habit("code_search_count", 25, "{sum:,.0f} searches of the project's files", "Name where things are, in the project's instructions"),
-    Habit("interruption_count", 2, "The agent was stopped {sum:,.0f} times", "Ask for a plan before it begins", whole=True),
-    Habit("command_not_found_count", 2, "{sum:,.0f} commands did not exist", "Say which tools this machine has"),
+    Habit(
+        "code_search_count",
+        25,
+        "{sum:,.0f} searches of the project's files",
+        "Name where things are, in the project's instructions",
+        "Fewer than 25 searches of the project's files in a session",
+    ),
+    Habit(
+        "interruption_count",
+        2,
+        "The agent was stopped {sum:,.0f} times",
+        "Ask for a plan before it begins",
+        "The agent is stopped once at most",
+        whole=True,
+    ),
+    Habit(
+        "command_not_found_count",
+        2,
+        "{sum:,.0f} commands did not exist",
+        "Say which tools this machine has",
+        "At most one command that does not exist",
+    ),
 )
 
 
