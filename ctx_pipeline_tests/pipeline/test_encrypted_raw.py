@@ -22,6 +22,7 @@ from ctx_pipeline.pipeline.repair.rebuild import rebuild_ledger
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.raw import encryption
 from ctx_pipeline.storage.raw import segments as raw
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"
@@ -109,6 +110,12 @@ def test_without_its_key_nothing_is_begun_nothing_is_called_damaged_and_reports_
         ):
             with pytest.raises(RawLocked, match="there is no key in"):
                 work()
+        # another key in its place opens nothing, and makes no damage of what it cannot open
+        key.write_text(str(pyrage.x25519.Identity.generate()))
+        for work in (lambda: sync(store, settings), lambda: verify_deep(store, settings), lambda: rebuild_ledger(store, settings)):
+            with pytest.raises(RawLocked, match="is another one"):
+                work()
+        key.unlink()
         assert objects(settings) == before
         assert contents(store) == known
         found = examine(store, settings)
@@ -180,3 +187,11 @@ def test_another_key_a_key_of_ssh_and_no_key_are_refused(settings: Settings, key
         encrypting.encrypt(store, key)
         with pytest.raises(UsageError, match="another key"):
             encrypting.encrypt(store, other)
+        # the file that says which key it is was lost
+        store.files.remove(encryption.FILE)
+        with pytest.raises(RawLocked, match="does not say to which key"):
+            verify_deep(store, settings)
+        with pytest.raises(UsageError, match="another key"):
+            encrypting.encrypt(store, other)
+        assert encrypting.encrypt(store, key).written == 0
+        assert verify_deep(store, settings).sound

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import StoreDamaged, UsageError
 from ctx_pipeline.pipeline.capture.capturing import LEASE
 from ctx_pipeline.storage.raw import encryption
 from ctx_pipeline.storage.raw import segments as raw
@@ -39,7 +39,7 @@ def state(store: Store) -> RawState:
     key = encryption.key_of(store.files)
     paths = {piece.path for piece in store.ledger.segments()}
     encrypted = sum(raw.lies_encrypted(store.files, path) for path in paths) if key else 0
-    return RawState(len(paths), encrypted, key.recipient if key else "", key.identity if key else "")
+    return RawState(len(paths), encrypted, key.recipient if key and key.on else "", key.identity if key else "")
 
 
 def encrypt(store: Store, identity: Path, *, progress: Callable[[int, int], None] | None = None) -> RawState:
@@ -50,9 +50,12 @@ def encrypt(store: Store, identity: Path, *, progress: Callable[[int, int], None
     encrypted to another one.
     """
     key, known = encryption.key_in(identity), encryption.key_of(store.files)
-    if known is not None and known.recipient != key.recipient and known.recipient:
+    if known is not None and known.recipient != key.recipient:
         raise UsageError("raw records are encrypted to another key", hint="first: ctx encrypt --off")
     encryption.keep_key(store.files, key)
+    if known is None and not _opens_what_is_there(store):
+        encryption.keep_key(store.files, None)
+        raise UsageError("raw records are encrypted to another key", hint="name the file with that one")
     return _written(store, progress)
 
 
@@ -62,10 +65,19 @@ def decrypt(store: Store, *, progress: Callable[[int, int], None] | None = None)
     if known is None:
         return state(store)
     encryption.require(store.files)
-    encryption.keep_key(store.files, known._replace(recipient=""))
+    encryption.keep_key(store.files, known._replace(on=False))
     done = _written(store, progress)
     encryption.keep_key(store.files, None)
     return done._replace(identity="")
+
+
+def _opens_what_is_there(store: Store) -> bool:
+    """Tell whether the key of the store opens the first object that is encrypted: the file that named its key may be lost."""
+    path = next((one.path for one in store.ledger.segments() if raw.lies_encrypted(store.files, one.path)), None)
+    try:
+        return path is None or bool(raw.read_segment(store.files, path))
+    except StoreDamaged:
+        return False
 
 
 def _written(store: Store, progress: Callable[[int, int], None] | None) -> RawState:

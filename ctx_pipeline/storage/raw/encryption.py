@@ -25,12 +25,14 @@ _opened: dict[tuple[str, int, int], list[Any]] = {}
 
 
 class RawKey(NamedTuple):
-    """To whom new objects are encrypted, and where the key lies that opens them."""
+    """To whom objects are encrypted, and where the key lies that opens them."""
 
     recipient: str
-    """public key (``age1...``); empty: what is written from now on is not encrypted"""
+    """public key (``age1...``)"""
     identity: str
     """path of the file with the private key"""
+    on: bool = True
+    """whether what is written from now on is encrypted"""
 
 
 def key_of(files: Files) -> RawKey | None:
@@ -60,10 +62,10 @@ def key_in(identity: Path) -> RawKey:
     """Return the key that a file of ``age-keygen`` holds; raises UsageError for a file that holds none, or one of SSH."""
     from ctx_pipeline.storage.sealed_copies import identities_of
 
-    first = identities_of(identity)[0]
-    if not hasattr(first, "to_public"):
+    public = _public(identities_of(identity)[0])
+    if not public:
         raise UsageError(f"{identity} is a key of SSH", hint="raw records are encrypted to a key that age-keygen makes")
-    return RawKey(str(first.to_public()), str(identity.expanduser().absolute()))
+    return RawKey(public, str(identity.expanduser().absolute()))
 
 
 def is_sealed(body: bytes | memoryview) -> bool:
@@ -74,7 +76,7 @@ def is_sealed(body: bytes | memoryview) -> bool:
 def sealed(files: Files, body: bytes) -> bytes:
     """Return the body of an object as it is to be written: encrypted where the store says so."""
     key = key_of(files)
-    if key is None or not key.recipient:
+    if key is None or not key.on:
         return body
     import pyrage
 
@@ -116,4 +118,10 @@ def _identities(key: RawKey) -> list[Any]:
         raise RawLocked(f"raw records are encrypted, and there is no key in {key.identity}", hint=hint) from error
     except ImportError as error:
         raise RawLocked("raw records are encrypted, and pyrage is not installed", hint="pip install 'ctx-pipeline[encrypt]'") from error
+    if not any(_public(one) == key.recipient for one in _opened[place]):
+        raise RawLocked(f"raw records are encrypted, and the key in {key.identity} is another one", hint=hint)
     return _opened[place]
+
+
+def _public(identity: Any) -> str:
+    return str(identity.to_public()) if hasattr(identity, "to_public") else ""

@@ -169,7 +169,7 @@ def rewrite(files: Files, rel: str) -> list[Segment] | None:
     Its name, origin and bytes stay. Raises StoreDamaged, RawLocked.
     """
     key = encryption.key_of(files)
-    if lies_encrypted(files, rel) == bool(key and key.recipient):
+    if lies_encrypted(files, rel) == bool(key and key.on):
         return None
     origins = read_origins(files, rel)
     origin, data = read_segment(files, rel)
