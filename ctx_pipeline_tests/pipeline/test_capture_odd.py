@@ -76,6 +76,28 @@ def test_a_linked_folder_outside_the_home_is_followed_once(store, settings, home
     assert len(store.ledger.sources()) == 1
 
 
+@pytest.mark.feature("capture.linked-files")
+def test_a_link_to_a_file_outside_the_home_is_not_followed(store, settings, home, tmp_path):
+    outside = write(tmp_path / "elsewhere", "key.jsonl", line(id="outside", ts=JUNE))
+    inside = write(home, "sessions/a.jsonl", line(id="a", ts=JUNE))
+    (home / "sessions/b.jsonl").symlink_to(inside)
+    (home / "sessions/stolen.jsonl").symlink_to(outside)
+    (home / "sessions/kept").symlink_to(tmp_path / "moved")
+    moved = write(tmp_path / "moved", "c.jsonl", line(id="c", ts=JUNE))
+    (tmp_path / "moved/d.jsonl").symlink_to(moved)
+
+    scan = look(store, settings)
+    take(store, settings, scan=scan)
+
+    assert {(p.path.rpartition("/")[2], p.reason) for p in scan.problems} == {("stolen.jsonl", "a link to a file outside the home")}
+    assert sorted(s.rel for s in store.ledger.sources().values()) == [
+        "sessions/a.jsonl",
+        "sessions/b.jsonl",
+        "sessions/kept/c.jsonl",
+        "sessions/kept/d.jsonl",
+    ]
+
+
 @pytest.mark.feature("capture.file-lost-in-between")
 def test_a_file_that_is_gone_or_rewritten_between_scan_and_capture_is_left_for_later(store, settings, home):
     gone = write(home, "sessions/gone.jsonl", line(id="gone"))

@@ -1,6 +1,8 @@
 """Secrets are found in bytes and text whatever their escaping, and ordinary code is left alone."""
 
+import base64
 import json
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -221,3 +223,36 @@ def test_an_early_python_3_11_gets_patterns_that_it_reads_rightly():
     pattern = rb"(?:a|b)*+[cd]{2,9}+(?:e|ff){0,4}+g"
     assert understood(pattern, (3, 11, 4)) == rb"(?:a|b)*[cd]{2,9}+(?:e|ff){0,4}g"
     assert understood(pattern, (3, 11, 5)) == pattern
+
+
+@pytest.mark.feature("redaction.base64-slash")
+@pytest.mark.parametrize(
+    "text",
+    ["export TOKEN='{}'", "TOKEN={}", '{{"api_token": "{}"}}', "secret: {}", 'client_secret = "{}"', "deploy --token {} -v", "api_key={}"],
+)
+def test_drawn_base64_with_a_slash_is_no_path(text):
+    rng = random.Random(17)
+    drawn = [base64.b64encode(rng.randbytes(rng.choice((24, 30, 32, 48)))).decode().rstrip("=") for _ in range(600)]
+    slashed = [one for one in drawn if "/" in one[2:] and "/" not in one[:2]][:100]
+    left = [one for one in slashed if one in Redactor({}).redact(text.format(one))]
+    assert len(slashed) == 100
+    # what has its small letters together by chance is left
+    assert len(left) <= 5
+
+
+@pytest.mark.feature("redaction.base64-slash")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/main/java/com/example/Sha256TokenV2Factory",
+        "app/config/Secret1Key2Value3.py",
+        "kubernetes/io/serviceaccount/token2023",
+        "Users/Dev42/Library/ApplicationSupport/Token9",
+        "refs/heads/feature/ABC-123-rotate-api-key2",
+        "node_modules/aws-sdk/clients/all2023/STS2011",
+        "oauth2/v2/token/introspect/v2",
+    ],
+)
+def test_a_path_after_the_name_of_a_secret_stays(path):
+    for text in (f"TOKEN={path}", f'secret = "{path}"', f"--token {path}"):
+        assert Redactor({}).redact(text) == text

@@ -41,7 +41,7 @@ def walk(host: Host, root: Path, settings: Settings, problems: list[Problem]) ->
     """Yield the fields of :class:`Seen` for the files of a home that the host captures; everything else that has such a name is a problem.
 
     A link to a folder outside the home is followed once; one into the home, or above
-    it, is not. Ignored paths are passed over in silence.
+    it, is not, and neither is a link below the top to a file outside. Ignored paths are passed over in silence.
     """
     classify, enter = (host.files.layout(root) if host.files.layout is not None else None) or (host.files.classify, host.files.enter)
     if not root.is_dir():
@@ -79,6 +79,10 @@ def walk(host: Host, root: Path, settings: Settings, problems: list[Problem]) ->
                     if kind is None or (ignored is not None and ignored(entry.path)):
                         continue
                     status = entry.stat()
+                    # a file of settings at the top may be kept elsewhere; whoever can write a folder below could name any file
+                    if link and prefix and not _inside(entry.path, top, followed):
+                        problems.append(Problem(_printable(entry.path), "a link to a file outside the home"))
+                        continue
                 except OSError as error:
                     if classify(rel) is not None:
                         problems.append(Problem(_printable(entry.path), f"cannot be looked at: {error.strerror}"))
@@ -150,6 +154,12 @@ def _leads_out(path: str, top: str, followed: set[str], problems: list[Problem])
         return False
     followed.add(real)
     return True
+
+
+def _inside(path: str, top: str, followed: set[str]) -> bool:
+    """Tell whether a linked file lies in the home, or in a folder that a link of it leads to."""
+    real = os.path.realpath(path)
+    return any(real.startswith(folder.rstrip(os.sep) + os.sep) for folder in (os.path.realpath(top), *followed))
 
 
 def _printable(path: str) -> str:
