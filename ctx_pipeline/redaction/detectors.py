@@ -28,7 +28,10 @@ _TOKEN_TAILS = ("oken", "OKEN")
 _KEY_TAILS = tuple(
     form
     for first in ("api", "access", "secret", "private", "auth", "account", "encryption", "signing", "master", "service", "app")
-    for form in (f"{first}_key", f"{first}-key", f"{first}key", f"{first}Key", f"{first.title()}Key", f"{first}_KEY".upper())
+    for form in (
+        *(f"{first}_key", f"{first}-key", f"{first}key", f"{first}Key", f"{first.title()}Key", f"{first}_KEY".upper()),
+        *(f"{first.title()}-Key", f"{first.upper()}-Key", f"{first.upper()}-KEY"),  # headers, as their names are written
+    )
 )
 _SEPARATORS = ("=", ":", " =", " :", '"', "'", "\\", "]")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -192,7 +193,7 @@ def reads(command: str, cwd: str | None = None) -> tuple[ShellRead, ...]:
     found: list[ShellRead] = []
     last: list[int] = []
     every = pieces(command)
-    for piece, following in zip(every, (*every[1:], None), strict=True):
+    for piece, following in zip_longest(every, every[1:]):
         if piece.words[:1] and piece.words[0] in CHANGES_FOLDER:
             base, last = entered(piece.words, base), []
             continue

@@ -38,6 +38,10 @@ def shown(accesses) -> list:
         ("mkdir -p lib && mv *.py lib/", []),
         ("cat /dev/null > /tmp/scratch.txt", []),
         ("ls", []),
+        *(
+            (command, [])
+            for command in ("# nothing to do, tests pass", ";", ")", "&&", "|", "\\", "'", '"', "<<EOF", "", " ", "&", "(", "\n#")
+        ),
         ("git log main..HEAD && git diff origin/v1.x...HEAD", []),
         ("git fetch origin renovate/rmcp-2.x && git config user.email me", []),
         ("git -C lib add b.py", [("/w/app/lib/b.py", "mention", "shell", "")]),
