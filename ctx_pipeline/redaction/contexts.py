@@ -23,6 +23,9 @@ _CRUMB = rb"(?:(?!&quot;|&#)[^\s;\"'`\\<>\[\]\x1b\xc2])"
 _WORD = rb"(?P<s>(?!\xc2\x9b)[^\s\"'`\\,;&|<>()\[\]{}$*\x1b-][^\s\"'`\\,;&|<>()\[\]{}\x1b\xc2]{3,200}+)"
 """A value as a command line gives it, unless it is a variable, a path in quotes or a flag."""
 
+_ASKED = rb"sudo(?:[ \t]+-u[ \t]+[^\s|;&]{1,40}|[ \t]+-[A-Za-z-]{1,20}){0,4}?[ \t]+(?:-[A-Za-z]{0,6}S|--stdin)\b"
+"""sudo as it reads a password from its input."""
+
 _TURN = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
 _DIGIT = re.compile(rb"[0-9]")
 _MIXED = re.compile(rb"(?=.*[0-9])(?=.*[a-z].*[a-z])(?=.*[A-Z].*[A-Z])", re.DOTALL)
@@ -82,7 +85,8 @@ _SERVICES = (
 
 _IN_PROSE = (
     (rb"assword", (rb" is ", rb" was ", b": ", " è ".encode())),
-    (rb"asswort", (rb" ist ", rb" lautet ", rb": ")),
+    (rb"pw", (b": ", b" is ")),
+    (rb"asswort", (rb" ist ", rb" lautet ", rb" lautet: ", rb": ")),
     (rb"mot de passe", (rb" est ", rb" : ", rb": ")),
     ("ontraseña".encode(), (b" es ", b": ")),
     (b"senha", (" é ".encode(), b": ")),
@@ -135,6 +139,11 @@ def _hash(rng: random.Random) -> Planted:
 def _cookie(rng: random.Random) -> Planted:
     secret = f"theme=dark; sessionid={letters(rng, ALNUM, 32)}"
     return Planted(f"Cookie: {secret}", secret)
+
+
+def _curl_cookie(rng: random.Random) -> Planted:
+    secret = f"sid={letters(rng, ALNUM, 32)}; theme=dark"
+    return Planted(f"curl -s -b '{secret}' https://example.test", secret)
 
 
 def _mailchimp(rng: random.Random) -> Planted:
@@ -283,10 +292,18 @@ CONTEXTS: tuple[Detector, ...] = (
         + _QUOTE
         + rb"?[ \t]?[:=][ \t]?"
         + _QUOTE
-        + rb"?(?i:token|apikey|api-key|key|bot|splunk|basic|digest|negotiate|sso-key)"
+        + rb"?(?i:token|apikey|api-key|key|bot|splunk|basic|digest|negotiate|sso-key|ssws)"
         rb"[ \t]{1,4}(?:token=)?" + _QUOTE + rb"?(?P<s>" + rb"(?:[A-Za-z0-9+=_.:~-]|\\{0,3}/)" + rb"{12,4000}+)",
         _like("Authorization: token <s>", HEX, 40),
         drawn,
+    ),
+    _after(
+        "bare-authorization",
+        "token of an Authorization header without a scheme",
+        "uthorization UTHORIZATION",
+        rb"(?i:uthorization)" + _QUOTE + rb"?[ \t]?[:=][ \t]?" + _QUOTE + rb"?(?P<s>(?:[A-Za-z0-9+=_.:~-]|\\{0,3}/){20,4000}+)(?![ \t(\[])",
+        _like("Authorization: <s>", ALNUM, 40),
+        long_drawn,
     ),
     _after(
         "sshpass",
@@ -294,6 +311,58 @@ CONTEXTS: tuple[Detector, ...] = (
         "sshpass",
         rb"sshpass[ \t]+-p[ \t]*" + _QUOTE + rb"?" + _WORD,
         _like("sshpass -p <s> ssh host"),
+    ),
+    _after(
+        "curl-cookie",
+        "cookies given to curl",
+        (" -b ", " --cookie ", " --cookie="),
+        rb" (?:-b|--cookie)[ =]{1,3}"
+        + _QUOTE
+        + rb"?(?P<s>[A-Za-z0-9_.$%-]{1,100}="
+        + _CRUMB
+        + rb"{1,3000}+(?:;[ ]?[A-Za-z0-9_.$%-]{1,100}(?:="
+        + _CRUMB
+        + rb"{0,3000}+)?)*+)",
+        _curl_cookie,
+        _holds_drawn,
+    ),
+    _after(
+        "piped-password",
+        "password piped to sudo or chpasswd",
+        ("echo ", "printf "),
+        rb"(?:echo|printf)[ \t]+(?:-[a-zA-Z]+[ \t]+)?(?:"
+        + _QUOTE
+        + rb"?%s[^ \t]{0,6}[ \t]+)?"
+        + _QUOTE
+        + rb"?(?:[A-Za-z0-9_.-]{1,40}:(?=[^|\n]{0,200}\|[^|;\n]{0,40}chpasswd))?+"
+        + _WORD
+        + _QUOTE
+        + rb"?[ \t]*\|[ \t]*(?:"
+        + _ASKED
+        + rb"|(?:sudo[ \t]+)?chpasswd|passwd[ \t]+--stdin)",
+        _like("echo <s> | sudo -S apt update"),
+    ),
+    _after(
+        "fed-password",
+        "password that sudo or chpasswd reads from a string",
+        ("sudo ", "chpasswd"),
+        rb"(?:"
+        + _ASKED
+        + rb"[^|;&<\n]{0,60}<<<[ \t]*"
+        + _QUOTE
+        + rb"?|chpasswd[ \t]*<<<[ \t]*"
+        + _QUOTE
+        + rb"?[A-Za-z0-9_.-]{1,40}:)"
+        + _WORD,
+        _like('sudo -S whoami <<< "<s>"'),
+    ),
+    _after(
+        "login-token",
+        "token given to the login of ngrok or cargo",
+        ("authtoken ", "add-authtoken ", "cargo login "),
+        rb"(?:(?:add-)?authtoken|cargo login)[ \t]{1,3}" + _QUOTE + rb"?(?P<s>[A-Za-z0-9_-]{20,200}+)",
+        _like("ngrok config add-authtoken <s>", ALNUM, 43),
+        long_drawn,
     ),
     _after(
         "login-password",
@@ -461,8 +530,10 @@ CONTEXTS: tuple[Detector, ...] = (
     _after(
         "said-key",
         "key that somebody tells in prose",
-        ("api key ", "API key ", "oken is ", "key is ", "ecret is ", "api-key "),
-        rb"(?:(?:api|API)[ -]key |(?:oken|key|ecret) is )(?:is )?" + _QUOTE + rb"?(?P<s>[A-Za-z0-9_.-]{16,400}+)(?![(\[])",
+        ("api key ", "API key ", "oken is ", "key is ", "ecret is ", "api-key ", "his key: ", "y key: ", "his token: ", "y token: "),
+        rb"(?:(?:api|API)[ -]key |(?:oken|key|ecret) is |(?:his|y) (?:key|token): )(?:is )?"
+        + _QUOTE
+        + rb"?(?P<s>[A-Za-z0-9_.-]{16,400}+)(?![(\[])",
         _like("use the api key <s> for it", ALNUM, 32),
         long_drawn,
     ),

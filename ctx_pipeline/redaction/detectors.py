@@ -181,6 +181,22 @@ def is_token(_secret: bytes, match: re.Match[bytes]) -> bool:
     )
 
 
+_ACCOUNT = lazy_pattern(rb"(?:create|alter|set|grant)\b[^;]{0,180}\b(?:user|role|login|password|server|for)\b[^;]*\Z", re.IGNORECASE)
+
+
+def _in_sql(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a string after PASSWORD stands in a statement that makes or changes an account."""
+    before = match.string[max(0, match.start() - 240) : match.end()]
+    return is_password(secret, match) and _ACCOUNT.search(before[: before.rfind(secret)]) is not None
+
+
+def _is_flag(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether the value of a flag is a secret, or behind one for a password what a person would choose as one."""
+    return is_secret(secret, match) or (
+        match.string[: match.start() + 1].endswith((b"password ", b"passwd ")) and is_password(secret, match)
+    )
+
+
 def _number(value: bytes) -> bool:
     return re.fullmatch(rb"[0-9_.,:+\-TZ/]*", value) is not None
 
@@ -214,6 +230,11 @@ def _flag(rng: random.Random) -> Planted:
     return Planted(f"deploy --password {secret} --verbose", secret)
 
 
+def _account(rng: random.Random) -> Planted:
+    secret = letters(rng, ALNUM, 14)
+    return Planted(f"CREATE USER app WITH PASSWORD '{secret}';", secret)
+
+
 ASSIGNMENTS: tuple[Detector, ...] = (
     Detector(
         "password", "value given to a name such as password", _literals(_PASSWORD_TAILS), _PATTERN, _password, is_password, from_end=True
@@ -237,7 +258,16 @@ ASSIGNMENTS: tuple[Detector, ...] = (
         ),
         _FLAG_VALUE,
         _flag,
-        is_secret,
+        _is_flag,
+        from_end=True,
+    ),
+    Detector(
+        "sql-password",
+        "password of an account in SQL",
+        tuple(f"{word}{gap}".encode() for word in ("PASSWORD", "assword", "ENTIFIED BY", "entified by") for gap in (" ", "(")),
+        rb"[ (](?:BY |by |= ?|(?:FOR|for) [^=;\n]{1,80}= ?(?:PASSWORD\()?)?(?P<q>\\{0,7}[\"'])(?P<quoted>[^\s\"'\\]{4,200}+)(?P=q)",
+        _account,
+        _in_sql,
         from_end=True,
     ),
 )

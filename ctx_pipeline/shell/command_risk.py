@@ -338,6 +338,12 @@ def reason(kind: str, text: str, body: Mapping[str, Any]) -> str:
         found = dangers(command)
         if found:
             return f"proposes `{' '.join(command.split())[:120]}`: {', '.join(_MEANS.get(k, k) for k in found)}"
+    told = [text[:4000]] if kind in _TELLS else []
+    for said in (*told, *(member for name in _PROPOSED for member in _texts(body.get(name)))):
+        for what, pattern in _IN_WORDS.items():
+            for asked in pattern.finditer(said):
+                if not _NOT_BEFORE.search(said[: asked.start()]):
+                    return f"proposes “{' '.join(asked[0].split())[:120]}”: {_MEANS[what]}"
     return ""
 
 
@@ -350,6 +356,24 @@ def guarded(candidate: StoredCandidate) -> StoredCandidate:
     return candidate._replace(risk="high", structured=json.dumps(body | {REASON: why}, ensure_ascii=False, sort_keys=True))
 
 
+_IN_WORDS = {
+    "remote-code": lazy_pattern(
+        r"(?i)(?:https?://|\bcurl\b|\bwget\b)[^\n]{0,120}?(?:\|\s{0,3}|\b(?:to|into|through|with|in)\s{1,3})(?:sudo\s{1,3})?(?:ba|z|da|k)?sh\b"
+    ),
+    "remote": lazy_pattern(r"(?i)\bpush(?:es|ing)?\b[^.;\n]{0,40}?\s(?:--force(?!-with-lease)\b|-f\b)|\bforce[ -]?push(?:es|ing)?\b"),
+    "unchecked": lazy_pattern(
+        r"(?i)--no-verify\b|--no-gpg-sign\b|--dangerously-[\w-]{1,40}|--insecure\b|\bHUSKY=0|\b(?:ssl_?)?verify\s?=\s?False\b|NODE_TLS_REJECT_UNAUTHORIZED"
+        r"|\b(?:disabl|skip|bypass|ignor|turn off)\w{0,3}\s[^.;\n]{0,30}\b(?:ssl|tls|certificate|signature|security|sandbox)\w{0,2}\b"
+    ),
+    "secrets": lazy_pattern(
+        r"(?i)\b(?:send|upload|post|copy|mail|paste|print|push|commit)\b[^.;\n]{0,40}(?:\.env\b|\b(?:secrets?|credentials?|tokens?|passwords?"
+        r"|(?:api|private|ssh) keys?)\b)[^;\n]{0,40}(?:https?://|\w@\w)"
+    ),
+}
+"""What does harm however it is told: a name of :data:`_MEANS` -> how people and pages say it."""
+
+_NOT_BEFORE = lazy_pattern(r"(?i)\b(?:never|do not|don'?t|not|no(?!,)|avoid|without|stop|instead of|rather than)\b[^.;:\n]{0,60}\Z")
+
 _MEANS = {
     "publishes": "changes what others share",
     "files": "removes files",
@@ -361,6 +385,8 @@ _MEANS = {
     "data": "removes data",
     "service": "removes a service",
     "remote-code": "runs code from the network",
+    "unchecked": "goes past checks",
+    "secrets": "gives secrets away",
 }
 
 
