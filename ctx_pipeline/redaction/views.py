@@ -20,11 +20,17 @@ _CONTROL = (
     rb"(?:(?:" + _ESC + rb"\[|\xc2\x9b)[0-?]{0,64}+[ -/]{0,4}+[@-~]"
     rb"|" + _ESC + rb"[\]P_X^][^\x07\x1b\\^\n]{0,2000}+" + _END + rb"|" + _ESC + rb"[()*+][0-9A-B])"
 )  # fmt: skip
+_UNSEEN = (
+    rb"(?:\xe2\x80[\x8b-\x8d]|\xe2\x81\xa0|\xef\xbb\xbf|\xc2\xad"
+    rb"|" + _DEEP + rb"(?:u(?:200[b-dB-D]|2060|[fF][eE][fF]{2}|00[aA][dD])|\r?\n)|(?<!\\)\\{3}(?:\\{4})?n)"
+)  # fmt: skip
+"""What nobody sees between two letters: blanks of no width, a soft hyphen, a line that a backslash continues."""
+
 _ASCII = rb"[0-7][0-9a-fA-F]"
 _ENTITY = rb"(?:#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5}|quot|apos|amp|lt|gt|nbsp);"
 
 _ESCAPE = (
-    rb"(?P<gone>" + _CONTROL + rb")|(?P<alone>" + _ESC + rb")"
+    rb"(?P<gone>" + _CONTROL + rb"|" + _UNSEEN + rb")|(?P<alone>" + _ESC + rb")"
     rb"|" + _DEEP + rb"(?:u(?P<unicode>[0-9a-fA-F]{4})|x(?P<byte>" + _ASCII + rb")|(?P<sign>[nrtbf\"'`/]))"
     rb"|%(?:25)*(?P<url>[0-9a-fA-F]{2})|&(?:amp;)*(?P<entity>" + _ENTITY + rb")"
 )  # fmt: skip
@@ -44,14 +50,17 @@ _VEILS = tuple(
         (
             rb"\x1b(?:)",
             rb"\xc2(?=\x9b)",
-            rb"\\(?:u00[0-7]|x[0-7]|033|e[\[\]])",
+            rb"\\(?:u00[0-7]|x[0-7]|033|e[\[\]]|u200[b-dB-D]|u2060|u[fF][eE][fF]|u00[aA][dD]|\r?\n|\\\\n)",
             rb"%(?=[0-7][0-9a-fA-F])",
             rb"&(?=" + _ENTITY + rb")",
             rb"\^\[(?=\[|\])",
+            rb"\xe2(?=\x80[\x8b-\x8d]|\x81\xa0)",
+            rb"\xef(?=\xbb\xbf)",
+            rb"\xc2(?=\xad)",
         ),
     )
 )
-_SIGNS_OF_VEILS = (b"\x1b", b"\x9b", b"\\", b"%", b"&", b"^")
+_SIGNS_OF_VEILS = (b"\x1b", b"\x9b", b"\\", b"%", b"&", b"^", b"\xe2", b"\xef", b"\xad")
 """A text without this byte holds no such veil: one byte is found four times as fast as by a pattern, two are not."""
 _WIDE = lazy_pattern(rb"\\(?=u(?!00[0-7])[0-9a-fA-F]{4})|%(?=[89a-fA-F][0-9a-fA-F])")
 _SIGN = lazy_pattern(rb"\\(?=[nrtbf\"'`/u])")
