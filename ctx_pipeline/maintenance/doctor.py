@@ -78,6 +78,8 @@ class Examination:
     """what went wrong with single sessions after they were captured"""
     unknown: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    linked: list[tuple[str, str]] = field(default_factory=list)
+    """folders outside of the homes that are read because a link leads there: the link, and the folder"""
     retention: list[Retention] = field(default_factory=list)
     kept: list[HomeRetention] = field(default_factory=list)
     """how long each home keeps transcripts, and what is about to go"""
@@ -119,6 +121,10 @@ class Examination:
         found += [f"{_count(self.totals.get('sessions', 0), 'session')}, {_count(self.totals.get('sources', 0), 'source')} captured"]
         found += [f"retention: {home.message}" for home in self.kept]
         found += _listed("gaps", [gap.message for gap in self.gaps])
+        found += _listed(
+            'read through links out of a home; for one that should not be read: ignore = ["*/FOLDER"] in config.toml',
+            [f"{link} -> {folder}" for link, folder in self.linked],
+        )
         found += _listed("cannot be captured", [f"{p.path}: {p.reason}" for p in self.problems])
         reasons = Counter((q.host, q.session_id, q.reason) for q in self.quarantined)
         found += _listed(
@@ -186,7 +192,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.leases = ledger.live_leases()
     report.left_out = code_versions.versions(store.files, settings, keep=False).left_out
     scan = capture.scan(store, settings, hosts=hosts)
-    report.problems, report.retention = scan.problems, scan.retention
+    report.problems, report.linked, report.retention = scan.problems, scan.linked, scan.retention
     report.kept = retention.retention_by_home(store, settings, scan, hosts=hosts)
     report.gaps = retention.gaps(store, scan=scan, hosts=hosts)
     report.pending, report.waiting = len(scan.pending), scan.waiting

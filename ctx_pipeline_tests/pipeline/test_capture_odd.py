@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import socket
 import sqlite3
@@ -74,6 +75,20 @@ def test_a_linked_folder_outside_the_home_is_followed_once(store, settings, home
 
     assert [s.session_id for s in store.ledger.sessions()] == ["a"]
     assert len(store.ledger.sources()) == 1
+
+
+@pytest.mark.feature("capture.linked-folders")
+def test_the_doctor_names_what_is_read_through_a_link_and_ignoring_the_link_ends_that(store, settings, home, tmp_path):
+    write(tmp_path / "elsewhere", "a.jsonl", line(id="a", ts=JUNE))
+    (home / "sessions").mkdir()
+    (home / "sessions/one").symlink_to(tmp_path / "elsewhere")
+
+    report = doctor.examine(store, settings, hosts=HOSTS)
+
+    assert report.linked == [(str(home / "sessions/one"), str(tmp_path / "elsewhere"))]
+    assert f"  {home}/sessions/one -> {tmp_path}/elsewhere" in report.lines()
+    ignoring = dataclasses.replace(settings, ignore=("*/sessions/one",))
+    assert doctor.examine(store, ignoring, hosts=HOSTS).linked == []
 
 
 @pytest.mark.feature("capture.linked-files")

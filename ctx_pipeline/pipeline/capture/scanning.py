@@ -100,6 +100,8 @@ class Scan:
     ignored: list[str] = field(default_factory=list)
     """known streams that an ignore glob now covers"""
     problems: list[Problem] = field(default_factory=list)
+    linked: list[tuple[str, str]] = field(default_factory=list)
+    """folders outside of the homes that links in them led to: the link, and where it led"""
     retention: list[Retention] = field(default_factory=list)
     sources: int = 0
     """files and database streams that were seen"""
@@ -170,7 +172,7 @@ class _Pass:
         earliest = time.time_ns() - WARN_DAYS * _DAY_NS if host.files.retention_days is not None else 0
         count = 0
         recall, databases, session_kinds = mine.pop, host.files.databases, host.files.session_kinds
-        for found in walk(host, root, self.settings, scan.problems) if root.exists() else ():
+        for found in walk(host, root, self.settings, scan.problems, scan.linked) if root.exists() else ():
             rel, kind, path, size, mtime_ns, _ = found
             if databases and kind in databases:
                 self._database(host, top, Seen._make(found), mine)

@@ -37,11 +37,14 @@ class Seen(NamedTuple):
     inode: int
 
 
-def walk(host: Host, root: Path, settings: Settings, problems: list[Problem]) -> Iterator[tuple[str, str, str, int, int, int]]:
+def walk(
+    host: Host, root: Path, settings: Settings, problems: list[Problem], linked: list[tuple[str, str]] | None = None
+) -> Iterator[tuple[str, str, str, int, int, int]]:
     """Yield the fields of :class:`Seen` for the files of a home that the host captures; everything else that has such a name is a problem.
 
     A link to a folder outside the home is followed once; one into the home, or above
     it, is not, and neither is a link below the top to a file outside. Ignored paths are passed over in silence.
+    ``linked`` gets each folder that a link led to: the link, and where it led.
     """
     classify, enter = (host.files.layout(root) if host.files.layout is not None else None) or (host.files.classify, host.files.enter)
     if not root.is_dir():
@@ -72,8 +75,12 @@ def walk(host: Host, root: Path, settings: Settings, problems: list[Problem]) ->
                         continue
                     link = entry.is_symlink()
                     if link and entry.is_dir():
-                        if enter(rel) and _leads_out(entry.path, top, followed, problems):
+                        if ignored is not None and _is_ignored(settings, entry.path, entry.name):
+                            continue
+                        if enter(rel) and (outside := _leads_out(entry.path, top, followed, problems)):
                             folders.append((entry.path, rel + "/"))
+                            if linked is not None:
+                                linked.append((_printable(entry.path), _printable(outside)))
                         continue
                     kind = classify(rel)
                     if kind is None or (ignored is not None and ignored(entry.path)):
@@ -143,17 +150,17 @@ def _odd(status: os.stat_result, rel: str) -> str:
     return ""
 
 
-def _leads_out(path: str, top: str, followed: set[str], problems: list[Problem]) -> bool:
-    """Tell whether a linked folder lies outside the home and was not followed yet."""
+def _leads_out(path: str, top: str, followed: set[str], problems: list[Problem]) -> str:
+    """Return the folder outside the home that a link leads to; nothing where there is none or it was followed before."""
     real, home = os.path.realpath(path), os.path.realpath(top)
     here = os.path.realpath(path.rpartition("/")[0])
     if any((below + os.sep).startswith(real.rstrip(os.sep) + os.sep) for below in (home, here)):
         problems.append(Problem(_printable(path), "a link to a folder above it"))
-        return False
+        return ""
     if (real + os.sep).startswith(home + os.sep) or real in followed:
-        return False
+        return ""
     followed.add(real)
-    return True
+    return real
 
 
 def _inside(path: str, top: str, followed: set[str]) -> bool:
