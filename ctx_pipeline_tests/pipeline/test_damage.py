@@ -17,7 +17,7 @@ from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.pipeline.plan import plan
 from ctx_pipeline.pipeline.repair import damaged_outputs
 from ctx_pipeline.pipeline.run import run_stages
-from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage import open_store, session_figures
 from ctx_pipeline_tests.waiting import remove
 
 if TYPE_CHECKING:
@@ -329,3 +329,25 @@ def test_a_damaged_script_of_the_page_is_found_by_reading_it_and_drawn_again(set
     assert told(capsys, ["run"])[0] == 0
     assert path.read_bytes() == whole
     assert told(capsys, COMMANDS["doctor"])[0] == 0
+
+
+@pytest.mark.feature("damage.repair")
+@pytest.mark.parametrize(("how", "by_run"), [(at(0), True), (empty, True), (cut, False)], ids=["magic", "empty", "cut"])
+def test_kept_figures_of_sessions_in_a_damaged_file_are_named_and_made_again(settings, capsys, how, by_run):
+    path = settings.home / session_figures.FILE
+    before = told(capsys, ["usage", "session", "--json"])
+    how(path)
+
+    assert told(capsys, ["usage", "session", "--json"]) == before
+    code, output = told(capsys, ["verify", "--deep"])
+    assert code == 1
+    assert "serving/sessions.db: is not what was written" in output
+    if not by_run:
+        assert told(capsys, ["repair", "--yes"])[0] == 0
+    with open_store(settings) as store:
+        run_stages(store, settings)
+
+    assert told(capsys, ["verify", "--deep"])[0] == 0
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM figures").fetchone()[0] > 0
+    assert told(capsys, ["usage", "session", "--json"]) == before

@@ -14,7 +14,7 @@ from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.pipeline.repair import damaged_raw, page_digests
 from ctx_pipeline.pipeline.repair.missing_outputs import BESIDE, FILES, SEARCH, noted_of, save_notes
-from ctx_pipeline.storage import store_marker
+from ctx_pipeline.storage import session_figures, store_marker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,6 +30,9 @@ _CHUNKS = "chunks"
 
 _DIGESTED = 64 << 20
 """Bytes of a search index up to which it is known by its digest; a larger one by whether SQLite finds it whole."""
+
+_DATABASE = b"SQLite format 3\0"
+_KEEPS_FIGURES = "warehouse/duckdb"
 
 _SMALL = ("sessions", "threads", "model_calls")
 _AGAIN = "it is made again from raw"
@@ -60,6 +63,9 @@ def release_damaged(store: Store, settings: Settings, *, deep: bool = False) -> 
     chunks = noted.get(_CHUNKS)
     if deep or chunks:
         said += _drop_chunks(store, {*(rel for rel, _ in page_digests.damaged(store.home / _SITE)), *(chunks or ())})
+    if _figures_damaged(store, deep=deep):
+        store.ledger.forget_asset(_KEEPS_FIGURES, [WHOLE])
+        said.append(_drop(store, _Output(session_figures.FILE, _KEEPS_FIGURES)))
     left = {name: told for name, told in noted.items() if name != _CHUNKS and (name == _LAKE or store.files.exists(name))}
     if left != noted:
         save_notes(store, left)
@@ -97,9 +103,25 @@ def damaged(store: Store, *, deep: bool) -> list[tuple[str, str]]:
             found.append((output.name, "is not what was written; it is made again by: ctx run"))
         elif not store.files.exists(output.name) and store.ledger.asset_cell(output.asset, WHOLE) is not None:
             found.append((output.name, "is missing; it is made again by: ctx run"))
+    if _figures_damaged(store, deep=deep):
+        found.append((session_figures.FILE, "is not what was written; it is made again by: ctx repair"))
     if deep:
         found += [(f"{_SITE}/{rel}", f"{what}; it is made again by: ctx run") for rel, what in page_digests.damaged(store.home / _SITE)]
     return found
+
+
+def _figures_damaged(store: Store, *, deep: bool) -> bool:
+    """Tell whether the figures of single sessions, each of which has its own digest, lie in no database or in a damaged one."""
+    path = store.files.local(session_figures.FILE)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        begins = file.read(len(_DATABASE))
+    if deep and begins == _DATABASE:
+        from ctx_pipeline.pipeline.repair.rebuild import whole
+
+        return not whole(path)
+    return begins != _DATABASE
 
 
 def _missing(store: Store) -> list[Damage]:
