@@ -181,6 +181,7 @@ def _formats(settings: Settings, *, as_json: bool) -> None:
 @click.option("--project", help="Every session of this project.")
 @click.option("--before", metavar="DATE", help="Every session that ended before this day, 2026-01-31.")
 @click.option("--text", "pattern", help="Every session whose records contain this text.")
+@click.option("--copies", is_flag=True, help="Their forks too, and other sessions whose records hold the same calls or lines.")
 @click.option("--finish", "only_finish", is_flag=True, help="End a forgetting that was interrupted, as any other command does first.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
@@ -189,6 +190,7 @@ def forget(
     project: str | None,
     before: str | None,
     pattern: str | None,
+    copies: bool,
     only_finish: bool,
     yes: bool,
     as_json: bool,
@@ -227,7 +229,9 @@ def forget(
                     raise
                 _tell_forgotten(ended, as_json=as_json)
                 return
-        selection = stage.Selection(host=host or None, session_id=session_id or None, project=project, before=before, text=pattern)
+        selection = stage.Selection(
+            host=host or None, session_id=session_id or None, project=project, before=before, text=pattern, copies=copies
+        )
         preview = stage.select(store, selection)
         if not preview.sessions and not pattern:
             if ended is None:
@@ -243,7 +247,7 @@ def forget(
                 say(f"  {one_line(example, 100)}")
             if preview.copies:
                 names = ", ".join(f"{h} {s}" for h, s in preview.copies[:5])
-                say(f"{len(preview.copies)} forks keep their own copy and stay: {one_line(names, 300)}")
+                say(f"{len(preview.copies)} forks or copies hold a part of them and stay (--copies: those too): {one_line(names, 300)}")
         if not yes:
             confirm("Remove them from the store for good?")
         _withdraw(store, settings, preview.sessions)

@@ -20,8 +20,8 @@ from ctx_pipeline.pipeline.forget.shared_files import keep_out
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.files import Files
+from ctx_pipeline.storage.ledger.forgotten import Forgotten
 from ctx_pipeline.storage.ledger.links import identify
-from ctx_pipeline.storage.ledger.sessions import thread_hash
 from ctx_pipeline.storage.raw import segments
 from ctx_pipeline.storage.raw.segments import read_stream, unpack
 
@@ -240,7 +240,7 @@ def plan(store: Store, settings: Settings, folder: Path) -> list[Entry]:
     found = entries_of(folder)
     threads: dict[tuple[str, str], list[Any]] = {}
     places: dict[tuple[str, str], list[Any]] = {}
-    stones = {(stone.host, stone.hash) for stone in store.ledger.tombstones("thread")}
+    forgotten = Forgotten(store.ledger.tombstones())
     for source in store.ledger.sources().values():
         places.setdefault((source.host, source.rel), []).append(source)
         if source.thread_id:
@@ -256,7 +256,9 @@ def plan(store: Store, settings: Settings, folder: Path) -> list[Entry]:
         kind = host.files.classify(entry.rel) or ""
         identity = identify(host, kind, entry.rel, _plain(data)[:_HEAD])[0] if kind in host.files.session_kinds else None
         ids = (identity.thread_id, identity.root_session_id) if identity else ()
-        if any(name and (entry.host, thread_hash(entry.host, name)) in stones for name in ids):
+        if any(name and forgotten.thread(entry.host, name) for name in ids) or (
+            identity is not None and forgotten.content(entry.host, data)
+        ):
             entry.does = FORGOTTEN
             continue
         known = threads.get((entry.host, identity.thread_id), []) if identity else places.get((entry.host, entry.rel), [])

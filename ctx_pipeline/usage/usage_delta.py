@@ -100,17 +100,19 @@ def _decode(
     they name parents that the ledger does not know.
     """
     from ctx_pipeline.storage.ledger import links
-    from ctx_pipeline.storage.ledger.sessions import thread_hash
+    from ctx_pipeline.storage.ledger.forgotten import Forgotten
 
-    stones = {(t.host, t.kind, t.hash) for t in store.ledger.tombstones()}
+    stones = store.ledger.tombstones()
+    forgotten = Forgotten(stones)
+    forgotten_streams = {(t.host, t.hash) for t in stones if t.kind == "stream"}
     rows = {s.stream: s for s in known.values() if s.thread_id and (s.captured or s.generation)}
     identities = {s.stream: _identity_of(s) for s in rows.values()}
     fresh: set[str] = set()
     for source in changed:
         identity = live.identify(source) or identities.get(source.stream)
-        if identity is None or (source.host, "stream", source.stream) in stones:
+        if identity is None or (source.host, source.stream) in forgotten_streams:
             continue
-        if (source.host, "thread", thread_hash(source.host, identity.thread_id)) in stones:
+        if forgotten.thread(source.host, identity.thread_id) or (not source.name and forgotten.file(source.host, source.path, source.size)):
             continue
         identities[source.stream] = identity
         fresh.add(source.stream)

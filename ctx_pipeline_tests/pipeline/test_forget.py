@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from ctx_pipeline import CapturedMemory, SQLiteMemory
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import AmbiguousName, StoreDamaged, StoreLocked, UsageError
+from ctx_pipeline.integrations import adopt
 from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture, run
@@ -17,6 +19,7 @@ from ctx_pipeline.pipeline.forget.sessions import Selection, finish, forget, rem
 from ctx_pipeline.pipeline.forget.shared_files import Needles, blank, keep_out, line_hash, lines_about, lines_like, spellings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.raw.segments import read_segment
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import claude as build
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.stored_text import files_with
@@ -125,6 +128,38 @@ def test_the_next_run_does_not_take_it_back_though_the_file_is_there_and_grows(s
     assert [row.session_id for row in store.ledger.sessions()] == [KEPT]
 
 
+@pytest.mark.feature("forget.does-not-return")
+def test_a_copy_under_another_name_is_neither_captured_nor_counted_nor_taken_over(store, settings, home, tmp_path):
+    forget(store, settings, Selection(host="claude", session_id=GONE))
+    path = home.root / "projects" / "-home-dev-shop" / f"{GONE}.jsonl"
+    other = "cccccccc-0000-4000-8000-00000000000c"
+    copied = path.read_bytes() + json.dumps({"type": "summary", "summary": f"{MARK} again", "leafUuid": "u"}).encode() + b"\n"
+    path.with_name(f"{other}.jsonl").write_bytes(copied)
+    archive = tmp_path / "archive"
+    own = archive / "raw" / "claude-code" / other
+    own.mkdir(parents=True)
+    (own / "transcript.jsonl").write_bytes(copied)
+    source = f"/home/sam/.claude/projects/-home-dev-shop/{other}.jsonl"
+    (own / "import_meta.json").write_text(json.dumps({"host": "claude-code", "session_id": other, "source_transcript": source}))
+    assert list(usage("session", settings=settings).by_session()) == [("claude", KEPT)]
+    assert [entry.does for entry in adopt.plan(store, settings, archive)] == [adopt.FORGOTTEN]
+    run.run_stages(store, settings)
+    store.close()
+    assert files_with(store.home, MARK) == []
+    assert [row.session_id for row in store.ledger.sessions()] == [KEPT]
+
+
+@pytest.mark.feature("forget.keeps-the-rest")
+def test_a_file_that_only_begins_like_a_forgotten_one_is_captured(store, settings, home):
+    forget(store, settings, Selection(host="claude", session_id=GONE))
+    path = home.root / "projects" / "-home-dev-shop" / f"{GONE}.jsonl"
+    other = "cccccccc-0000-4000-8000-00000000000c"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.with_name(f"{other}.jsonl").write_bytes(b"".join(lines[:-1]).replace(GONE.encode(), other.encode()))
+    run.run_stages(store, settings)
+    assert [row.session_id for row in store.ledger.sessions()] == [KEPT, other]
+
+
 @pytest.mark.feature("forget.keeps-the-rest")
 def test_the_other_session_keeps_its_rows_search_and_page(store, settings):
     kept = {cell.key: store.lake.read_rows("events", cell, "normalized") for cell in store.lake.manifests("normalized")}
@@ -181,7 +216,7 @@ def test_the_tombstone_says_hashes_only(store, settings):
     (fact,) = store.journal.facts("tombstone")
     assert GONE not in json.dumps(fact.payload)
     assert {(s.host, s.kind, s.hash) for s in remembered(store)} <= {(s.host, s.kind, s.hash) for s in store.ledger.tombstones()}
-    assert {s.kind for s in remembered(store)} == {"stream", "thread"}
+    assert {s.kind for s in remembered(store)} == {"stream", "thread", "content"}
 
 
 @pytest.mark.feature("forget.shared-files")
@@ -416,6 +451,27 @@ def test_the_preview_names_the_forks_that_keep_a_copy(environ, settings):
         preview = select(store, Selection(host="codex", session_id=codex.THREAD))
         assert (preview.sessions, preview.copies) == ([("codex", codex.THREAD)], [("codex", fork), ("codex", second)])
         assert select(store, Selection(host="codex", session_id=second)).copies == []
+
+
+@pytest.mark.feature("forget.preview-copies")
+@pytest.mark.parametrize("what", ["line", "call"])
+def test_a_copy_that_names_no_origin_is_known_by_its_lines_or_calls_and_goes_when_asked(store, settings, home, what):
+    other = "cccccccc-0000-4000-8000-00000000000c"
+    path = home.root / "projects" / "-home-dev-shop" / f"{GONE}.jsonl"
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    chosen = [one for one in lines if one["type"] == ("user" if what == "line" else "assistant")]
+    for n, one in enumerate(chosen):
+        one["sessionId"] = other
+        if what == "call":
+            one["uuid"] = f"dddddddd-0000-4000-8000-{n:012d}"
+    path.with_name(f"{other}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in chosen))
+    run.run_stages(store, settings)
+    meant = Selection(host="claude", session_id=GONE)
+    assert (select(store, meant).sessions, select(store, meant).copies) == ([("claude", GONE)], [("claude", other)])
+    forget(store, settings, replace(meant, copies=True))
+    store.close()
+    assert files_with(store.home, MARK) == []
+    assert [row.session_id for row in store.ledger.sessions()] == [KEPT]
 
 
 @pytest.mark.feature("forget.shared-files")

@@ -15,8 +15,8 @@ from ctx_pipeline.pipeline.capture.scanning import Problem
 from ctx_pipeline.pipeline.capture.scanning import scan as look
 from ctx_pipeline.pipeline.capture.selecting import as_new_generations, select
 from ctx_pipeline.pipeline.reports import DONE, CellReport, StageReport
+from ctx_pipeline.storage.ledger.forgotten import Forgotten
 from ctx_pipeline.storage.ledger.links import identify
-from ctx_pipeline.storage.ledger.sessions import thread_hash
 from ctx_pipeline.storage.raw import encryption
 from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline.storage.raw.home_files import HEAD
@@ -182,17 +182,20 @@ def commit(store: Store, batch: list[Taken], report: StageReport) -> set[Cell]:
 
 
 def drop_forgotten(store: Store, batch: Iterable[Taken]) -> list[Taken]:
-    """Return what may be kept: a thread that ``ctx forget`` removed is not captured again from another file."""
-    stones = {(stone.host, stone.hash) for stone in store.ledger.tombstones("thread")}
-    if not stones:
+    """Return what may be kept: what ``ctx forget`` removed is not captured again from another file, whatever its name."""
+    forgotten = Forgotten(store.ledger.tombstones())
+    if not forgotten:
         return list(batch)
     kept, gone = [], []
     for taken in batch:
         source = taken.source
-        if source.thread_id and (source.host, thread_hash(source.host, source.thread_id)) in stones:
+        if source.thread_id and (
+            forgotten.thread(source.host, source.thread_id)
+            or (len(taken.data) == source.captured and forgotten.content(source.host, taken.data))
+        ):
             gone.append(taken)
             continue
-        hints = [h for h in taken.hints if (h.host, thread_hash(h.host, h.thread_id)) not in stones]
+        hints = [h for h in taken.hints if not forgotten.thread(h.host, h.thread_id)]
         kept.append(taken._replace(hints=hints))
     for taken in gone:
         for segment in taken.segments:

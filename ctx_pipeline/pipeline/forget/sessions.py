@@ -23,8 +23,10 @@ from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageRepo
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage import FORGETTING, session_notes, store_marker, temporary
 from ctx_pipeline.storage.byte_search import LEAST, Searched, Wanted, search
+from ctx_pipeline.storage.ledger.forgotten import CONTENT, content_hash
 from ctx_pipeline.storage.ledger.rows import RAW_LOST, Tombstone
 from ctx_pipeline.storage.ledger.sessions import thread_hash
+from ctx_pipeline.storage.raw.home_files import is_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -187,6 +189,8 @@ class Selection:
     project: str | None = None
     before: str | None = None
     text: str | None = None
+    copies: bool = False
+    """the forks and copies of what is meant as well"""
 
 
 @dataclass(slots=True)
@@ -202,7 +206,7 @@ class Preview:
     examples: list[str] = field(default_factory=list)
     """titles of some of the sessions, redacted; the id where there is none"""
     copies: list[tuple[str, str]] = field(default_factory=list)
-    """(host, session id) of forks that stay, each with its own copy of what it was forked from"""
+    """(host, session id) of forks and of other sessions with the same calls or lines that stay, each with its own copy"""
 
 
 @dataclass(slots=True)
@@ -223,8 +227,10 @@ def select(store: Store, selection: Selection) -> Preview:
     rows = {(row.host, row.session_id): row for row in _session_rows(store)}
     begun = _begun(store)
     left = begun.sessions if begun is not None else set()
-    chosen = sorted(left if begun is not None and selection == Selection() else _selected(store, selection, rows, left) | left)
-    preview = Preview(sessions=chosen, copies=_copies(rows, chosen))
+    meant = left if begun is not None and selection == Selection() else _selected(store, selection, rows, left) | left
+    copies = _copies(store, rows, meant)
+    chosen = sorted(meant | copies if selection.copies else meant)
+    preview = Preview(sessions=chosen, copies=[] if selection.copies else sorted(copies))
     redactor = Redactor()
     for host, session in chosen:
         streams = [s.stream for s in store.ledger.session_streams(host, session)]
@@ -398,21 +404,20 @@ def _session_rows(store: Store) -> Iterator[Any]:
         yield from store.lake.read_rows("sessions", cell, forgotten_rows.LAKE)
 
 
-def _copies(rows: dict[tuple[str, str], Any], chosen: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def _copies(store: Store, rows: dict[tuple[str, str], Any], chosen: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the sessions that hold a part of the chosen ones: declared forks, theirs too, and what has the same calls or lines."""
     forks: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for (host, session), row in rows.items():
         if row.parent_session:
             forks.setdefault((host, row.parent_session), []).append((host, session))
-    seen = set(chosen)
+    seen = {*chosen, *((host, one) for host, ids in _by_host(chosen).items() for one in store.ledger.sharing(host, ids))}
     waiting = list(seen)
-    found = []
     while waiting:
         for fork in forks.get(waiting.pop(), ()):
             if fork not in seen:
                 seen.add(fork)
                 waiting.append(fork)
-                found.append(fork)
-    return sorted(found)
+    return seen.difference(chosen)
 
 
 def _selected(store: Store, selection: Selection, rows: dict[tuple[str, str], Any], left: set[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -506,9 +511,29 @@ def _note(store: Store, chosen: list[tuple[str, str]], sources: list[Source]) ->
 
     stones = {(s.host, "stream", s.stream) for s in sources}
     stones |= {(s.host, "thread", thread_hash(s.host, s.thread_id)) for s in sources if s.thread_id}
+    stones |= {(s.host, CONTENT, content) for s in sources if (content := _own_content(store, s)) is not None}
     stones -= {(stone.host, stone.kind, stone.hash) for stone in remembered(store)}
     if stones:
         store.journal.append("tombstone", {"sessions": len(chosen), "stones": [list(stone) for stone in sorted(stones)]})
+        store.ledger.remember_forgotten(Tombstone(*stone, store_marker.now()) for stone in sorted(stones) if stone[1] == CONTENT)
+
+
+def _own_content(store: Store, source: Source) -> str | None:
+    """Return what a copy of a transcript under another name is known by; None for other files, and where raw is lost.
+
+    A file that does not name its thread, such as a few summaries, may be the beginning of another.
+    """
+    from ctx_pipeline.storage.raw.segments import read_stream, unpack
+
+    if source.marker or not is_lines(source.rel) or not source.thread_id:
+        return None
+    segments = store.ledger.segments_of([source.stream]).get(source.stream, [])
+    try:
+        data = read_stream(store.files, [s for s in segments if s.generation == source.generation])
+        named = source.thread_id.encode() in (unpack(data) if source.rel.endswith(".zst") else data)
+    except StoreError:
+        return None
+    return content_hash(data) if named else None
 
 
 def _remove_raw(store: Store, sources: list[Source]) -> int:

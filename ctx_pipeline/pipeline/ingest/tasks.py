@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.ledger import links
-from ctx_pipeline.storage.ledger.sessions import thread_hash
+from ctx_pipeline.storage.ledger.forgotten import Forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -84,7 +84,7 @@ def split(store: Store, pending: Iterable[Pending], hosts: Mapping[str, Host]) -
     hints), database streams, threads that were forgotten, what lies beside no session, and
     sessions whose rows are kept until raw holds all of them again.
     """
-    forgotten = {(stone.host, stone.hash) for stone in store.ledger.tombstones("thread")}
+    forgotten = Forgotten(store.ledger.tombstones())
     kept = {(s.host, s.session_id) for s in store.ledger.undecodable_sessions()}
     mine: list[tuple[Pending, Identity]] = []
     others: list[Pending] = []
@@ -93,7 +93,8 @@ def split(store: Store, pending: Iterable[Pending], hosts: Mapping[str, Host]) -
         identity = None if source.marker or source.kind not in host.files.session_kinds else capture.identity_of(source, host)
         if (
             identity is None
-            or (source.host, thread_hash(source.host, identity.thread_id)) in forgotten
+            or forgotten.thread(source.host, identity.thread_id)
+            or (source.start == 0 and forgotten.file(source.host, source.path, source.size))
             or not kept.isdisjoint((source.host, own) for own in _sessions_of(source, identity))
         ):
             others.append(source)

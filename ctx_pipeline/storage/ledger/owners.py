@@ -215,6 +215,19 @@ def _sharing(connection: sqlite3.Connection, host: str, ids: str) -> set[str]:
     }
 
 
+def sharing(connection: sqlite3.Connection, host: str, sessions: set[str]) -> set[str]:
+    """Return the other sessions of a host that hold a model call or a line of these, declared forks or not."""
+    lines: set[bytes] = set()
+    others: list[tuple[str, bytes]] = []
+    for session, ids in connection.execute("SELECT session_id, ids FROM session_lines WHERE host = ?", (host,)):
+        if session in sessions:
+            lines.update(_split(ids))
+        else:
+            others.append((session, ids))
+    found = {session for session, ids in others if not lines.isdisjoint(_split(ids))}
+    return (found | _sharing(connection, host, json_list(sorted(sessions)))) - sessions
+
+
 def _forks(connection: sqlite3.Connection, host: str, sessions: set[str]) -> set[str]:
     """Return all declared descendants of these sessions."""
     found: set[str] = set()

@@ -39,6 +39,10 @@ class Results(Sessions):
         """Return (session_id, call_key) -> (owner session, rule) of the cell's calls that count in another session."""
         return owners.copies(self.connection, cell).get(cell, {})
 
+    def sharing(self, host: str, sessions: Iterable[str]) -> set[str]:
+        """Return the other sessions of a host whose records hold a model call or a line of these sessions."""
+        return owners.sharing(self.connection, host, set(sessions))
+
     def cell_fingerprint(self, cell: Cell) -> str:
         """Return the hash of what a cell's tables are made of: its sessions, the ownership that touches it, and titles that others give."""
         return self.cell_fingerprints([cell])[cell]

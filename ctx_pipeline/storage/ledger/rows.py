@@ -208,7 +208,7 @@ class UnknownRow(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """A hash of something that ``ctx forget`` removed; ``kind`` is stream, thread or text."""
+    """A hash of something that ``ctx forget`` removed; ``kind`` is stream, thread, text or content."""
 
     host: str
     kind: str

@@ -508,7 +508,7 @@ class Forgetting(Sessions):
             connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?, ?)", list(stones))
 
     def tombstones(self, kind: str | None = None) -> list[Tombstone]:
-        """Return what was forgotten, of one kind if given: stream, thread or text."""
+        """Return what was forgotten, of one kind if given: stream, thread, text or content."""
         where, values = ("WHERE kind = ?", [kind]) if kind else ("", [])
         return [Tombstone._make(row) for row in self.query(f"SELECT host, kind, hash, at FROM tombstones {where} ORDER BY 1, 2, 3", values)]
 
