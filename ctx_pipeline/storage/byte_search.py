@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import stat
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
 
 LEAST = 8
 """Characters; a shorter id may be any word."""
@@ -64,12 +65,13 @@ def search(home: Path, wanted: Wanted, *, leave_out: Collection[str] = ()) -> Se
 
     Besides its bytes as they lie, of a raw object all that is packed in it is looked at, of
     a table every value and every entry of its dictionaries, of a database every row.
+    Folders and files that lie elsewhere, with a link to them in the store, are read like the others.
     """
     report = Searched()
-    for path in sorted(home.rglob("*")):
+    for path in _files(home):
         rel = path.relative_to(home).as_posix()
         try:
-            status = path.lstat()
+            status = path.stat()
             if not stat.S_ISREG(status.st_mode) or rel in leave_out:
                 continue
             kind, pieces = _kind(path)
@@ -82,6 +84,19 @@ def search(home: Path, wanted: Wanted, *, leave_out: Collection[str] = ()) -> Se
         except Exception:  # noqa: BLE001 - whatever is wrong with a file, it is told, and the others are looked at
             report.unreadable.append(rel)
     return report
+
+
+def _files(home: Path) -> Iterator[Path]:
+    """Yield all files below a folder and below what links in it lead to, each folder once."""
+    seen: set[tuple[int, int]] = set()
+    for folder, below, names in os.walk(home, followlinks=True):
+        status = Path(folder).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            below.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        below.sort()
+        yield from (Path(folder, name) for name in sorted(names))
 
 
 def _holds(pieces: Callable[[Path], Iterator[bytes]], path: Path, wanted: Wanted) -> bool:

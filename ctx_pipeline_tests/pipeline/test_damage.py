@@ -295,12 +295,41 @@ def test_repair_names_lost_bytes_for_good_and_keeps_what_was_made_of_them(settin
 
 
 @pytest.mark.feature("damage.repair")
-def test_a_changed_number_in_the_ledger_that_sqlite_does_not_see_is_found_and_repaired(settings, capsys):
+def test_a_page_that_is_a_link_is_named_and_a_folder_takes_its_place(settings, capsys, tmp_path):
+    (settings.home / "site").rename(tmp_path / "elsewhere")
+    (settings.home / "site").symlink_to(tmp_path / "elsewhere")
+    code, said = told(capsys, ["verify", "--deep"])
+    assert (code, f"site: is a link to {tmp_path / 'elsewhere'}" in said) == (1, True), said
+    assert told(capsys, ["run"])[0] == 0
+    assert not (settings.home / "site").is_symlink()
+    assert (settings.home / "site" / "index.html").exists()
+    assert told(capsys, ["verify", "--deep"])[0] == 0
+    assert (tmp_path / "elsewhere" / "index.html").exists()
+
+
+_UNSEEN = {
+    "thread": f"UPDATE sources SET thread_id = 'x' || substr(thread_id, 2) WHERE rel LIKE '%{SESSION}.jsonl'",
+    "title": f"UPDATE sessions SET rows = json_set(rows, '$.title', 'another title') WHERE session_id = '{SESSION}'",
+    "hint": f"UPDATE hints SET value = 'another prompt' WHERE field = 'first_prompt' AND thread_id = '{SESSION}'",
+    "tombstone": "DELETE FROM tombstones WHERE kind = 'content'",
+}
+"""What was changed in the ledger -> the statement that does it, to one row."""
+
+
+@pytest.mark.feature("damage.repair")
+@pytest.mark.parametrize("what", sorted(_UNSEEN))
+def test_a_changed_row_of_the_ledger_that_sqlite_does_not_see_is_found_and_repaired(settings, capsys, what):
+    if what == "tombstone":
+        with open_store(settings) as store:
+            other = next(row.session_id for row in store.ledger.sessions() if row.session_id != SESSION)
+        assert told(capsys, ["forget", other, "--yes"])[0] == 0
+        told(capsys, ["run"])
+    assert told(capsys, ["verify", "--deep"])[0] == 0
     with closing(sqlite3.connect(settings.home / "ledger.db")) as ledger, ledger:
-        ledger.execute("UPDATE sources SET thread_id = 'x' || substr(thread_id, 2) WHERE rel LIKE ?", [f"%{SESSION}.jsonl"])
+        assert ledger.execute(_UNSEEN[what]).rowcount == 1
     assert told(capsys, COMMANDS["doctor"])[0] == 0
     code, said = told(capsys, ["verify", "--deep"])
-    assert (code, "ledger.db: contradicts raw in 1 rows" in said) == (1, True), said
+    assert (code, "ledger.db: contradicts raw, the tables or the journal in 1 rows" in said) == (1, True), said
     code, said = told(capsys, ["repair", "--yes"])
     assert (code, said.rstrip().endswith("sound: every file is what it must be")) == (0, True), said
 

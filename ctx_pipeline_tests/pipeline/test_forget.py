@@ -149,6 +149,18 @@ def test_a_copy_under_another_name_is_neither_captured_nor_counted_nor_taken_ove
     assert [row.session_id for row in store.ledger.sessions()] == [KEPT]
 
 
+@pytest.mark.feature("forget.every-byte")
+def test_what_a_link_in_the_store_leads_to_is_searched_too(store, settings, tmp_path):
+    outside = tmp_path / "outside"
+    (outside / "more").mkdir(parents=True)
+    (outside / "more" / "notes.txt").write_text(f"see {GONE}")
+    (outside / "round").symlink_to(outside)
+    (store.home / "elsewhere").symlink_to(outside)
+    (store.home / "link.txt").symlink_to(outside / "more" / "notes.txt")
+    report = forget(store, settings, Selection(host="claude", session_id=GONE))
+    assert report.searched.found == ["link.txt", "elsewhere/more/notes.txt"]
+
+
 @pytest.mark.feature("forget.keeps-the-rest")
 def test_a_file_that_only_begins_like_a_forgotten_one_is_captured(store, settings, home):
     forget(store, settings, Selection(host="claude", session_id=GONE))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.pipeline import capture
+from ctx_pipeline.pipeline.forget.sessions import remembered
 from ctx_pipeline.pipeline.repair import damaged_outputs, damaged_raw
 from ctx_pipeline.pipeline.repair.rebuild import SET_ASIDE, whole
 from ctx_pipeline.storage import store_marker, temporary
@@ -57,9 +58,11 @@ def databases(store: Store) -> list[tuple[str, str]]:
 
 
 def ledger_against_raw(store: Store, settings: Settings) -> list[tuple[str, str]]:
-    """Return what the ledger says of sources and segments that a ledger made of raw alone would not say.
+    """Return what the ledger says that neither raw nor the tables nor the journal say.
 
-    A changed byte in a row is no damage that SQLite sees.
+    Sources, segments and what shared files tell of threads are held against a ledger made of raw alone, titles and
+    counts of sessions against their rows of the tables, tombstones against the journal. A changed byte in a row is
+    no damage that SQLite sees.
     """
     from ctx_pipeline.storage.ledger import Ledger
 
@@ -69,6 +72,7 @@ def ledger_against_raw(store: Store, settings: Settings) -> list[tuple[str, str]
             made.rebuild(store.files, redact=capture.redactor_of(settings).redact)
             other = {_segment(one): one for one in made.segments()}
             sources = {one.stream: one for one in made.sources().values()}
+            hints = set(made.hints())
     finally:
         for suffix in ("", "-wal", "-shm"):
             fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
@@ -79,7 +83,23 @@ def ledger_against_raw(store: Store, settings: Settings) -> list[tuple[str, str]
         one.captured > 0 and one.stream not in lost and (one.stream not in sources or _source(one) != _source(sources[one.stream]))
         for one in told.values()
     )
-    return [(LEDGER, f"contradicts raw in {wrong:,} rows; it is made again by: ctx repair")] if wrong else []
+    wrong += sum(hint not in hints for hint in store.ledger.hints() if hint.stream in sources)
+    wrong += _sessions_against_tables(store)
+    stones = {(one.host, one.kind, one.hash) for one in store.ledger.tombstones()}
+    wrong += sum((one.host, one.kind, one.hash) not in stones for one in remembered(store))
+    return [(LEDGER, f"contradicts raw, the tables or the journal in {wrong:,} rows; it is made again by: ctx repair")] if wrong else []
+
+
+def _sessions_against_tables(store: Store) -> int:
+    """Return of how many sessions the ledger says what their row of the tables does not; those not yet derived do not count."""
+    behind = store.ledger.unfinished_cells()
+    wrong = 0
+    for cell in store.lake.manifests("normalized").keys() - behind:
+        rows = {row.session_id: row for row in store.lake.read_rows("sessions", cell, "normalized")}
+        for told in store.ledger.sessions(cells=[cell]):
+            row = rows.get(told.session_id)
+            wrong += row is not None and not told.dirty and any(getattr(row, name, said) != said for name, said in told.rows.items())
+    return wrong
 
 
 def _segment(one: Segment) -> tuple[object, ...]:

@@ -59,10 +59,14 @@ def release_damaged(store: Store, settings: Settings, *, deep: bool = False) -> 
         said += found
         if not found:
             store.lake.renote()
+    site = store.home / _SITE
+    if site.is_symlink():
+        said.append(f"{_SITE} was a link to {site.resolve()}, which stays as it is: a folder takes its place")
+        site.unlink()
     said += [_drop(store, output) for output in _outputs() if _is_damaged(store, output, noted.get(output.name), deep=deep)]
     chunks = noted.get(_CHUNKS)
     if deep or chunks:
-        said += _drop_chunks(store, {*(rel for rel, _ in page_digests.damaged(store.home / _SITE)), *(chunks or ())})
+        said += _drop_chunks(store, {*(rel for rel, _ in page_digests.damaged(site)), *(chunks or ())})
     if _figures_damaged(store, deep=deep):
         store.ledger.forget_asset(_KEEPS_FIGURES, [WHOLE])
         said.append(_drop(store, _Output(session_figures.FILE, _KEEPS_FIGURES)))
@@ -105,8 +109,11 @@ def damaged(store: Store, *, deep: bool) -> list[tuple[str, str]]:
             found.append((output.name, "is missing; it is made again by: ctx run"))
     if _figures_damaged(store, deep=deep):
         found.append((session_figures.FILE, "is not what was written; it is made again by: ctx repair"))
+    site = store.home / _SITE
+    if site.is_symlink():
+        found.append((_SITE, f"is a link to {site.resolve()}, where what is forgotten stays; a folder takes its place by: ctx run"))
     if deep:
-        found += [(f"{_SITE}/{rel}", f"{what}; it is made again by: ctx run") for rel, what in page_digests.damaged(store.home / _SITE)]
+        found += [(f"{_SITE}/{rel}", f"{what}; it is made again by: ctx run") for rel, what in page_digests.damaged(site)]
     return found
 
 
