@@ -69,7 +69,7 @@ _PATH = lazy_pattern(rb"(?:[a-z]+:/|\.{0,2}/|~/|[A-Z]:\\).*|\w+/[\w./-]*")
 _IDENTIFIER = lazy_pattern(rb"[A-Za-z_$]+(?:[_\-.:/?!]{1,2}[A-Za-z]+)*[_\-]?v?\d{0,2}[?!.:]*")
 
 
-def _entropy(value: bytes) -> float:
+def entropy(value: bytes) -> float:
     """Return Shannon's entropy of the bytes, in bits a byte."""
     return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())
 
@@ -77,7 +77,7 @@ def _entropy(value: bytes) -> float:
 def _random(value: bytes) -> bool:
     """Tell whether a value looks drawn, not written: digits among letters and many different ones."""
     figures = len(value) - len(value.translate(None, b"0123456789"))
-    return figures >= 2 and len(_TURN.findall(value)) >= 2 and _entropy(value) >= 3.0 and not value.isdigit()
+    return figures >= 2 and len(_TURN.findall(value)) >= 2 and entropy(value) >= 3.0 and not value.isdigit()
 
 
 _OUTSIDE_BASE64 = lazy_pattern(rb"[^A-Za-z0-9+/=_-]")
@@ -93,7 +93,7 @@ def _is_path(value: bytes) -> bool:
     """
     if not _PATH.fullmatch(value):
         return False
-    if len(value) < 24 or value.startswith((b"/", b"~", b".")) or _OUTSIDE_BASE64.search(value) or _entropy(value) < 4.2:
+    if len(value) < 24 or value.startswith((b"/", b"~", b".")) or _OUTSIDE_BASE64.search(value) or entropy(value) < 4.2:
         return True
     bare = value.translate(None, _MARKS)
     kinds = [1 if one in _LOWER else 2 if one in _UPPER else 3 for one in bare]
@@ -164,7 +164,7 @@ def is_secret(_secret: bytes, match: re.Match[bytes]) -> bool:
         return False
     if _random(value):
         return True
-    return quoted and len(value) >= 12 and not _IDENTIFIER.fullmatch(value) and _entropy(value) >= 3.0
+    return quoted and len(value) >= 12 and not _IDENTIFIER.fullmatch(value) and entropy(value) >= 3.0
 
 
 def is_token(_secret: bytes, match: re.Match[bytes]) -> bool:

@@ -7,14 +7,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.redaction.detectors import DETECTORS
+from ctx_pipeline.redaction.detectors import DETECTORS, entropy
 from ctx_pipeline.redaction.shapes import ALNUM
 from ctx_pipeline.redaction.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-SHAPE = 1
+SHAPE = 2
 """Raised when other texts are seen through."""
 
 _WORDS = (b"http://", b"https://", b"postgres", b"mysql://", b"redis:", b"amqp:", b"mongodb")
@@ -35,11 +35,20 @@ _LEAST = re.compile(rb"[A-Za-z0-9+/]{%d}" % (_LEAST_RUN - 2))
 _LETTERS = ALNUM.encode() + b"+/"
 _UNPRINTED = re.compile(rb"[^\t\n\r -~\x80-\xff]")
 
-_PARTED = re.compile(
-    rb"(?=[A-Za-z0-9_.+/=%~-]{12,400}+\r?\n)(?=[^0-9\n]*[0-9])[A-Za-z0-9_.+/=%~-]{12,400}+(?:\r?\n[A-Za-z0-9_.+/=%~-]{4,400}+){1,6}"
-)
-"""The first look ahead is part of the whole: it ends nearly all tries at once."""
-_FEED = re.compile(rb"\r?\n")
+_KEY = rb"[A-Za-z0-9_.+/=%~$:,-]"
+_PARTED = re.compile(_KEY + rb"{5,400}+(?:\r?\n" + _KEY + rb"{4,400}+){1,6}")
+_FEED = re.compile(rb"(?<=" + _KEY + rb"{4})\r?\n(?=" + _KEY + rb"{4})")
+_FIGURES = re.compile(rb"[0-9][^0-9]*[0-9]")
+_RISE = re.compile(rb"(?=[a-z0-9][A-Z])")
+_LEAST_RISES = 3
+_LEAST_REST, _LEAST_DRAWN = 8, 2.5
+"""Bytes, and bits a byte, of what the next line adds to a key that is whole without it."""
+
+
+Span = tuple[int, int]
+
+_BESIDE = 80
+"""Bytes on either side of a sign in which a line break is looked for."""
 
 
 @cache
@@ -135,19 +144,69 @@ def _view(data: bytes, runs: list[tuple[int, int, bytes]]) -> View:
     return View(b"".join(parts), tuple(joins), tuple(at), tuple(pieces))
 
 
-def parted(data: bytes, start: int, end: int) -> re.Match[bytes] | None:
-    """Return the lines of a key that begins at a place and goes on in the next line, None where none does."""
-    return _PARTED.match(data, start, end)
+def parted(pattern: re.Pattern[bytes], data: bytes, start: int, end: int) -> list[Span]:
+    """Return the line breaks inside a key that begins at a place; none where it is whole, or none.
+
+    A key that is whole without its next line is taken to go on there only where the pattern does and what
+    is added looks drawn: keys are also written one a line.
+    """
+    run = _PARTED.match(data, start, end)
+    if run is None or _FIGURES.search(run[0]) is None:
+        return []
+    feeds = [feed.span() for feed in _FEED.finditer(data, run.start(), run.end())]
+    found: list[Span] = []
+    reached = 0
+    own = pattern.match(data, start, end)
+    if own is not None and feeds:
+        if own.end() != feeds[0][0]:
+            return []
+        reached = own.end() - start
+    for count, feed in enumerate(feeds, 1):
+        after = feeds[count][0] if count < len(feeds) else run.end()
+        before = sum(stop - begin for begin, stop in feeds[: count - 1])
+        joined = _without(data[start:after], [(begin - start, stop - start) for begin, stop in feeds[:count]])
+        match = pattern.match(joined)
+        if match is None:
+            if reached:
+                break
+            continue
+        rest = joined[feed[0] - start - before : match.end()]
+        if len(rest) < (_LEAST_REST if reached else 1) or (reached and not _drawn(rest)):
+            break
+        found, reached = feeds[:count], match.end()
+        if match.end() < len(joined):
+            break
+    return found
 
 
-def whole(match: re.Match[bytes]) -> bytes:
-    """Return such lines as one."""
-    return _FEED.sub(b"", match[0])
+def parted_around(pattern: re.Pattern[bytes], data: bytes, start: int, end: int, back: int) -> list[Span]:
+    """Return the line break inside a key of which only a sign in its middle is known, that stands at a place."""
+    low, high = max(0, start - back - _BESIDE), min(end, start + _BESIDE)
+    for feed in _FEED.finditer(data, low, high):
+        place = feed.start() - low
+        match = pattern.search(_without(data[low:high], [(place, feed.end() - low)]))
+        if match is not None and match.start() < place < match.end():
+            return [feed.span()]
+    return []
 
 
-def rejoined(data: bytes, matches: list[re.Match[bytes]]) -> View:
-    """Return the text without the line breaks of such lines."""
-    feeds = sorted({(match.start() + feed.start(), match.start() + feed.end()) for match in matches for feed in _FEED.finditer(match[0])})
+def _drawn(rest: bytes) -> bool:
+    written = _FIGURES.search(rest) is None and len(_RISE.findall(rest)) < _LEAST_RISES
+    return not written and entropy(rest) >= _LEAST_DRAWN
+
+
+def _without(data: bytes, spans: Iterable[Span]) -> bytes:
+    parts = []
+    done = 0
+    for start, end in spans:
+        parts.append(data[done:start])
+        done = end
+    return b"".join((*parts, data[done:]))
+
+
+def rejoined(data: bytes, found: Iterable[Span]) -> View:
+    """Return the text without these line breaks."""
+    feeds = sorted({*found})
     parts: list[bytes] = []
     at: list[int] = []
     pieces: list[tuple[int, int, bool]] = []

@@ -34,9 +34,10 @@ _BATCH_CHARS = 4_000_000
 
 _ESCAPE = lazy_pattern(rb"(?:\\[nrtbf]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2})\Z")
 
-_BODY = lazy_pattern(rb"[A-Za-z0-9_.+/=%~$:\\-]{12}")
-"""How every key begins that has a shape of its own: asked before its pattern, which costs more."""
+_BODY = lazy_pattern(rb"[A-Za-z0-9_.+/=%~$:\\-]{12}|[A-Za-z0-9_.+/=%~$:-]{5,11}+\r?\n[A-Za-z0-9_.+/=%~$:-]{8}")
+"""How every key begins that has a shape of its own, also one that a line break parts: asked before its pattern, which costs more."""
 
+_DOLLAR = 0x24
 _EDGES = 6
 """Ends of colored pieces at which a match is tried to end."""
 
@@ -194,25 +195,26 @@ def _suspects(texts: Sequence[str]) -> list[int]:
     return sorted(found)
 
 
-def _parted(look: Look, data: bytes, start: int, end: int) -> re.Match[bytes] | None:
-    """Return the lines of a key that a line break parts at a literal, None where it is whole or none."""
-    if not look.detector.apart or look.offset or look.detector.around:
-        return None
-    lines = packed.parted(data, start, end)
-    return lines if lines and look.pattern.match(packed.whole(lines)) and not look.pattern.match(data, start, end) else None
+def _parted(look: Look, data: bytes, start: int, end: int) -> list[packed.Span]:
+    """Return the line breaks that part a key at a literal, none where it is whole or none."""
+    kind = look.detector
+    if kind.back:
+        return packed.parted_around(look.pattern, data, start, end, kind.back)
+    if look.offset or kind.around or not (kind.apart or data[start] == _DOLLAR):
+        return []
+    return packed.parted(look.pattern, data, start, end)
 
 
-def _rejoined(data: bytes) -> Iterator[tuple[views.View, bool]]:
-    """Yield the text with the keys whole that a line break parts, where only keys are looked for; nothing where there is none."""
+def _breaks(data: bytes) -> set[packed.Span]:
+    """Return the line breaks that part keys."""
     machine, looks, _ = automaton()
-    found = [
-        lines
+    return {
+        feed
         for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True)
         for look in looks[index]
-        if not _in_word(data, start) and (lines := _parted(look, data, start, len(data)))
-    ]
-    if found:
-        yield packed.rejoined(data, found), True
+        if look.detector.back or not _in_word(data, start)
+        for feed in _parted(look, data, start, len(data))
+    }
 
 
 def _under_veil(data: bytes) -> bool:
@@ -238,7 +240,7 @@ MARKER = lazy_pattern(r"\[REDACTED:([a-z0-9-]+)\]")
 _MARKER_BYTES = lazy_pattern(MARKER.pattern.encode())
 _PASSES = 4
 
-_VERSION = 7
+_VERSION = 8
 """Raised when checks, views or key blocks find other secrets by the same patterns."""
 
 _WHOLE_RUN = (mixed, digits)
@@ -345,9 +347,11 @@ class Redactor:
             found = [(*seen[0].shown(start, end), rank, name) for start, end, rank, name in found]
             found += self._seen(seen[0])
         # keys alone are looked for where lines are joined
-        for view, apart in (*((view, True) for view in seen[1:]), *((view, False) for view in packed.readings(data)), *_rejoined(data)):
+        for view, apart in (*((view, True) for view in seen[1:]), *((view, False) for view in packed.readings(data))):
             taken = [(start, end) for start, end, _, _ in found]
             found += [one for one in self._seen(view, apart=apart) if not _touches(taken, one[0], one[1])]
+        if breaks := _breaks(data):
+            found += [one for one in self._seen(packed.rejoined(data, breaks)) if any(one[0] < at < one[1] for at, _ in breaks)]
         if not found:
             return []
         found.sort()

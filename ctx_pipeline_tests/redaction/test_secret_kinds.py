@@ -10,6 +10,8 @@ from ctx_pipeline.redaction import Redactor
 from ctx_pipeline_tests.factories.secret_kinds import FORMS, KINDS
 
 REDACTOR = Redactor()
+_LEAST_PART = 12
+"""letters; a shorter end of a secret opens nothing"""
 LEAST = 0.98
 """part of the pairs of kind and form in which nothing of the secret may be left"""
 
@@ -32,3 +34,36 @@ def test_nearly_every_kind_is_replaced_in_every_form_and_all_of_them_in_a_prompt
     assert pairs > 3_000
     assert [leak for leak in leaks if leak[1] == "prompt"] == []
     assert 1 - len(leaks) / pairs >= LEAST, leaks
+
+
+@pytest.mark.feature("redaction.broken-line")
+def test_of_a_key_that_a_line_break_parts_anywhere_neither_part_is_left() -> None:
+    pairs = 0
+    leaks: list[tuple[str, str]] = []
+    for kind in KINDS:
+        for number in range(8 if kind.shaped else 0):
+            rng = random.Random(f"{kind.name} {number}")
+            planted = kind.draw(rng)
+            if "\n" in planted.secret:
+                continue
+            at = rng.randint(max(4, len(planted.secret) // 4), len(planted.secret) - 4)
+            parts = planted.secret[:at], planted.secret[at:]
+            text = planted.text.replace(planted.secret, "\n".join(parts))
+            pairs += 1
+            kept = REDACTOR.redact(text) if REDACTOR.suspects([text]) else text
+            if any(len(part) >= _LEAST_PART and part in kept for part in parts):
+                leaks.append((kind.name, kept))
+
+    assert pairs > 900
+    assert 1 - len(leaks) / pairs >= LEAST, leaks
+
+
+@pytest.mark.feature("redaction.broken-line")
+@pytest.mark.parametrize(
+    "after", ["next=1", "internationalization", "docs/guide/readme.md", "SK2", "the words go on here", "deploy-to-production-2"]
+)
+def test_the_line_after_a_whole_key_stays(after: str) -> None:
+    for name in ("github classic", "anthropic", "stripe", "slack bot"):
+        planted = next(kind for kind in KINDS if kind.name == name).draw(random.Random(name))
+        text = f"{planted.secret}\n{after}"
+        assert REDACTOR.redact(text).endswith(f"]\n{after}")
