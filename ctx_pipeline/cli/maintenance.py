@@ -255,6 +255,8 @@ def forget(
         for folder, trouble in backups.update_known(store):
             say(f"backup {folder}: {trouble or 'they left it too'}", fg="yellow" if trouble else None, err=True)
     _tell_forgotten(report, preview.sessions, as_json=as_json)
+    if preview.copies and not as_json:
+        say(f"What {len(preview.copies):,} forks or copies hold of them stays there: {', '.join(s for _, s in preview.copies[:5])}")
 
 
 def _withdraw(store: Store, settings: Settings, sessions: Sequence[tuple[str, str]]) -> None:
