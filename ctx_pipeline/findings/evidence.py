@@ -316,6 +316,23 @@ def history_of_all(settings: Settings, *, now: int) -> History:
     return History(**found)
 
 
+def _facts_of_all(store: Store) -> dict[Key, SessionFacts]:
+    """Return the facts of every session in the tables, from what the ledger repeats of their rows."""
+    unread = Counter((row.host, row.session_id) for row in store.ledger.quarantined())
+    return {
+        (row.host, row.session_id): SessionFacts(
+            row.host,
+            row.session_id,
+            row.rows.get("title") or row.session_id,
+            row.rows.get("project") or "",
+            row.rows.get("unknown") or 0,
+            unread[row.host, row.session_id],
+        )
+        for row in store.ledger.sessions()
+        if row.normalized_fp is not None
+    }
+
+
 def _live_secrets(store: Store) -> Counter[str]:
     """Return, by detector, how many different secrets that may open something were replaced."""
     from ctx_pipeline.storage.ledger.rows import LIVE_SECRETS
@@ -337,16 +354,19 @@ def _stored(
 
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
     asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]
-    with closing(store.lake.connect() if warehouse is None else LakeConnection(warehouse.cursor())) as connection:
-        if warehouse is None:
-            store.lake.views(connection, ("sessions", "model_calls"))
-        kept = kept_usages(store, settings, _BY, filters) if warehouse is None else None
-        spent = _spent(kept or stored_usages(connection, _BY, filters, warehouse=warehouse is not None))
-        cache_read = cache_read_of(store, settings, filters) if kept else stored_cache_read_cost(connection, filters, settings)
-        facts = {
-            (host, session): SessionFacts(host, session, *told)
-            for host, session, *told in connection.execute(SESSIONS_SQL, asked).fetchall()
-        }
+    kept = kept_usages(store, settings, _BY, filters) if warehouse is None else None
+    if kept and not any(asked):
+        spent, cache_read, facts = _spent(kept), cache_read_of(store, settings, filters), _facts_of_all(store)
+    else:
+        with closing(store.lake.connect() if warehouse is None else LakeConnection(warehouse.cursor())) as connection:
+            if warehouse is None:
+                store.lake.views(connection, ("sessions", "model_calls"))
+            spent = _spent(kept or stored_usages(connection, _BY, filters, warehouse=warehouse is not None))
+            cache_read = cache_read_of(store, settings, filters) if kept else stored_cache_read_cost(connection, filters, settings)
+            facts = {
+                (host, session): SessionFacts(host, session, *told)
+                for host, session, *told in connection.execute(SESSIONS_SQL, asked).fetchall()
+            }
     readings: dict[str, dict[Key, Measured]] = {}
     damaged = ""
     try:

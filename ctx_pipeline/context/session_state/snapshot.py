@@ -105,7 +105,8 @@ def snapshot(state: SessionState, budget: int = BUDGET, profile: Profile = BUILT
     for tier, share in zip(tiers, _SHARES, strict=True):
         chosen = _best(tier, int((room - _size(kept)) * share))
         kept += chosen
-    left = _best([p for p in everything if p not in kept], room - _size(kept), opened={p.section for p in kept})
+    before = set(kept)
+    left = _best([p for p in everything if p not in before], room - _size(kept), opened={p.section for p in kept})
     chosen_ones = {id(p) for p in (*kept, *left)}
     kept = [p for p in everything if id(p) in chosen_ones]
     gone = [*(p for p in everything if id(p) not in chosen_ones), *unwanted]
@@ -207,8 +208,9 @@ def _best(pieces: Sequence[Piece], room: int, *, opened: Iterable[str] = ()) -> 
     taken: list[bytearray] = []
     for piece in likely:
         marks = bytearray(room + 1)
-        for size in range(room, piece.size - 1, -1):
-            with_it = worth[size - piece.size] + piece.value
+        own, value = piece.size, piece.value
+        for size in range(room, own - 1, -1):
+            with_it = worth[size - own] + value
             if with_it > worth[size] + 1e-9:
                 worth[size], marks[size] = with_it, 1
         taken.append(marks)
