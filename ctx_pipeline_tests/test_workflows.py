@@ -139,14 +139,16 @@ def test_the_oldest_dspy_that_we_name_runs_the_tests_of_the_callback_as_the_newe
 @pytest.mark.feature("dagster.versions")
 def test_the_oldest_dagster_that_we_name_runs_the_tests_of_the_graph_as_the_newest_does():
     oldest = {
-        name: version for need in _needs("graph", "postgres", "dev") for name, version in re.findall(r"^(dagster[\w-]*)>=([\d.]+)", need)
+        name: version
+        for need in _needs("graph", "postgres", "workers", "dev")
+        for name, version in re.findall(r"^(dagster[\w-]*)>=([\d.]+)", need)
     }
 
     asked = commands(workflow("ci")["jobs"]["oldest-dagster"])
     pinned = dict(pin for command in asked for pin in re.findall(r"'(dagster[\w-]*)==([\d.]+)'", command))
 
     assert pinned == {name: f"{version}.0" for name, version in oldest.items()}
-    assert len(pinned) == 5
+    assert len(pinned) == 6
     assert asked[-1] == "python -m pytest ctx_pipeline_tests/defs ctx_pipeline_tests/loopback"
 
 

@@ -328,6 +328,40 @@ def dev(url: str | None, port: int) -> None:
     hub_launch.ui(settings_module.load(), url, port=port)
 
 
+@hub.command()
+@click.argument("folder", type=click.Path(file_okay=False))
+@click.option("--url", required=True, help="The team's bucket.")
+@click.option("--image", default="ctx-hub:latest", show_default=True, help="Name of the container image.")
+@json_option
+def deploy(folder: str, url: str, image: str, as_json: bool) -> None:
+    """Write settings for a hub with many workers: Dagster's instance, a Compose file, values for its Helm chart."""
+    from pathlib import Path
+
+    from ctx_pipeline.team import deployment
+
+    written = deployment.deploy(Path(folder).expanduser().absolute(), url, image=image)
+    if as_json:
+        emit({"files": [str(path) for path in written]})
+        return
+    for path in written:
+        say(str(path))
+    say(f"next: set HUB_PASSWORD in {written[-2]}, then: docker compose up --build --scale worker=4")
+    names = f"{deployment.DATABASE}, {deployment.BROKER} and {deployment.BUCKET}"
+    say(f"without containers: export {names}, and DAGSTER_HOME={folder}; on each machine: ctx hub worker")
+
+
+@hub.command()
+@url_option
+@click.option("--name", default="", metavar="NAME", help="Name of the worker; made of its process by default.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="Runs at once.")
+def worker(url: str | None, name: str, processes: int) -> None:
+    """Take runs of the hub's graph, beside other workers, until Ctrl-C. Needs the extra 'workers' and ctx hub deploy."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.defs import hub_workers
+
+    hub_workers.work(settings_module.load(), url, name=name, processes=processes)
+
+
 @hub.command("doctor")
 @url_option
 @json_option

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.defs.location import executor_of
 from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_signals import family_code, measurable
@@ -19,6 +20,8 @@ MEMBERS = "team_members"
 """Name of the set of members, which grows as they publish."""
 
 GROUP = "hub"
+_PARTS_OF_A_RUN = 25
+"""Members and months that one run of a backfill takes: a run starts in a second or two, and workers take one each."""
 _TAGS = {"dagster/concurrency_key": "team_hub"}
 
 
@@ -44,13 +47,13 @@ def build() -> dg.Definitions:
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     settings = settings_module.load()
     parts = partitions(settings.first_month)
-    single = dg.BackfillPolicy.single_run()
+    some = dg.BackfillPolicy.multi_run(max_partitions_per_run=_PARTS_OF_A_RUN)
 
     @dg.asset(
         key=["team", "collected"],
         group_name=GROUP,
         partitions_def=parts,
-        backfill_policy=single,
+        backfill_policy=some,
         deps=[dg.AssetKey(["team", "published"])],
         kinds={"deltalake"},
         op_tags=_TAGS,
@@ -78,7 +81,7 @@ def build() -> dg.Definitions:
         name="team_signals",
         can_subset=True,
         partitions_def=parts,
-        backfill_policy=single,
+        backfill_policy=some,
         op_tags=_TAGS,
     )
     def signals(context: dg.AssetExecutionContext) -> Any:
@@ -154,7 +157,7 @@ def build() -> dg.Definitions:
         return tick(context, Hub(settings_module.load()))
 
     made: list[Any] = [published, collected, signals, warehouse, lessons, page, compacted, vacuumed]
-    return dg.Definitions(assets=made, sensors=[heads], executor=dg.in_process_executor)
+    return dg.Definitions(assets=made, sensors=[heads], executor=executor_of(settings.executor))
 
 
 def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:

@@ -57,7 +57,7 @@ def build(
         schedules=[automation.build(settings, keys, given.opened, running=watching)],
         jobs=[automation.job(keys)],
         resources={"pipeline": pipeline or given.forceable(), "duckdb": resources.serving(settings)},
-        executor=_executor(settings.executor),
+        executor=executor_of(settings.executor),
     )
 
 
@@ -76,7 +76,7 @@ def load() -> dg.Definitions:
 _NOTHING = {"__init__.py", "__pycache__"}
 
 
-def _executor(name: str) -> dg.ExecutorDefinition:
+def executor_of(name: str) -> dg.ExecutorDefinition:
     """Return the executor that a setting names: one of Dagster's two, or ``package.module:name``."""
     stock = {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}
     if name in stock:

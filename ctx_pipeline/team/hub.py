@@ -86,16 +86,21 @@ class Refreshed:
     seconds: float = 0.0
 
 
+def bucket_of(settings: Settings, url: str | None = None) -> str:
+    """Return the address of the team's bucket: as asked, of the environment, or of the team that this machine is in."""
+    member = membership(settings)
+    place = url or settings.environ.get(URL) or (member.url if member else "")
+    if not place:
+        raise UsageError("no team is named", hint="ctx hub refresh --url URL, or: ctx team join URL")
+    return place
+
+
 class Hub:
     """The hub of one team on this machine."""
 
     def __init__(self, settings: Settings, url: str | None = None) -> None:
-        member = membership(settings)
-        place = url or settings.environ.get(URL) or (member.url if member else "")
-        if not place:
-            raise UsageError("no team is named", hint="ctx hub refresh --url URL, or: ctx team join URL")
         self.settings = settings
-        self.bucket = Bucket(place)
+        self.bucket = Bucket(bucket_of(settings, url))
         self.team = demand_protocol(self.bucket)
         self.folder = settings.home / "hub"
         lessons = (*PLACE, *(c for c in MEMORIES.columns if c.name in LESSON_COLUMNS))

@@ -101,6 +101,8 @@ ELSEWHERE = {
             "repair",
             "team pull",
             "hub sample",
+            "hub deploy",
+            "hub worker",
             "team leave",
             "prices refresh",
             "rot summary",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +17,8 @@ from ctx_pipeline.errors import StoreError
 from ctx_pipeline_tests.defs.conftest import LOCATION, web_server
 from ctx_pipeline_tests.defs.requests import LAUNCH, STATUS
 from ctx_pipeline_tests.factories.months import write_month
+from ctx_pipeline_tests.factories.services import postgres
 from ctx_pipeline_tests.waiting import eventually
-
-INITDB = shutil.which("initdb")
-DATABASE = "postgres"
 
 
 def of(settings, folder):
@@ -33,22 +28,8 @@ def of(settings, folder):
 @pytest.fixture
 def server() -> Iterator[str]:
     """A PostgreSQL of its own behind a socket; its address."""
-    if INITDB is None or importlib.util.find_spec("dagster_postgres") is None:
-        pytest.skip("needs initdb of PostgreSQL and dagster-postgres")
-    folder = Path(tempfile.mkdtemp(prefix="ctx-pg-"))
-    user = "postgres" if os.geteuid() == 0 else None
-    if user:
-        shutil.chown(folder, user)
-
-    def run(*words):
-        subprocess.run(words, cwd=folder, user=user, check=True, capture_output=True)
-
-    control = [str(Path(INITDB).resolve().with_name("pg_ctl")), "-w", "-D", str(folder / "data")]
-    run(INITDB, "-D", str(folder / "data"), "-A", "trust", "-U", "postgres", "--no-sync")
-    run(*control, "-l", str(folder / "log"), "-o", f"-k {folder} -c listen_addresses= -c fsync=off", "start")
-    yield f"postgresql+psycopg2://postgres@/{DATABASE}?host={folder}"
-    run(*control, "-m", "immediate", "stop")
-    shutil.rmtree(folder)
+    with postgres() as address:
+        yield address
 
 
 @pytest.mark.feature("dagster.own-home")

@@ -1,0 +1,78 @@
+"""Workers of a hub: runs are Celery tasks, taken by processes that share the instance's PostgreSQL, a broker and the team's bucket.
+
+A run is a task, not each of its steps: with Dagster's Celery executor every run keeps a process on the hub that only waits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster_celery.launcher import CeleryRunLauncher
+from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
+from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
+
+from ctx_pipeline.defs.instance_settings import prepare_home
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.team.hub import URL, bucket_of
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from ctx_pipeline.settings import Settings
+
+_PING_SECONDS = 3.0
+_PINGS = 3
+"""Times that a worker is asked whether it is there before its run is given up."""
+
+
+class WorkerRunLauncher(CeleryRunLauncher):
+    """Dagster's launcher of runs as Celery tasks, which also sees that the worker of a run is gone.
+
+    Celery itself goes on calling a task started whose worker was killed, so the run would never end.
+    """
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Return how the worker of a run is; one that answers no ping in a while has failed."""
+        found = super().check_run_worker_health(run)
+        if found.status != WorkerStatus.RUNNING:
+            return found
+        about = self.celery.AsyncResult(run.tags[DAGSTER_CELERY_TASK_ID_TAG]).info
+        name = about.get("hostname") if isinstance(about, dict) else None
+        if name is None or any(self.celery.control.ping([name], timeout=_PING_SECONDS) for _ in range(_PINGS)):
+            return found
+        return CheckRunHealthResult(WorkerStatus.FAILED, f"the worker {name} does not answer any more")
+
+
+def app_of(launcher: CeleryRunLauncher) -> Any:
+    """Return the Celery application that takes the runs of a launcher."""
+    app = launcher.celery
+    create_execute_job_task(app)
+    create_resume_job_task(app)
+    return app
+
+
+def work(settings: Settings, url: str | None = None, *, name: str = "", processes: int = 1) -> None:
+    """Take runs of the hub's graph until interrupted; each of ``processes`` has one at a time.
+
+    The instance is that of ``DAGSTER_HOME``, whose ``dagster.yaml`` names the broker (``ctx hub deploy`` writes one).
+    Raises UsageError where it names another launcher of runs.
+    """
+    import dagster as dg
+
+    # the bucket is not opened here: threads of its library do not live on in the processes that Celery forks
+    bucket = bucket_of(settings, url)
+    os.environ |= {URL: bucket, "DAGSTER_HOME": str(prepare_home(settings)), "DAGSTER_DISABLE_TELEMETRY": "1"}
+    with dg.DagsterInstance.get() as instance:
+        launcher: Any = instance.run_launcher
+        if not isinstance(launcher, CeleryRunLauncher):
+            raise UsageError(
+                f"the dagster.yaml in {os.environ['DAGSTER_HOME']} launches no runs on workers",
+                hint="ctx hub deploy FOLDER --url URL, then DAGSTER_HOME=FOLDER",
+            )
+    words = ["worker", "--concurrency", str(processes), "-Q", launcher.default_queue, "--loglevel", "WARNING", "--without-gossip"]
+    words += ["-n", f"{name}@%h"] if name else ["-n", f"ctx-{os.getpid()}@%h"]
+    sys.stderr.write(f"taking runs of {bucket} from the queue {launcher.default_queue}\n")
+    app_of(launcher).worker_main(words)

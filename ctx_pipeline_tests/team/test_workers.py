@@ -1,0 +1,182 @@
+"""Two workers below a hub: PostgreSQL, Redis, Dagster's daemon and Celery, all real, and one worker that is killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.cli import root
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.storage.team_tables.delta import TeamTable
+from ctx_pipeline.team import deployment
+from ctx_pipeline.team.hub import Hub
+from ctx_pipeline.team.hub_signals import READINGS_TABLE
+from ctx_pipeline.team.published_tables import PUBLISHED
+from ctx_pipeline_tests.factories.services import postgres, redis
+from ctx_pipeline_tests.factories.team_machines import TeamMachine
+from ctx_pipeline_tests.waiting import eventually
+
+dg = pytest.importorskip("dagster")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MEMBERS = ("ann", "bob", "cyd", "dan")
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with postgres() as address:
+        yield address
+
+
+@pytest.fixture
+def broker() -> Iterator[str]:
+    with redis() as address:
+        yield address
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End a process and what it started."""
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def published(tmp_path: Path, folder_bucket: str) -> str:
+    """A bucket in which four members published."""
+    for number, name in enumerate(MEMBERS, 1):
+        who = TeamMachine(tmp_path / name, name).join(folder_bucket, share=("facts",))
+        who.works(number)
+        who.publish()
+    return folder_bucket
+
+
+def rows(url: str) -> dict[str, list[str]]:
+    """Return the rows of the team's tables, in one order."""
+    found = {name: TeamTable(Bucket(url), f"team/{name}").rows() for name in (*(t.name for t in PUBLISHED), READINGS_TABLE)}
+    return {name: sorted(map(repr, table.to_pylist())) for name, table in found.items() if table is not None}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+@pytest.mark.feature("team.workers")
+def test_two_workers_bring_in_what_four_members_published_though_one_is_killed(
+    tmp_path: Path, published: str, server: str, broker: str, monkeypatch: pytest.MonkeyPatch
+):
+    alone = shutil.copytree(published, tmp_path / "alone")
+    folder = tmp_path / "deployed"
+    deployment.deploy(folder, published)
+    workspace = str(folder / "workspace.yaml")
+    for name, value in {"HOME": tmp_path, "DAGSTER_HOME": folder, deployment.DATABASE: server, deployment.BROKER: broker}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv(deployment.BUCKET, published)
+
+    def begin(*words: str, store: str) -> subprocess.Popen[bytes]:
+        environ = {**os.environ, "CTX_HOME": str(tmp_path / store)}
+        with (tmp_path / f"{store}.log").open("wb") as log:
+            return subprocess.Popen([sys.executable, "-m", *words], env=environ, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+
+    with ExitStack() as stack:
+        workers = {name: begin("ctx_pipeline", "hub", "worker", "--name", name, store=name) for name in ("one", "two")}
+        for process in workers.values():
+            stack.enter_context(ended(process))
+        assert begin("dagster", "sensor", "start", "-w", workspace, "team_heads", store="hub").wait(120) == 0
+        instance = stack.enter_context(dg.DagsterInstance.get())
+        stack.enter_context(ended(begin("dagster._daemon", "run", "-w", workspace, store="daemon")))
+
+        def taken() -> tuple[str, str] | None:
+            """A run that goes on, and the name of its worker."""
+            for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+                told = instance.run_launcher.celery.AsyncResult(run.tags[TASK]).info
+                if isinstance(told, dict) and "hostname" in told:
+                    return run.run_id, told["hostname"].partition("@")[0]
+            return None
+
+        struck, name = eventually(taken)
+        os.killpg(workers[name].pid, signal.SIGKILL)
+
+        def finished() -> bool:
+            runs = instance.get_runs()
+            return len(runs) > len(MEMBERS) and all(run.is_finished for run in runs)
+
+        assert eventually(finished, seconds=200), [(run.run_id, run.status) for run in instance.get_runs()]
+        runs = {run.run_id: run for run in instance.get_runs()}
+        assert {run_id: run.status.value for run_id, run in runs.items() if run.status.value != "SUCCESS"} == {struck: "FAILURE"}
+        assert [run.status.value for run in runs.values() if run.parent_run_id == struck] == ["SUCCESS"]
+        said = [record.message for record in instance.all_logs(struck)]
+        assert any("does not answer any more" in line for line in said), said[-5:]
+
+    hub = Hub(replace(settings_module.load(), home=tmp_path / "embedded"), str(alone))
+    assert hub.refresh().members == len(MEMBERS)
+    assert rows(published) == rows(str(alone))
+    assert rows(published)["sessions"]
+
+
+TASK = "dagster-celery/task_id"
+
+
+@pytest.mark.feature("team.workers")
+def test_a_worker_needs_an_instance_that_launches_on_workers(tmp_path: Path, published: str, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("dagster_celery")
+    from ctx_pipeline.defs import hub_workers
+
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    with pytest.raises(UsageError, match="launches no runs on workers"):
+        hub_workers.work(settings_module.load(), published)
+
+
+@pytest.mark.feature("team.deploy")
+def test_what_is_written_for_a_deployment_holds_no_password_and_is_never_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "deployed"
+    words = ["hub", "deploy", str(folder), "--url", "s3://acme-agents", "--image", "registry.test/hub:7"]
+    root.cli.main(words, standalone_mode=False)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(deployment.FILES)
+    assert "DAGSTER_HOME" in capsys.readouterr().out
+    compose, values = (yaml.safe_load((folder / name).read_text()) for name in ("compose.yaml", "values.yaml"))
+    services = compose["services"]
+    assert set(services) == {"postgres", "redis", "webserver", "daemon", "worker"}
+    assert services["worker"]["command"] == ["ctx", "hub", "worker"]
+    assert {service["image"] for service in services.values()} == {"postgres:17", "redis:7", "registry.test/hub:7"}
+    assert [port for service in services.values() for port in service.get("ports", ())] == ["127.0.0.1:3000:3000"]
+    assert "PASSWORD=\n" in (folder / ".env").read_text()
+    image = {"repository": "registry.test/hub", "tag": "7", "pullPolicy": "IfNotPresent"}
+    assert values["dagster-user-deployments"]["deployments"][0]["image"] == image
+    with pytest.raises(UsageError, match="already"):
+        deployment.deploy(folder, "s3://acme-agents")
+    with pytest.raises(UsageError, match="image"):
+        deployment.deploy(tmp_path / "other", "s3://acme-agents", image="a b")
+
+
+@pytest.mark.feature("team.deploy")
+def test_docker_reads_the_compose_file(tmp_path: Path):
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("needs docker with its compose command")
+    deployment.deploy(tmp_path / "deployed", "s3://acme-agents")
+    environ = {**os.environ, deployment.BUCKET: "s3://acme-agents", "HUB_PASSWORD": "x"}
+    words = [docker, "compose", "config", "--quiet"]
+    told = subprocess.run(words, cwd=tmp_path / "deployed", env=environ, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
