@@ -31,8 +31,6 @@ from ctx_pipeline.cli.signal import complete_signals
 from ctx_pipeline.model.display import title_text
 
 _SORTS = ("date", "cost", "calls", "size", "name", "signal")
-_UNCHECKED = "trajectory_premature_finish_without_validation"
-
 
 _FAR = 3_650
 """Days from which on a deletion is not worth a column: an agent was told to keep everything."""
@@ -72,12 +70,11 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         raise UsageError("--at-least goes with --signal, and --unchecked without it", hint="ctx list --help")
     if chosen["file"] and (unchecked or chosen["signal"]):
         raise UsageError("--file goes without --signal and --unchecked", hint="ctx list --help")
-    chosen["signal"] = _UNCHECKED if unchecked else chosen["signal"]
     settings, note = choose(settings_module.load(), demo=False)
     if note:
         say("(sample sessions)", err=True)
     with open_store(settings) as store:
-        listing = stage(store, settings, **chosen)
+        listing = stage(store, settings, unchecked=unchecked, **chosen)
     if not listing.total:
         require_project(settings, chosen["project"])
     if as_json:
@@ -85,8 +82,13 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         return
     zone = settings.timezone
     signal = (chosen["signal"] or "").partition("=")[0]
+    readings = signal or ("last changed" if unchecked else "accesses")
     unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
     names = short_ids([one.session_id for one in listing.sessions]) if terminal_width() is not None else {}
+
+    def shown(reading: str) -> str:
+        return ", ".join(path.rpartition("/")[2] for path in reading.split(", ")) if unchecked else reading
+
     rows = [
         {
             "session": names.get(one.session_id, one.session_id),
@@ -96,13 +98,13 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
             "host": one.host,
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
-            "reading": one_line(one.reading or "", 40) if isinstance(one.reading, str) else reading_text(one.reading, unit, kind),
+            "reading": one_line(shown(one.reading or ""), 40) if isinstance(one.reading, str) else reading_text(one.reading, unit, kind),
             "left": "" if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
         for one in listing.sessions
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
-    columns |= {"reading": signal or "accesses"} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
+    columns |= {"reading": readings} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}
@@ -111,7 +113,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))
-    elif not listing.empty and not any(chosen[name] for name in ("project", "since", "until", "signal", "file")):
+    elif not listing.empty and not any(chosen[name] for name in ("project", "since", "until", "signal", "file")) and not unchecked:
         say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
     else:
         say("no session fits")
@@ -208,7 +210,9 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
         say(f"resume: {detail['resume']}", whole=True)
     say()
     if everything or len(detail["threads"]) > 1:
-        table(detail["threads"], {"kind": "thread", "thread_id": "id", "agent": "agent", "events": "events", "model_calls": "calls"})
+        threads = [{**row, "cost": dollars(row["cost_nano"])} for row in detail["threads"]]
+        columns = {"kind": "thread", "thread_id": "id", "agent": "agent", "events": "events", "model_calls": "calls", "cost": "cost"}
+        table(threads, columns, drop=("events", "agent"))
         say()
     if everything:
         table([{"kind": k, "events": n} for k, n in detail["kinds"].items()], {"kind": "kind", "events": "events"})

@@ -204,6 +204,7 @@ def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
     Every time you corrected the agent: ctx signal evidence user_correction_count
     """
     from ctx_pipeline.sessions.signals import evidence as find
+    from ctx_pipeline.signals.context_compaction import said_of
 
     settings = for_reading()
     found = find(name, **chosen, settings=settings)
@@ -216,7 +217,8 @@ def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
     for event in found[:limit]:
         where = f"{event['host']} {event['session_id']}  {one_line(title_text(event['title'] or ''), 60)}".rstrip()
         say_row(f"{local_time(event['ts'], zone) or 'no time'}  {where}", bold=True)
-        say(f"  {one_line(event['text'] or '', 300)}")
+        text = said_of(event["text"]) if event["kind"] == "compaction" else event["text"]
+        say(f"  {one_line(text or '(' + event['kind'] + ', without text)', 300)}")
         say_command(f"ctx explain {event['event_id']}", "  ")
     if not found:
         say(f"no reading of {name} rests on an event here; missing readings: ctx signal run")

@@ -12,7 +12,7 @@ from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.sessions.files import sessions_with_file
 from ctx_pipeline.sessions.signals import measured_in
-from ctx_pipeline.storage.warehouse.session_queries import session_facts
+from ctx_pipeline.storage.warehouse.session_queries import evidence_files, session_facts
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.repositories import project_names, repository_names
@@ -155,6 +155,15 @@ def _session_of(pending: capture.Pending, declared: Host) -> str | None:
     return str(root or identity.thread_id)
 
 
+def _last_changed(store: Store, chosen: list[Listed]) -> dict[tuple[str, str], str]:
+    """Return (host, session id) -> the files of the change that nothing checked."""
+    found = evidence_files(store.lake, UNCHECKED, [(s.host, s.session_id) for s in chosen]) if chosen else {}
+    return {place: ", ".join(paths) for place, paths in found.items()}
+
+
+UNCHECKED = "trajectory_premature_finish_without_validation"
+
+
 def list_sessions(
     store: Store,
     settings: Settings,
@@ -169,13 +178,15 @@ def list_sessions(
     signal: str | None = None,
     at_least: float | None = None,
     file: str | None = None,
+    unchecked: bool = False,
 ) -> Listing:
     """Return the sessions that the filters select, at most ``limit``, the last active first or by cost, calls, size, name or signal.
 
     ``since`` and ``until`` are days on which they were last active. ``signal`` and
     ``at_least`` keep what :func:`ctx_pipeline.sessions.signals.measured_in` selects, the
     largest reading first; ``file`` those that :func:`ctx_pipeline.sessions.files.sessions_with_file`
-    names. Without ``empty`` captured sessions without a prompt, a model call and a tool call
+    names, ``unchecked`` those whose last change of a source file nothing checked, with that file as their reading.
+    Without ``empty`` captured sessions without a prompt, a model call and a tool call
     are left out. Raises UsageError, and UnknownName for a signal that is none.
     """
     wanted = _wanted(host)
@@ -183,12 +194,10 @@ def list_sessions(
     first, last = moment(day(since, "--since", zone), zone), moment(day(until, "--until", zone), zone, after=True)
     scan = capture.scan(store, settings)
     found = _seen(store, scan, wanted)
+    signal = UNCHECKED if unchecked else signal
     readings: dict[tuple[str, str], float | str] = {}
-    if signal is not None:
-        readings = measured_in(store, settings, signal, at_least=at_least)
-    elif file is not None:
-        readings |= sessions_with_file(store, file)
     if signal is not None or file is not None:
+        readings |= measured_in(store, settings, signal, at_least=at_least) if signal is not None else sessions_with_file(store, str(file))
         found = {place: one for place, one in found.items() if place in readings}
     facts = session_facts(store.lake)
     folders = store.shown() if found else {}
@@ -221,6 +230,8 @@ def list_sessions(
         return (amount.get(sort, 0), -_last(s, facts), s.session_id)
 
     chosen = sorted(fitting, key=order)[:limit]
+    if unchecked:
+        readings |= _last_changed(store, chosen)
     new = {(s.host, s.session_id) for s in chosen} - facts.keys() - seen_now.keys()
     seen_now |= _first_look(settings, scan, new) if new else {}
     names = repository_names((f.project, f.repository) for f in facts.values() if f.project)

@@ -69,6 +69,17 @@ def compactions(view: SessionView) -> list[Compaction]:
     return found
 
 
+def said_of(text: str | None) -> str:
+    """Return what a host's record of a compaction says, in words; its own text where that is no list of facts."""
+    facts = _facts(text)
+    if text and not facts:
+        return text
+    before, saved = facts.get("preTokens"), facts.get("tokensSaved")
+    how = {"auto": " by the agent itself", "manual": " on request"}.get(str(facts.get("trigger")), "")
+    place = f" at {before:,} tokens" if isinstance(before, int) and before > 0 else ""
+    return f"compacted{how}{place}" + (f"; {saved:,} were of tool results" if isinstance(saved, int) else "")
+
+
 def _facts(text: str | None) -> dict[str, Any]:
     if not text or not text.startswith("{") or len(text) > _SHORT * 10:
         return {}

@@ -73,7 +73,7 @@ def test_sessions_in_which_nothing_happened_are_left_out_and_counted(ctx: Ctx):
     assert "1 session in which nothing happened left out: --all" in ctx("list").stdout
 
 
-@pytest.mark.feature("cli.list-by-signal")
+@pytest.mark.feature("cli.list-by-signal", "cli.list-unchecked")
 def test_sessions_are_listed_by_what_a_signal_reads_the_largest_first(ran: Ctx):
     def readings(*words: str) -> dict[str, float | str]:
         return {s["session_id"]: s["reading"] for s in ran.json("list", *words)["sessions"]}
@@ -89,7 +89,14 @@ def test_sessions_are_listed_by_what_a_signal_reads_the_largest_first(ran: Ctx):
     assert readings("--signal", "last_test_outcome") == ends
     assert readings("--signal", "last_test_outcome=passed") == {s: e for s, e in ends.items() if e == "passed"}
     unchecked = {r["session_id"] for r in rows if r["signal"] == "trajectory_premature_finish_without_validation" and r["value"]}
-    assert set(readings("--unchecked")) == unchecked
+    changed = readings("--unchecked")
+    assert set(changed) == unchecked
+    accesses = ran.json("sql", "SELECT session_id, path, did FROM file_accesses WHERE did IN ('edit', 'write', 'create')")["rows"]
+    for session, path in changed.items():
+        assert path in {row["path"] for row in accesses if row["session_id"] == session}
+    shown = ran("list", "--unchecked").stdout.splitlines()
+    assert "last changed" in shown[0]
+    assert all(str(path).rpartition("/")[2] in "\n".join(shown) for path in changed.values())
     assert "tool_call_count" in ran("list", "--signal", "tool_call_count").stdout.splitlines()[0]
 
 

@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project, scope, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, table, zone_name
 from ctx_pipeline.dashboard.figures import duration
 from ctx_pipeline.model.display import percent
 
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.readings import Finding
     from ctx_pipeline.sessions.work import Met, Work
+    from ctx_pipeline.settings import Settings
 
 _TOP = 10
 _MOST_ERRORS = 20
 _MOST_WAITS = 4
+_PARALLEL = 60
+"""Seconds more of all turns than of the day from which on both are shown."""
 _TIMES = {"total": "total", "median": "median time"}
 
 
@@ -51,10 +54,11 @@ def _key(host: str | None) -> str | None:
     help="Most often, most failures or most time first.",
 )
 @click.option("--errors", is_flag=True, help="Instead: the errors that failed calls printed, the most frequent first.")
+@click.option("--days", is_flag=True, help="Instead: how long turns went on, by day.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
 @_ranged
 @json_option
-def work(host: str | None, sort: str, errors: bool, out: str | None, as_json: bool, **chosen: Any) -> None:
+def work(host: str | None, sort: str, errors: bool, days: bool, out: str | None, as_json: bool, **chosen: Any) -> None:
     """Report what agents did: commands, tools, how often they failed, and what followed what.
 
     Of all agents together, or of one HOST; --json and --out have both. A search that found
@@ -69,6 +73,9 @@ def work(host: str | None, sort: str, errors: bool, out: str | None, as_json: bo
         if not met:
             require_project(settings, chosen.get("project"))
         _errors(met, scope(host=_key(host), **chosen), as_json=as_json)
+        return
+    if days:
+        _days(host, settings, as_json=as_json, **chosen)
         return
     found = api.work(_key(host), settings=settings, **chosen)
     if not found:
@@ -94,6 +101,41 @@ def work(host: str | None, sort: str, errors: bool, out: str | None, as_json: bo
         say(f"one agent's own: ctx work HOST ({', '.join(one.host for one in found[1:])})", dim=True)
     if out:
         say(f"the whole report: {plain(out)}")
+
+
+def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any) -> None:
+    from ctx_pipeline.sessions.working_time import worked_days
+
+    found = worked_days(host, settings=settings, **chosen)
+    if not found:
+        require_project(settings, chosen.get("project"))
+    if as_json:
+        emit({"days": [one.to_json() for one in found]})
+        return
+    if not found:
+        say("no turns in this range")
+        return
+    zone = chosen.get("timezone") or settings.timezone
+    say(scope(host=_key(host), **chosen))
+    parallel = any(one.turn_seconds - one.seconds >= _PARALLEL for one in found)
+    rows = [
+        {
+            "day": f"{one.day:%Y-%m-%d %a}",
+            "time": duration(one.seconds),
+            "turns' time": duration(one.turn_seconds) if parallel else "",
+            "first": (local_time(one.first, zone) or "")[11:16],
+            "last": (local_time(one.last, zone) or "")[11:16] + (" +1" if f"{one.day}" != (local_time(one.last, zone) or "")[:10] else ""),
+            "turns": one.turns,
+            "sessions": len(one.sessions),
+        }
+        for one in found
+    ]
+    columns = {"day": "day", "time": "time"} | ({"turns' time": "of all turns"} if parallel else {})
+    table(rows, columns | {"first": "from", "last": "to", "turns": "turns", "sessions": "sessions"})
+    whole = sum(one.seconds for one in found)
+    all_of_it = f"{whole / 3600:,.0f} h" if whole >= 86_400 else duration(whole)
+    say(f"{counted(len(found), 'day')}, {all_of_it} in all, {duration(whole / len(found))} a day; {zone_name(zone)}")
+    say("a turn is from a prompt to the last record that it led to; the time between turns is nobody's", dim=True)
 
 
 def _errors(found: list[Met], told: str, *, as_json: bool) -> None:

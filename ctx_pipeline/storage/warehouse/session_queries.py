@@ -49,7 +49,7 @@ _EVENT_QUOTES = """
 
 
 def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "auto") -> dict[str, Any] | None:
-    """Return session, threads, kinds (event kind -> count), usage (owner rows) and readings; None when it is not there.
+    """Return session, threads with their cost, kinds (event kind -> count), usage (owner rows) and readings; None when it is not there.
 
     A reading with a value has ``median`` (of all sessions of the host), ``others`` (how many more were measured),
     ``lower`` and ``higher`` (in how many of them the value is).
@@ -68,6 +68,10 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
         usage = rows(
             f"SELECT count(*) AS calls, {sums}, sum({COST_SQL[cost_mode]})::BIGINT AS cost_nano FROM model_calls c {_ONE} AND owner"
         )
+        of_thread = rows(
+            f"SELECT thread_id, sum({COST_SQL[cost_mode]})::BIGINT AS cost_nano FROM model_calls c {_ONE} AND owner GROUP BY thread_id"
+        )
+        cost = {r["thread_id"]: r["cost_nano"] for r in of_thread}
         among = {r.pop("signal"): r for r in _rows(connection, _AMONG, [host, session_id, host])}
         nothing = {"median": None, "others": 0, "lower": 0, "higher": 0}
         readings = [{**r, **among.get(r["signal"], nothing)} for r in rows(_READINGS)]
@@ -76,7 +80,10 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
             sessions[0]["failed_tool_calls"] = int(failed)
         return {
             "session": sessions[0],
-            "threads": rows(f"SELECT * FROM threads {_ONE} ORDER BY first_ts, thread_id"),
+            "threads": [
+                {**r, "cost_nano": cost.get(r["thread_id"]) or 0}
+                for r in rows(f"SELECT * FROM threads {_ONE} ORDER BY first_ts, thread_id")
+            ],
             "kinds": {r["kind"]: r["n"] for r in kinds},
             "usage": usage[0],
             "readings": readings,
@@ -126,6 +133,21 @@ def signal_events(
     for row in rows:
         row["ts"] = row["ts"].isoformat(timespec="milliseconds") + "Z" if row["ts"] is not None else None
     return rows
+
+
+_PROVEN_FILES = (
+    "SELECT r.host, r.session_id, list(DISTINCT f.path ORDER BY f.path) FROM readings r"
+    " JOIN file_accesses f ON f.host = r.host AND f.session_id = r.session_id AND f.call_event = r.evidence[1]"
+    " WHERE r.signal = ? AND list_contains(?, r.host || '/' || r.session_id) GROUP BY ALL"
+)
+
+
+def evidence_files(lake: Lake, signal: str, sessions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+    """Return (host, session id) -> the files of the first event that a signal's reading rests on, of some sessions."""
+    with closing(lake.connect()) as connection:
+        lake.views(connection, ("readings", "file_accesses"), sessions={session for _, session in sessions})
+        rows = connection.execute(_PROVEN_FILES, [signal, [f"{host}/{session}" for host, session in sessions]]).fetchall()
+    return {(host, session): paths for host, session, paths in rows}
 
 
 def values_of(lake: Lake, warehouse: Path, signal: str) -> dict[tuple[str, str], tuple[float | None, str | None]]:

@@ -1,0 +1,57 @@
+"""How long turns went on by day, and what each thread of a session cost."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline.sessions.working_time import worked_days
+from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine
+
+TREE = "c823d9cd-f224-448f-a457-16b4882b2710"
+
+
+@pytest.mark.feature("cli.working-time")
+def test_each_day_has_the_time_of_its_turns(ran: Ctx):
+    turns = ran.json("sql", "SELECT began, finished FROM turns WHERE thread_id = session_id AND finished > began")["rows"]
+    spent: dict[str, float] = defaultdict(float)
+    for turn in turns:
+        began, finished = (datetime.fromisoformat(turn[name]).replace(tzinfo=UTC) for name in ("began", "finished"))
+        spent[began.date().isoformat()] += (finished - began).total_seconds()
+    days = ran.json("work", "--days")["days"]
+    assert {one["day"]: one["turn_seconds"] for one in days} == pytest.approx(dict(spent), abs=0.002)
+    assert [one["day"] for one in days] == sorted(spent, reverse=True)
+    assert all(one["seconds"] == pytest.approx(one["turn_seconds"]) for one in days), "no two went on at once"
+    printed = ran("work", "--days").stdout
+    assert re.search(r"\n2026-09-22 Tue +2 min +13:40 +13:44 +3 +1\n", printed)
+    assert "of all turns" not in printed
+    assert [one["day"] for one in ran.json("work", "codex", "--days")["days"]] == ["2026-10-08", "2026-09-30"]
+    assert [one["day"] for one in ran.json("work", "--days", "--since", "2026-10-09")["days"]] == ["2026-10-19"]
+    assert ran.json("work", "--days", "--until", "2026-01-01")["days"] == []
+    assert ran("work", "--days", "--project", "nosuch", ok=False).returncode == 1
+
+
+@pytest.mark.feature("cli.working-time")
+def test_turns_that_went_on_at_once_count_once_and_beside_it_in_full(tmp_path: Path):
+    machine = TeamMachine(tmp_path, "ann")
+    machine.works(1, started=DAY)
+    machine.works(2, started=DAY)
+    machine.capture()
+    (both,) = worked_days(settings=machine.settings)
+    assert (both.turns, len(both.sessions)) == (2, 2)
+    assert both.turn_seconds == pytest.approx(2 * both.seconds)
+    assert 0 < both.seconds == pytest.approx((both.last - both.first) / 1e6)
+
+
+@pytest.mark.feature("cli.thread-cost")
+def test_what_its_threads_cost_is_what_a_session_cost(ran: Ctx):
+    detail = ran.json("show", TREE)
+    assert len(detail["threads"]) == 2
+    assert all(thread["cost_nano"] > 0 for thread in detail["threads"])
+    assert sum(thread["cost_nano"] for thread in detail["threads"]) == detail["usage"]["cost_nano"]
+    assert re.search(r"\nsubagent +\S+/a1c9e77 +explorer +6 +3 +\$0\.06\n", ran("show", TREE).stdout)
