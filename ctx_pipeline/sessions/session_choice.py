@@ -73,7 +73,7 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
     found = in_place(store, cwd or here())
     if not found:
         raise NothingFound(
-            "no session of this folder's repository was captured", hint="ctx sync, or name one: --session ID (ctx session list)"
+            "no session of this folder's repository was captured", hint="ctx sync, or name one: a title, an id (ctx list), or latest"
         )
     return Choice(found[0].host, found[0].session_id, HERE, captured=True)
 
@@ -123,7 +123,7 @@ def select_previous(store: Store, settings: Settings, name: str | None = None, *
     if asking is not None and store.ledger.session(*asking) is not None:
         return Choice(*asking, ASKING, captured=True)
     raise NothingFound(
-        "no other session of this folder's repository was captured", hint="ctx sync, or name one: --session ID (ctx session list)"
+        "no other session of this folder's repository was captured", hint="ctx sync, or name one: a title, an id (ctx list), or latest"
     )
 
 

@@ -29,6 +29,7 @@ SESSION = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 NO_TABLE = {
     "ctx completion",
     "ctx hub dev",
+    "ctx hub worker",
     "ctx help",
     "ctx render",
     "ctx usage statusline",
