@@ -48,7 +48,7 @@ def calls_of_row(what: str, by: str | None, found: Calls, zone: str | None, sett
     """Return what kind of thing ``what`` is and the calls that it is made of.
 
     ``by`` is the table whose row it is (``weekly``, ``tool`` ...); None finds out by
-    itself for days, months, calls, sessions, models and projects. Raises UsageError for
+    itself for days, months, calls, sessions, threads, models and projects. Raises UsageError for
     an unknown table and for the beginning of several session ids.
     """
     if by is None:
@@ -92,6 +92,7 @@ def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> 
     for kind, test in (
         ("call", lambda p: p.row[_C["call_key"]] == what),
         ("session", lambda p: p.counted.session_id == what),
+        ("thread", lambda p: p.row[_C["thread_id"]] == what),
         ("model", lambda p: _model(p.row) == what),
         ("project", lambda p: what in project_names(p.counted.project, p.counted.repository)),
     ):
@@ -263,7 +264,7 @@ def explain(
     stored: bool = False,
     settings: Settings | None = None,
 ) -> Explained:
-    """Return the calls that a day (2026-10-01), month (2026-10), session id (or its beginning), model, project or call key is made of.
+    """Return the calls that a day (2026-10-01), month, session id (or its beginning), thread, model, project or call key is made of.
 
     ``by`` names the table whose row is meant (``weekly``, ``tool``, ``blocks`` ...) where
     the name alone does not tell. The filters narrow it to one cell. Raises UsageError when
@@ -327,7 +328,7 @@ def _nothing(what: str, by: str | None, kind: str, *, host: str | None, stored: 
         near = sorted(sorted(set(days), key=lambda one: abs(one - asked))[:2])
         hint = f"nearest days with calls: {' and '.join(map(str, near))}; all of them: ctx usage daily" if near else "ctx run"
         return NothingFound(f"no model call on {what}", hint=hint)
-    said = "day, session, model, project or call" if by is None else kind
+    said = "day, session, thread, model, project or call" if by is None else kind
     hint = "ctx usage session" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
     names = _near(what, by, stored, settings)
     return NothingFound(f"nothing matches the {said} {what!r}", hint=f"did you mean {', '.join(names)}? {hint}" if names else hint)

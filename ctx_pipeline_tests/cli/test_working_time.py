@@ -54,4 +54,7 @@ def test_what_its_threads_cost_is_what_a_session_cost(ran: Ctx):
     assert len(detail["threads"]) == 2
     assert all(thread["cost_nano"] > 0 for thread in detail["threads"])
     assert sum(thread["cost_nano"] for thread in detail["threads"]) == detail["usage"]["cost_nano"]
+    for thread in detail["threads"][1:]:
+        told = ran.json("explain", thread["thread_id"])
+        assert (told["kind"], round(told["totals"]["cost_usd"] * 1e9)) == ("thread", thread["cost_nano"])
     assert re.search(r"\nsubagent +\S+/a1c9e77 +explorer +6 +3 +\$0\.06\n", ran("show", TREE).stdout)

@@ -48,7 +48,7 @@ _ROWS = 5
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Calls to print.")
 @json_option
 def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: Any) -> None:
-    """Show the calls that WHAT is made of: a day (2026-10-01), month, session, model, project or call.
+    """Show the calls that WHAT is made of: a day (2026-10-01), month, session, thread, model, project or call.
 
     Each call with its file and bytes, its price with date and source, and what was
     dropped as a copy of it, by which rule. The id of an event, which signals and memories
