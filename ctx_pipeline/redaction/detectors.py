@@ -193,8 +193,31 @@ def _in_sql(secret: bytes, match: re.Match[bytes]) -> bool:
 def _is_flag(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether the value of a flag is a secret, or behind one for a password what a person would choose as one."""
     return is_secret(secret, match) or (
-        match.string[: match.start() + 1].endswith((b"password ", b"passwd ")) and is_password(secret, match)
+        match.string[: match.start() + 1].endswith((b"password ", b"passwd ")) and (is_password(secret, match) or _given(secret, match))
     )
+
+
+_WORD = lazy_pattern(rb"[A-Za-z][A-Za-z0-9_-]{5,}")
+_END_OF_WORD = lazy_pattern(rb"\\{0,3}[\"']?(?:\s*\Z|\s*\n|\\{1,3}n|[ \t]+-|[ \t]*[&|;)`])")
+_NO_VALUES = frozenset({b"option", b"options", b"argument", b"arguments", b"parameter", b"instead", b"stdin"})
+
+
+def _given(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a flag for a password is given a word as a command gives it: nothing, another flag or another command follows."""
+    return (
+        _WORD.fullmatch(secret) is not None
+        and not secret.isupper()
+        and secret.lower() not in _NO_VALUES
+        and _PLACEHOLDER.match(secret) is None
+        and _END_OF_WORD.match(match.string, match.end()) is not None
+    )
+
+
+def _is_assigned(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a value given to the name of a password is one; a word is where the name is a flag."""
+    if is_password(secret, match):
+        return True
+    return match.string[: match.start() + 1].endswith((b"--password=", b"--passwd=")) and _given(secret, match)
 
 
 def _number(value: bytes) -> bool:
@@ -237,7 +260,7 @@ def _account(rng: random.Random) -> Planted:
 
 ASSIGNMENTS: tuple[Detector, ...] = (
     Detector(
-        "password", "value given to a name such as password", _literals(_PASSWORD_TAILS), _PATTERN, _password, is_password, from_end=True
+        "password", "value given to a name such as password", _literals(_PASSWORD_TAILS), _PATTERN, _password, _is_assigned, from_end=True
     ),
     Detector(
         "secret",

@@ -260,3 +260,37 @@ def test_drawn_base64_with_a_slash_is_no_path(text):
 def test_a_path_after_the_name_of_a_secret_stays(path):
     for text in (f"TOKEN={path}", f'secret = "{path}"', f"--token {path}"):
         assert Redactor({}).redact(text) == text
+
+
+@pytest.mark.feature("redaction.flag-words")
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("mysqladmin status --password swordfish", "mysqladmin status --password [REDACTED:flag]"),
+        ("tool login --password correct-horse-battery -v", "tool login --password [REDACTED:flag] -v"),
+        ('{"command":"app --password hunter2\\nls"}', '{"command":"app --password [REDACTED:flag]\\nls"}'),
+        ("app --password='letmein' | cat", "app --password='[REDACTED:password]' | cat"),
+        ("app --passwd=letmein", "app --passwd=[REDACTED:password]"),
+    ],
+)
+def test_a_word_that_a_command_gives_to_a_flag_for_a_password_is_replaced(text, kept):
+    assert Redactor().suspects([text]) == [0]
+    assert Redactor().redact(text) == kept
+
+
+@pytest.mark.feature("redaction.flag-words")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use --password to log in",
+        "give it with --password PASSWORD",
+        "the --password options",
+        "  --password string   Password",
+        "docker login --password-stdin",
+        "app --password $SECRET_WORD",
+        "app --password <password>",
+        "password=letmein_later(user)",
+    ],
+)
+def test_a_word_that_speaks_of_a_flag_for_a_password_stays(text):
+    assert Redactor().redact(text) == text
