@@ -21,7 +21,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("Did the tests pass in the end?", "ctx session status latest"),
     ("How full was the window?", "ctx history latest"),
     ("Where was the context compacted?", "ctx signal evidence compaction_count"),
-    ("Which files are read again and again?", "ctx heatmap --all"),
+    ("Which files are read again and again?", "ctx heatmap --all --sort reads"),
     ("Which commands fail most, and how long do the tests take?", "ctx work --sort failed"),
     ("How long did I work with agents, by day?", "ctx work --days"),
     ("What do calls fail with?", "ctx work --errors"),

@@ -28,7 +28,7 @@ from ctx_pipeline.cli.output import (
 )
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.cli.signal import complete_signals
-from ctx_pipeline.model.display import title_text
+from ctx_pipeline.model.display import size, title_text
 
 _SORTS = ("date", "cost", "calls", "size", "name", "signal")
 
@@ -97,6 +97,8 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
             "title": one_line(title_text(one.title or ""), 70),
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
             "host": one.host,
+            "size": size(one.bytes),
+            "calls": one.calls,
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
             "reading": one_line(shown(one.reading or ""), 40) if isinstance(one.reading, str) else reading_text(one.reading, unit, kind),
             "left": "" if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
@@ -104,6 +106,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         for one in listing.sessions
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
+    columns |= {chosen["sort"]: chosen["sort"]} if chosen["sort"] in {"size", "calls"} else {}
     columns |= {"reading": readings} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}

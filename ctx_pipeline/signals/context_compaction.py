@@ -186,18 +186,21 @@ def _reading(view: SessionView, what: str) -> Reading:
     return Reading(float(len(found)), tuple(a.event for a in found), metadata={f"{what}s": names} if names else None)
 
 
-@signal(group="context", unit="compactions", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
+@signal(version=2, group="context", unit="compactions", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
 def compaction_count(view: SessionView) -> Reading:
-    """How often the host shortened a context window of the session, by a summary or by taking out tool results.
+    """How often the host put a summary in the place of the history in a context window of the session.
 
     Each one trades what was known for room. More than one in a session means that the
-    task was larger than the window: split it, or delegate reading to subagents.
+    task was larger than the window: split it, or delegate reading to subagents. Where the
+    host only took out old tool results, the conversation stayed: these clearings are told beside it and not counted.
     """
     if not view.session.events:
         return Reading(None, reason="the session has no events")
-    found = view.once(compactions)
-    details = dict(sorted(Counter(c.trigger for c in found).items()))
-    return Reading(float(len(found)), tuple(c.event.event_id for c in found), metadata={"triggers": details} if found else None)
+    every = view.once(compactions)
+    found = [c for c in every if not c.micro]
+    told: dict[str, Any] = {"triggers": dict(sorted(Counter(c.trigger for c in found).items()))} if found else {}
+    told |= {"clearings": len(every) - len(found)} if len(every) > len(found) else {}
+    return Reading(float(len(found)), tuple(c.event.event_id for c in found), metadata=told or None)
 
 
 @signal(group="context", kind="categorical", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)

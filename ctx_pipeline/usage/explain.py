@@ -282,7 +282,8 @@ def explain(
     keep = filters.keeps()
     picked = [p for p in picked if keep is None or keep(p.counted, p.row[_C["model"]], p.row[_C["ts"]])]
     if not picked:
-        _only_copies(what, found.owned)
+        if by in {None, "session"}:
+            _only_copies(what, found.owned)
         raise _nothing(what, by, kind, host=host, stored=found.source == "stored", settings=chosen)
     wanted = {(p.counted.host, p.counted.session_id) for p in picked}
     shared = {(p.counted.host, p.row[_C["call_key"]]) for p in picked}

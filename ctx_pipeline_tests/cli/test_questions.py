@@ -31,7 +31,7 @@ ANSWERS = {
     "ctx session status latest": r"\nTests: none were run",
     "ctx history latest": r"\nend +17 .* 28\.1 k",
     "ctx signal evidence compaction_count": r"CSV export for orders\n  compacted by the agent itself at 158,211 tokens\n",
-    "ctx heatmap --all": r"\nbookshop-api: tests/test_search\.py .* 3 ",
+    "ctx heatmap --all --sort reads": r"\nbookshop-api: tests/test_search\.py .* 3 ",
     "ctx work --sort failed": r"\nprogram .*\npytest +9 +4 +44% +\d+\.\d s",
     "ctx work --days": r"\n2026-09-22 Tue +2 min +13:40 ",
     "ctx work --errors": r"\n +1 +1 +pytest +ModuleNotFoundError: No module named 'freezegun' +51b369cc",

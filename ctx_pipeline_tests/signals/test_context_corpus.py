@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -43,9 +44,12 @@ def found(tmp_path_factory):
 @corpus
 @pytest.mark.feature("signals.compaction-loss")
 def test_every_compaction_in_the_files_is_found_with_its_trigger(found):
-    assert {s: found[s, "compaction_count"].value for s in (ONCE, THRICE, CODEX)} == {ONCE: 1, THRICE: 3, CODEX: 2}
+    assert {s: found[s, "compaction_count"].value for s in (ONCE, THRICE, CODEX)} == {ONCE: 1, THRICE: 1, CODEX: 2}
     assert {s: found[s, "compaction_trigger"].label for s in (ONCE, THRICE, CODEX)} == {ONCE: "auto", THRICE: "auto", CODEX: "unrecorded"}
-    assert len(found[THRICE, "compaction_count"].evidence) == 3
+    assert len(found[THRICE, "compaction_count"].evidence) == 1
+    assert json.loads(found[THRICE, "compaction_count"].metadata)["clearings"] == 2, (
+        "the host took out tool results, and the conversation stayed"
+    )
 
 
 @corpus

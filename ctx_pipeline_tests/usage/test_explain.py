@@ -114,6 +114,8 @@ def test_a_day_session_model_or_project_is_the_sum_of_its_calls(forked: Settings
 def test_a_name_that_nothing_has_is_not_found(forked: Settings):
     with pytest.raises(NothingFound, match="nothing matches"):
         explain("nowhere", settings=forked)
+    with pytest.raises(NothingFound, match="nothing matches the thread"):
+        explain(PARENT, by="thread", settings=forked)
 
 
 @pytest.mark.feature("explain.dropped")
