@@ -242,7 +242,7 @@ def forget(
                 say("nothing fits; nothing was removed")
             return
         if not as_json:
-            say(f"{len(preview.sessions)} sessions, {preview.streams} files, {size(preview.bytes)} of raw records:")
+            say(f"{counted(len(preview.sessions), 'session')}, {counted(preview.streams, 'file')}, {size(preview.bytes)} of raw records:")
             for example in preview.examples[:10]:
                 say(f"  {one_line(example, 100)}")
             if preview.copies:

@@ -37,7 +37,7 @@ def analyze(db: str | None, session_id: str | None, thread: str | None, every: b
         _windows(db, session_id, as_json=as_json)
         return
     from ctx_pipeline.rot.analysis import analyze_session, lines
-    from ctx_pipeline.sessions import rot_reports as api
+    from ctx_pipeline.sessions.reports import rot_reports as api
 
     with api.session(db, session_id, thread) as (store, found):
         result = analyze_session(store, found)
@@ -52,7 +52,7 @@ def analyze(db: str | None, session_id: str | None, thread: str | None, every: b
 
 
 def _windows(db: str | None, session_id: str | None, *, as_json: bool) -> None:
-    from ctx_pipeline.sessions import rot_reports as api
+    from ctx_pipeline.sessions.reports import rot_reports as api
 
     with api.session(db, session_id) as (store, found):
         rows = api.windows(store, found)
@@ -113,7 +113,7 @@ def deep_analyze(
     """Have a language model examine one session and write a report. Costs money: it says how much at most, and asks."""
     from ctx_pipeline.errors import CtxError
     from ctx_pipeline.rot.deep import run_deep_analysis
-    from ctx_pipeline.sessions import rot_reports as api
+    from ctx_pipeline.sessions.reports import rot_reports as api
 
     with api.session(db, session_id, thread) as (store, found):
         if not yes:
@@ -191,7 +191,7 @@ def export(
     output: Path | None,
 ) -> None:
     """Write sessions as JSON lines, secrets replaced; without a choice the latest one."""
-    from ctx_pipeline.sessions import rot_reports as api
+    from ctx_pipeline.sessions.reports import rot_reports as api
 
     if only_errored and only_completed:
         raise click.UsageError("--only-errored and --only-completed exclude each other")
@@ -227,7 +227,7 @@ def _write(lines: Iterable[str], output: Path | None) -> int:
 def summary(db: str | None, limit: int, as_json: bool) -> None:
     """List the sessions of the callback stores that called a model, with calls, tokens and cost, the newest first."""
     from ctx_pipeline.rot.database import settings
-    from ctx_pipeline.sessions.rot_reports import overview
+    from ctx_pipeline.sessions.reports.rot_reports import overview
 
     zone = settings().timezone
     found = overview(db, limit + 1)
@@ -276,7 +276,7 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
 def tail(db: str | None, session_id: str | None, lines: int, follow: bool) -> None:
     """Print calls as they are written: of one store, or of all that are known, later ones included."""
     from ctx_pipeline.errors import StoreError
-    from ctx_pipeline.sessions import rot_reports as api
+    from ctx_pipeline.sessions.reports import rot_reports as api
 
     watched = api.watched(db)
     if not watched.stores:
@@ -320,7 +320,7 @@ def _log_line(row: dict[str, Any]) -> str:
 def dashboard(db: str | None, session_id: str | None, thread: str | None) -> None:
     """Watch sessions in the terminal while programs run: of one store, or of all that are known."""
     from ctx_pipeline.rot.terminal.app import Rot
-    from ctx_pipeline.sessions import rot_reports as api
+    from ctx_pipeline.sessions.reports import rot_reports as api
 
     if session_id is None and thread is None:
         Rot(api.watched(db)).run()

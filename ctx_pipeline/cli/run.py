@@ -178,7 +178,7 @@ def sync(figures: bool, as_json: bool) -> None:
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.pipeline.sync import sync as stage
-    from ctx_pipeline.sessions.handoff import ready
+    from ctx_pipeline.sessions.states.handoff import ready
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False, samples=False)

@@ -11,7 +11,7 @@ from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.facts.command_runs import failed_calls
 from ctx_pipeline.model.codec import plain
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.sessions.state import unnamed
+from ctx_pipeline.sessions.states.state import unnamed
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
 from ctx_pipeline.usage.engine import usage

@@ -12,11 +12,11 @@ from ctx_pipeline.mcp_server.paging import answering
 from ctx_pipeline.mcp_server.session_tools import Act, Action, Folder, Moment, Session
 from ctx_pipeline.sessions import artifacts
 from ctx_pipeline.sessions import files as heats
-from ctx_pipeline.sessions.gain import gain
-from ctx_pipeline.sessions.metrics import metrics
-from ctx_pipeline.sessions.repeated_reads import window_files
-from ctx_pipeline.sessions.state import unknown_action
-from ctx_pipeline.sessions.wrapped import text_card, wrapped
+from ctx_pipeline.sessions.reports.gain import gain
+from ctx_pipeline.sessions.reports.metrics import metrics
+from ctx_pipeline.sessions.reports.repeated_reads import window_files
+from ctx_pipeline.sessions.reports.wrapped import text_card, wrapped
+from ctx_pipeline.sessions.states.state import unknown_action
 from ctx_pipeline.settings import Settings
 
 HEATMAP_ACTIONS = ("status", "directory", "dirs", "cold", "co-reads", "json")

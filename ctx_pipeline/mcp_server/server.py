@@ -27,8 +27,8 @@ from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import Act, SessionTools
 from ctx_pipeline.mcp_server.tools import Judge, Tools
 from ctx_pipeline.sessions import pages
-from ctx_pipeline.sessions.kept_figures import warm
 from ctx_pipeline.sessions.markdown import render
+from ctx_pipeline.sessions.reports.kept_figures import warm
 
 if TYPE_CHECKING:
     import socket

@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
 from ctx_pipeline.mcp_server.paging import answering
-from ctx_pipeline.sessions import profiles
-from ctx_pipeline.sessions import state as states
 from ctx_pipeline.sessions.listing import listed
-from ctx_pipeline.sessions.playbook import playbook_of, shown_lines
+from ctx_pipeline.sessions.states import profiles
+from ctx_pipeline.sessions.states import state as states
+from ctx_pipeline.sessions.states.playbook import playbook_of, shown_lines
 from ctx_pipeline.settings import Settings
 
 Act = Callable[..., dict[str, Any]]

@@ -98,7 +98,7 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
     return StageReport("warehouse", {"": CellReport(UNCHANGED if current else DONE, rows, made.content_hash, seconds)}, rows, seconds)
 
 
-_keep_figures: Callable[..., int] = Deferred("ctx_pipeline.sessions.kept_figures:keep")
+_keep_figures: Callable[..., int] = Deferred("ctx_pipeline.sessions.reports.kept_figures:keep")
 """Figures of single sessions, which reports add up: they are made above the pipeline, where the reports are."""
 
 

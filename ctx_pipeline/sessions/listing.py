@@ -11,7 +11,7 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place, lines
-from ctx_pipeline.sessions.state_fold import task_of
+from ctx_pipeline.sessions.states.state_fold import task_of
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import noted, notes_of
 from ctx_pipeline.usage.engine import usage

@@ -330,7 +330,7 @@ def _nothing(what: str, by: str | None, kind: str, *, host: str | None, stored: 
         hint = f"nearest days with calls: {' and '.join(map(str, near))}; all of them: ctx usage daily" if near else "ctx run"
         return NothingFound(f"no model call on {what}", hint=hint)
     said = "day, session, thread, model, project or call" if by is None else kind
-    hint = "ctx usage session" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
+    hint = f"ctx usage {by}" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
     names = _near(what, by, stored, settings)
     return NothingFound(f"nothing matches the {said} {what!r}", hint=f"did you mean {', '.join(names)}? {hint}" if names else hint)
 

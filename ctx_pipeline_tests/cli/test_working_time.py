@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.sessions.working_time import worked_days
+from ctx_pipeline.sessions.reports.working_time import worked_days
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine
 

@@ -8,10 +8,10 @@ import pytest
 
 from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.pipeline import run
+from ctx_pipeline.sessions.reports.work import work
+from ctx_pipeline.sessions.reports.wrapped import wrapped
 from ctx_pipeline.sessions.session_details import show, view_of
-from ctx_pipeline.sessions.state_fold import fold
-from ctx_pipeline.sessions.work import work
-from ctx_pipeline.sessions.wrapped import wrapped
+from ctx_pipeline.sessions.states.state_fold import fold
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude as build
 

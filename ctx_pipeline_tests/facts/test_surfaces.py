@@ -28,15 +28,15 @@ from ctx_pipeline.pipeline.page.page_records import current
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.search import query
 from ctx_pipeline.sessions.files import accesses, session_files, summed
-from ctx_pipeline.sessions.gain import gain
 from ctx_pipeline.sessions.listing import listed
-from ctx_pipeline.sessions.metrics import metrics
-from ctx_pipeline.sessions.repeated_reads import window_files
-from ctx_pipeline.sessions.rot_reports import CapturedSession
+from ctx_pipeline.sessions.reports.gain import gain
+from ctx_pipeline.sessions.reports.metrics import metrics
+from ctx_pipeline.sessions.reports.repeated_reads import window_files
+from ctx_pipeline.sessions.reports.rot_reports import CapturedSession
+from ctx_pipeline.sessions.reports.work import work
+from ctx_pipeline.sessions.reports.wrapped import wrapped
 from ctx_pipeline.sessions.session_details import show, turns, view_of
-from ctx_pipeline.sessions.state import session_state
-from ctx_pipeline.sessions.work import work
-from ctx_pipeline.sessions.wrapped import wrapped
+from ctx_pipeline.sessions.states.state import session_state
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.limits import outcomes

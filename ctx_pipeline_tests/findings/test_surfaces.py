@@ -17,7 +17,7 @@ from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.run_report import summary
 from ctx_pipeline.redaction.shapes import ALNUM, letters
-from ctx_pipeline.sessions.gain import gain
+from ctx_pipeline.sessions.reports.gain import gain
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.rollup import Filters

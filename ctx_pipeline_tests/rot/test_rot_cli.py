@@ -16,7 +16,7 @@ from ctx_pipeline.rot import database
 from ctx_pipeline.rot.deep import Material
 from ctx_pipeline.rot.terminal import snapshot
 from ctx_pipeline.rot.terminal.snapshot import take
-from ctx_pipeline.sessions import rot_reports as api
+from ctx_pipeline.sessions.reports import rot_reports as api
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.conftest import CORPUS, corpus

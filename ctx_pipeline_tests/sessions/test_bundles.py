@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.sessions.bundles import read
+from ctx_pipeline.sessions.states.bundles import read
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.sessions.conftest import KEY, WORK, Shop, captured
 

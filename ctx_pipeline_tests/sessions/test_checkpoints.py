@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.sessions.repeated_reads import window_files
-from ctx_pipeline.sessions.state import checkpoints, make_snapshot
+from ctx_pipeline.sessions.reports.repeated_reads import window_files
+from ctx_pipeline.sessions.states.state import checkpoints, make_snapshot
 from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.sessions.conftest import Shop
 

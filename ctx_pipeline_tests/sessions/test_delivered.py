@@ -6,7 +6,7 @@ import pytest
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.sessions.repeated_reads import CAUSES, Delivery, _lines, covered, window_files
+from ctx_pipeline.sessions.reports.repeated_reads import CAUSES, Delivery, _lines, covered, window_files
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.claude import ClaudeHome, Transcript, text, tool_use, usage
 from ctx_pipeline_tests.sessions.conftest import LATER, WORK, Shop

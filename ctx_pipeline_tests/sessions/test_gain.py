@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pricing.price_book import Rates
-from ctx_pipeline.sessions.gain import Gain, gain, parts, score
-from ctx_pipeline.sessions.session_gain import Bounds, HookTokens, SessionGain, _cut, repeated, session_gain, summed
+from ctx_pipeline.sessions.reports.gain import Gain, gain, parts, score
+from ctx_pipeline.sessions.reports.session_gain import Bounds, HookTokens, SessionGain, _cut, repeated, session_gain, summed
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.cache_efficiency import STREAMS
 from ctx_pipeline.usage.engine import usage

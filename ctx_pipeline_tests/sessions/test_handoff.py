@@ -17,9 +17,9 @@ import pytest
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.sessions.handoff import prepare
-from ctx_pipeline.sessions.resume import own_block
-from ctx_pipeline.sessions.state import loaded, restored, resume_block, session_state
+from ctx_pipeline.sessions.states.handoff import prepare
+from ctx_pipeline.sessions.states.resume import own_block
+from ctx_pipeline.sessions.states.state import loaded, restored, resume_block, session_state
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline_tests import processes
@@ -255,10 +255,10 @@ def test_a_resumed_chat_is_told_of_another_one_only_if_that_is_newer(own: Shop):
 KEPT = """
 import json, sys
 from pathlib import Path
-from ctx_pipeline.sessions.handoff import resume
+from ctx_pipeline.sessions.states.handoff import resume
 from ctx_pipeline.settings import bare
 payload = json.loads(sys.argv[1])
-print(json.dumps([resume(payload, host="claude", settings=bare()), "ctx_pipeline.sessions.resume" in sys.modules]))
+print(json.dumps([resume(payload, host="claude", settings=bare()), "ctx_pipeline.sessions.states.resume" in sys.modules]))
 """
 
 
@@ -317,7 +317,7 @@ def test_the_consent_prompt_says_what_a_new_chat_will_be_told(monkeypatch):
 @pytest.mark.feature("hooks.light")
 def test_a_hook_at_a_sessions_start_loads_no_web_client_and_nothing_that_judges_memories_or_commands():
     code = (
-        "import sys; import ctx_pipeline.sessions.handoff, ctx_pipeline.sessions.resume, ctx_pipeline.learning.injection\n"
+        "import sys; import ctx_pipeline.sessions.states.handoff, ctx_pipeline.sessions.states.resume, ctx_pipeline.learning.injection\n"
         "print({'http.client', 'ssl', 'email', 'ctx_pipeline.memory.consolidation', 'ctx_pipeline.learning.memories'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.facts.file_accesses import file_accesses
-from ctx_pipeline.sessions.metrics import CEP, WAYS, _shared, cep, echo, metrics, way
-from ctx_pipeline.sessions.wrapped import _every_day, count, html_card, line_card, money, streak, svg_card, text_card, wrapped
+from ctx_pipeline.sessions.reports.metrics import CEP, WAYS, _shared, cep, echo, metrics, way
+from ctx_pipeline.sessions.reports.wrapped import _every_day, count, html_card, line_card, money, streak, svg_card, text_card, wrapped
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period
 from ctx_pipeline_tests.factories.views import view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline.mcp_server.session_tools import SessionTools
-from ctx_pipeline.sessions.playbook import TURNS, playbook, shown_lines
+from ctx_pipeline.sessions.states.playbook import TURNS, playbook, shown_lines
 from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.factories.views import view

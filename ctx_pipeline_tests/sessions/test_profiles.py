@@ -12,8 +12,8 @@ from ctx_pipeline.context.session_state.state import BUILT_INS, CheckRun, FileSt
 from ctx_pipeline.errors import SettingsError, UnknownName
 from ctx_pipeline.mcp_server.session_tools import SessionTools
 from ctx_pipeline.memory.prompt_block import estimate
-from ctx_pipeline.sessions.handoff import resume
-from ctx_pipeline.sessions.profiles import evaluate_profile
+from ctx_pipeline.sessions.states.handoff import resume
+from ctx_pipeline.sessions.states.profiles import evaluate_profile
 from ctx_pipeline_tests.sessions.conftest import WORK, Shop
 
 

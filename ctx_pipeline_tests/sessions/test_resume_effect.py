@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.sessions.handoff import RESUMED
-from ctx_pipeline.sessions.work import Side, resume_effect
+from ctx_pipeline.sessions.reports.work import Side, resume_effect
+from ctx_pipeline.sessions.states.handoff import RESUMED
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.sessions.conftest import WORK, Shop
 

@@ -10,7 +10,7 @@ import pytest
 
 from ctx_pipeline.context.session_state.snapshot import block, snapshot, view_lines
 from ctx_pipeline.context.session_state.state import from_json
-from ctx_pipeline.sessions.state_fold import fold, upto
+from ctx_pipeline.sessions.states.state_fold import fold, upto
 from ctx_pipeline_tests.factories.views import view
 
 

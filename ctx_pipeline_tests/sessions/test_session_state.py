@@ -12,7 +12,7 @@ from ctx_pipeline.errors import NothingFound, UnknownName, UsageError
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.session_notes import keep, note
-from ctx_pipeline.sessions.state import session_state
+from ctx_pipeline.sessions.states.state import session_state
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.session_notes import REMOVED, orphans

@@ -21,7 +21,7 @@ from ctx_pipeline.context.session_state.state import (
     ranked,
     with_notes,
 )
-from ctx_pipeline.sessions.state import counter
+from ctx_pipeline.sessions.states.state import counter
 
 
 def files(count: int, *, changed: int = 0) -> list[FileState]:

@@ -8,7 +8,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.pipeline.measure import take
 from ctx_pipeline.pipeline.signals.signal_inputs import analyses
 from ctx_pipeline.rot.analysis import analyze_session
-from ctx_pipeline.sessions.rot_reports import CapturedSession
+from ctx_pipeline.sessions.reports.rot_reports import CapturedSession
 from ctx_pipeline_tests.factories.views import view
 
 SIGNALS = discovery.signals()

@@ -13,10 +13,10 @@ import pytest
 from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.pipeline.warehouse import build_warehouse
-from ctx_pipeline.sessions.gain import gain
-from ctx_pipeline.sessions.kept_figures import keep
 from ctx_pipeline.sessions.listing import listed
-from ctx_pipeline.sessions.wrapped import wrapped
+from ctx_pipeline.sessions.reports.gain import gain
+from ctx_pipeline.sessions.reports.kept_figures import keep
+from ctx_pipeline.sessions.reports.wrapped import wrapped
 from ctx_pipeline.storage import open_store, session_figures
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.usage.engine import calls_for, stored_sums, usage

@@ -9,9 +9,9 @@ import pytest
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.pipeline import run
 from ctx_pipeline.pipeline.page.page_records import current
-from ctx_pipeline.sessions.gain import gain
 from ctx_pipeline.sessions.listing import listed
-from ctx_pipeline.sessions.work import work
+from ctx_pipeline.sessions.reports.gain import gain
+from ctx_pipeline.sessions.reports.work import work
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.limits import outcomes

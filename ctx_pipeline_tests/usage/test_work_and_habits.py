@@ -13,7 +13,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.cli import cli
 from ctx_pipeline.findings.rules import HABITS, find
 from ctx_pipeline.pipeline.measure import measure
-from ctx_pipeline.sessions.work import Ran, errors, report, work
+from ctx_pipeline.sessions.reports.work import Ran, errors, report, work
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude, codex

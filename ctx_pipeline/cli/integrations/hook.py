@@ -144,7 +144,7 @@ def _prepare(data: bytes, host: str, settings: Settings) -> None:
     """Keep what the session will be told after its compaction: that takes longer than the hook after it may."""
     import json
 
-    from ctx_pipeline.sessions.handoff import prepare
+    from ctx_pipeline.sessions.states.handoff import prepare
     from ctx_pipeline.storage import FORGETTING
 
     payload: Any = json.loads(data)
@@ -158,7 +158,7 @@ def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings:
     if payload.get("hook_event_name") != "SessionStart" or not wanted:
         return ""
     try:
-        from ctx_pipeline.sessions.handoff import resume
+        from ctx_pipeline.sessions.states.handoff import resume
 
         text = resume(payload, host=host[:40], settings=settings)
     except Exception as error:  # noqa: BLE001 - the memories are told all the same

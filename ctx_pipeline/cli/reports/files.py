@@ -298,7 +298,7 @@ def cache(words: tuple[str, ...], name: str | None, at: str | None, thread: str 
     if action == "clear":
         _mark(action, "", one_name(rest, name), as_json)
         return
-    from ctx_pipeline.sessions.repeated_reads import CAUSES, window_files
+    from ctx_pipeline.sessions.reports.repeated_reads import CAUSES, window_files
 
     settings = for_reading()
     name, line = session_of_person(settings, one_name(rest, name))

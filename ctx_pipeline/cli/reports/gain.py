@@ -14,7 +14,7 @@ from ctx_pipeline.cli.session_names import complete_sessions, session_name, sess
 from ctx_pipeline.model.display import percent
 
 if TYPE_CHECKING:
-    from ctx_pipeline.sessions.gain import Gain
+    from ctx_pipeline.sessions.reports.gain import Gain
 
 
 @click.command()
@@ -53,7 +53,7 @@ def gain(action: str, period: str, every: float, times: int | None, as_json: boo
     if action == "live":
         _live(period, every, times, chosen)
         return
-    from ctx_pipeline.sessions.gain import gain as api
+    from ctx_pipeline.sessions.reports.gain import gain as api
 
     settings, line = for_reading(), ""
     if period == "session" and not (chosen["host"] or chosen["project"]):
@@ -73,7 +73,7 @@ def _live(period: str, every: float, times: int | None, chosen: dict[str, Any]) 
     import time
 
     from ctx_pipeline.cli.session.writing import act
-    from ctx_pipeline.sessions.gain import gain as api
+    from ctx_pipeline.sessions.reports.gain import gain as api
 
     for n in itertools.count(1):
         act("save")
@@ -92,7 +92,7 @@ def _three(found: Gain) -> str:
 
 
 def _score(found: Gain) -> None:
-    from ctx_pipeline.sessions.gain import parts, score
+    from ctx_pipeline.sessions.reports.gain import parts, score
 
     value = score(found.total)
     if value is None:
@@ -159,7 +159,7 @@ def _report(found: Gain, scope: str) -> None:
 
 
 def _why(name: str) -> str:
-    from ctx_pipeline.sessions.session_gain import MECHANISMS
+    from ctx_pipeline.sessions.reports.session_gain import MECHANISMS
 
     return MECHANISMS[name]
 
@@ -177,8 +177,8 @@ def metrics(name: str | None, limit: int, as_json: bool) -> None:
     Every table adds up to the same total: a model call is shared equally among what it
     asked for. The score at the end is the weighted mean of the parts that stand below it.
     """
-    from ctx_pipeline.sessions.metrics import CEP
-    from ctx_pipeline.sessions.metrics import metrics as api
+    from ctx_pipeline.sessions.reports.metrics import CEP
+    from ctx_pipeline.sessions.reports.metrics import metrics as api
 
     settings = for_reading()
     name, line = session_of_person(settings, name)
@@ -241,8 +241,8 @@ def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_j
     Every figure is of the days of the card: tokens, cost, sessions, top commands, the
     busiest day. Nothing compares you with others.
     """
-    from ctx_pipeline.sessions import wrapped as cards
-    from ctx_pipeline.sessions.wrapped import wrapped as api
+    from ctx_pipeline.sessions.reports import wrapped as cards
+    from ctx_pipeline.sessions.reports.wrapped import wrapped as api
     from ctx_pipeline.storage.files import PrivateFolder
 
     card = api(period, timezone=timezone, settings=for_reading())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctx_pipeline.model.readings import Finding
-    from ctx_pipeline.sessions.work import Met, Work
+    from ctx_pipeline.sessions.reports.work import Met, Work
     from ctx_pipeline.settings import Settings
 
 _TOP = 10
@@ -65,7 +65,7 @@ def work(host: str | None, sort: str, errors: bool, days: bool, out: str | None,
     nothing did not fail. Times are those of commands and calls that were waited for, and of
     programs that ran alone; a wait for the person's permission is part of them.
     """
-    from ctx_pipeline.sessions import work as api
+    from ctx_pipeline.sessions.reports import work as api
 
     settings = for_reading()
     if errors:
@@ -104,7 +104,7 @@ def work(host: str | None, sort: str, errors: bool, days: bool, out: str | None,
 
 
 def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any) -> None:
-    from ctx_pipeline.sessions.working_time import worked_days
+    from ctx_pipeline.sessions.reports.working_time import worked_days
 
     found = worked_days(host, settings=settings, **chosen)
     if not found:

@@ -27,8 +27,8 @@ def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, 
     test run and what is left to do, then figures. What does not fit is named, with commands that
     bring it back. `ctx session restore` prints it again.
     """
-    from ctx_pipeline.sessions import state as api
-    from ctx_pipeline.sessions.profiles import active
+    from ctx_pipeline.sessions.states import state as api
+    from ctx_pipeline.sessions.states.profiles import active
 
     settings = for_reading()
     profile = active(settings)
@@ -67,8 +67,8 @@ def checkpoints(name: str | None, as_json: bool) -> None:
     files that were used afterwards a snapshot there holds. `ctx session snapshot --at
     MOMENT` makes it.
     """
-    from ctx_pipeline.sessions import state as api
-    from ctx_pipeline.sessions.profiles import active
+    from ctx_pipeline.sessions.states import state as api
+    from ctx_pipeline.sessions.states.profiles import active
 
     settings = for_reading()
     profile = active(settings)
@@ -95,7 +95,7 @@ def playbook(name: str | None, as_json: bool) -> None:
     Each entry is confirmed by what happened later. It retires where the opposite was said
     or happened, or where nothing confirmed it for 50 prompts.
     """
-    from ctx_pipeline.sessions.playbook import playbook_of
+    from ctx_pipeline.sessions.states.playbook import playbook_of
 
     found = playbook_of(name, settings=for_reading())
     if as_json:
@@ -117,7 +117,7 @@ def restore(name: str | None, as_json: bool) -> None:
 
     Where none was kept since, one is made of the last other session that did something.
     """
-    from ctx_pipeline.sessions.state import restored
+    from ctx_pipeline.sessions.states.state import restored
 
     found = restored(name, settings=for_reading())
     if as_json:
@@ -142,8 +142,8 @@ def resume(name: str | None, budget: int | None, effect: bool, as_json: bool) ->
     if effect:
         _effect(as_json)
         return
-    from ctx_pipeline.sessions.profiles import active
-    from ctx_pipeline.sessions.state import resume_block
+    from ctx_pipeline.sessions.states.profiles import active
+    from ctx_pipeline.sessions.states.state import resume_block
 
     settings = for_reading()
     profile = active(settings)
@@ -157,7 +157,7 @@ def resume(name: str | None, budget: int | None, effect: bool, as_json: bool) ->
 
 
 def _effect(as_json: bool) -> None:
-    from ctx_pipeline.sessions.work import resume_effect
+    from ctx_pipeline.sessions.reports.work import resume_effect
 
     found = resume_effect(settings=for_reading())
     if as_json:
@@ -181,7 +181,7 @@ def diff(first: str | None, second: str | None, start: str | None, end: str | No
     """
     from ctx_pipeline.context.session_state.state import LISTS, differs
     from ctx_pipeline.errors import UsageError
-    from ctx_pipeline.sessions.state import compared
+    from ctx_pipeline.sessions.states.state import compared
 
     if second is None and start is None and end is None:
         raise UsageError("one session differs from itself at another moment only", hint="--from before-compaction:1, or name two sessions")
@@ -230,7 +230,7 @@ def export(file: Path, name: str | None, at: str | None, as_json: bool) -> None:
     """Write a session's state into FILE, secrets out, and say what was taken out."""
     from ctx_pipeline.cli.session.writing import act
     from ctx_pipeline.context.session_state.state import BUNDLE
-    from ctx_pipeline.sessions.bundles import exported
+    from ctx_pipeline.sessions.states.bundles import exported
     from ctx_pipeline.storage.files import PrivateFolder
 
     made = exported(name, at=at, settings=for_reading())
@@ -256,7 +256,7 @@ def import_bundle(file: Path, as_json: bool) -> None:
     """
     from ctx_pipeline.cli.session.writing import act
     from ctx_pipeline.context.session_state.state import BUNDLE
-    from ctx_pipeline.sessions.bundles import LARGEST, read
+    from ctx_pipeline.sessions.states.bundles import LARGEST, read
 
     with file.open("rb") as opened:
         state, redacted = read(opened.read(LARGEST + 1))

@@ -28,7 +28,7 @@ from ctx_pipeline.cli.session_names import session_name
 from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
-    from ctx_pipeline.sessions.state import Found
+    from ctx_pipeline.sessions.states.state import Found
     from ctx_pipeline.settings import Settings
 
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @json_option
 def status(name: str | None, at: str | None, as_json: bool) -> None:
     """Show the state of a session, at its end or at any moment."""
-    from ctx_pipeline.sessions.state import session_state
+    from ctx_pipeline.sessions.states.state import session_state
 
     settings = for_reading()
     found = session_state(name, at=at, settings=settings)
@@ -47,8 +47,8 @@ def status(name: str | None, at: str | None, as_json: bool) -> None:
         return
     _view(found)
     if at is None and found.choice.captured:
-        from ctx_pipeline.sessions.playbook import playbook_of, shown_lines
-        from ctx_pipeline.sessions.profiles import active, warnings
+        from ctx_pipeline.sessions.states.playbook import playbook_of, shown_lines
+        from ctx_pipeline.sessions.states.profiles import active, warnings
 
         entries = shown_lines(playbook_of(f"{found.state.host}:{found.state.session_id}", settings=settings))
         if entries:
@@ -67,8 +67,8 @@ def load(name: str | None, as_json: bool) -> None:
 
     Says what came back, and how much smaller it is than reading everything again.
     """
-    from ctx_pipeline.sessions.profiles import active
-    from ctx_pipeline.sessions.state import loaded
+    from ctx_pipeline.sessions.states.profiles import active
+    from ctx_pipeline.sessions.states.state import loaded
 
     told = loaded(name, profile=active(for_reading()), settings=for_reading())
     if as_json:
@@ -257,7 +257,7 @@ def profile(name: str | None, trial: bool, as_json: bool) -> None:
     that on it is warned, and how many tool calls lie between checkpoints. Your own are files
     profiles/NAME.toml in the store: extends = "coder", and what differs.
     """
-    from ctx_pipeline.sessions import profiles as api
+    from ctx_pipeline.sessions.states import profiles as api
 
     settings = for_reading()
     if trial:
@@ -283,7 +283,7 @@ def profile(name: str | None, trial: bool, as_json: bool) -> None:
 
 
 def _print_trial(name: str, settings: Settings, as_json: bool) -> None:
-    from ctx_pipeline.sessions.profiles import evaluate_profile
+    from ctx_pipeline.sessions.states.profiles import evaluate_profile
 
     found = evaluate_profile(name, settings=settings)
     if as_json:

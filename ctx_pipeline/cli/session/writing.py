@@ -67,7 +67,7 @@ def _cleanup(_: str, settings: Settings, *, by: str, days: int, really: bool) ->
 
 
 def _baseline(_: str, settings: Settings, *, by: str) -> dict[str, Any]:
-    from ctx_pipeline.sessions.gain import BASELINE, last_baseline
+    from ctx_pipeline.sessions.reports.gain import BASELINE, last_baseline
 
     with _opened(settings) as store:
         store.journal.append(BASELINE, {}, actor=by)

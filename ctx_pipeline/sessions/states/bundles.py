@@ -12,7 +12,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import BUNDLE, Item, SessionState, from_json
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.sessions.state import session_state
+from ctx_pipeline.sessions.states.state import session_state
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings

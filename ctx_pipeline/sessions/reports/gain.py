@@ -12,9 +12,7 @@ from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.learning.injection import INJECTED
 from ctx_pipeline.model.codec import micros as from_iso
-from ctx_pipeline.sessions.handoff import RESUMED
-from ctx_pipeline.sessions.session_choice import select_session
-from ctx_pipeline.sessions.session_gain import (
+from ctx_pipeline.sessions.reports.session_gain import (
     CHARACTERS_A_TOKEN,
     COLUMNS,
     GAIN,
@@ -30,6 +28,8 @@ from ctx_pipeline.sessions.session_gain import (
     session_gain,
     summed,
 )
+from ctx_pipeline.sessions.session_choice import select_session
+from ctx_pipeline.sessions.states.handoff import RESUMED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.cache_efficiency import STREAMS
 from ctx_pipeline.usage.periods import Period, before, period

@@ -23,7 +23,7 @@ from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.recorded_paths import FILE, look_at, real
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.sessions.state_fold import fold, resume_command, upto
+from ctx_pipeline.sessions.states.state_fold import fold, resume_command, upto
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, file_accesses
 from ctx_pipeline.model.tables import FILE_ACCESSES, MODEL_CALLS, TOOL_CALLS
 from ctx_pipeline.model.usage_rules import cost_of
-from ctx_pipeline.sessions.repeated_reads import WHOLE, covered
+from ctx_pipeline.sessions.reports.repeated_reads import WHOLE, covered
 from ctx_pipeline.signals.context_cache import rebuilds
 from ctx_pipeline.signals.context_window import Carried, carried
 from ctx_pipeline.signals.inputs.timeline import timelines

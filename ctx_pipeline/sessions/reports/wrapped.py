@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.context.session_state.snapshot import element
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.display import money, percent, truncate
-from ctx_pipeline.sessions.gain import gain, score
-from ctx_pipeline.sessions.work import most_used
+from ctx_pipeline.sessions.reports.gain import gain, score
+from ctx_pipeline.sessions.reports.work import most_used
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period, period
 from ctx_pipeline.usage.rollup import moment

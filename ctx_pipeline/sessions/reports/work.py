@@ -17,7 +17,7 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import percent, table_text, truncate, visible
 from ctx_pipeline.model.host_records import KEPT
-from ctx_pipeline.sessions.handoff import RESUMED
+from ctx_pipeline.sessions.states.handoff import RESUMED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.repositories import project_names

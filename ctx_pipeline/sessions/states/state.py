@@ -40,7 +40,7 @@ from ctx_pipeline.sessions.session_choice import (
     started_at,
 )
 from ctx_pipeline.sessions.session_details import view_of
-from ctx_pipeline.sessions.state_fold import fold, resume_command, upto
+from ctx_pipeline.sessions.states.state_fold import fold, resume_command, upto
 from ctx_pipeline.sessions.windows.window_history import asked as asked_moment
 from ctx_pipeline.sessions.windows.window_history import open_window
 from ctx_pipeline.storage.reader import reading

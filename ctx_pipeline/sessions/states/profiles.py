@@ -10,7 +10,7 @@ from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place
-from ctx_pipeline.sessions.state import snapshot_recall
+from ctx_pipeline.sessions.states.state import snapshot_recall
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import usage
 

@@ -89,7 +89,7 @@ def resume(payload: Mapping[str, Any], *, host: str, settings: Settings) -> str:
     profile = _profile(settings)
     told = _kept_ahead(payload.get("transcript_path"), session, host, settings, profile)
     if told is None:
-        from ctx_pipeline.sessions.resume import own_block
+        from ctx_pipeline.sessions.states.resume import own_block
 
         told = own_block(payload.get("transcript_path"), session, host, settings, profile[0])
     text, mark, at = told
@@ -102,7 +102,7 @@ def prepare(payload: Mapping[str, Any], *, host: str, settings: Settings) -> Non
     Nothing is kept of a session that was not captured, such as one that was forgotten or is ignored.
     """
     from ctx_pipeline import discovery
-    from ctx_pipeline.sessions.resume import captured, own_block
+    from ctx_pipeline.sessions.states.resume import captured, own_block
 
     named, session = payload.get("transcript_path"), payload.get("session_id")
     records = discovery.host(host).records
@@ -204,7 +204,7 @@ def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int]
         kept = json.loads((settings.home / rel).read_bytes())
         if kept["made_of"] == made_of:
             return None if kept["text"] is None else str(kept["text"])
-    from ctx_pipeline.sessions.resume import other_block
+    from ctx_pipeline.sessions.states.resume import other_block
 
     text = other_block(last, HANDOFF - _BESIDE, settings, profile[0])
     Files(settings.home).write(rel, json.dumps({"made_of": made_of, "text": text}).encode())

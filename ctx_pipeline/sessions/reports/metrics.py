@@ -7,17 +7,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.file_accesses import MENTION, READ, accesses_by_call, inside, reads_of
-from ctx_pipeline.sessions.repeated_reads import window_files
+from ctx_pipeline.sessions.reports.repeated_reads import window_files
+from ctx_pipeline.sessions.reports.session_gain import prices_of, repeated
 from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.sessions.session_details import view_of
-from ctx_pipeline.sessions.session_gain import prices_of, repeated
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.groupings import SHARED, parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ctx_pipeline.sessions.repeated_reads import Window
+    from ctx_pipeline.sessions.reports.repeated_reads import Window
     from ctx_pipeline.settings import Settings
 
 SCHEMA = 1

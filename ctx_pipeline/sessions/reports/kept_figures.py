@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.findings.evidence import keep_newest
 from ctx_pipeline.sessions.listing import TASK
+from ctx_pipeline.sessions.reports.session_gain import GAIN
+from ctx_pipeline.sessions.reports.work import USED
 from ctx_pipeline.sessions.session_choice import lines
-from ctx_pipeline.sessions.session_gain import GAIN
-from ctx_pipeline.sessions.work import USED
 from ctx_pipeline.storage.lake.queries import shared_database
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import session_figures
