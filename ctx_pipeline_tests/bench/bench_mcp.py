@@ -39,7 +39,7 @@ _ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "ctx_session list": ("ctx_session", {"action": "list"}),
     "ctx_session profile": ("ctx_session", {"action": "profile"}),
     "ctx_read": ("ctx_read", {"path": "listing.py"}),
-    "ctx_read signatures": ("ctx_read", {"path": "state.py", "mode": "signatures"}),
+    "ctx_read signatures": ("ctx_read", {"path": "states/state.py", "mode": "signatures"}),
     "ctx_search": ("ctx_search", {"pattern": "def listed"}),
     "ctx_tree": ("ctx_tree", {}),
     "ctx_shell": ("ctx_shell", {"command": "pytest -v", "output": "tests/test_a.py::test_b PASSED\n" * 1000}),
