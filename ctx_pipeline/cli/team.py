@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, say, table, tokens
+from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,10 +44,19 @@ def team() -> None:
 @click.argument("url")
 @click.option("--as", "name", metavar="NAME", help="Name of the member; the user's own by default.")
 @click.option("--machine", metavar="NAME", help="Name of this machine; its host name by default.")
-@click.option("--share", metavar="POLICIES", help="What to share of every project: counts, lessons, facts, texts.")
+@click.option("--share", metavar="POLICIES", help="What to share of every project: counts, lessons, facts, texts, raw.")
+@click.option("--key", multiple=True, metavar="KEY", help="The team's public key (age1..., or a file), for raw: transcripts go encrypted.")
 @click.option("--pull/--no-pull", default=None, help="Let lessons of the team reach this machine's agents. On at first.")
 @json_option
-def join(url: str, name: str | None, machine: str | None, share: str | None, pull: bool | None, as_json: bool) -> None:
+def join(
+    url: str,
+    name: str | None,
+    machine: str | None,
+    share: str | None,
+    key: tuple[str, ...],
+    pull: bool | None,
+    as_json: bool,
+) -> None:
     """Enter this machine in the team whose bucket is URL: s3://, gs://, az:// or a folder.
 
     Nothing leaves before a policy says so: --share, or: ctx team share PROJECT POLICIES.
@@ -54,7 +64,8 @@ def join(url: str, name: str | None, machine: str | None, share: str | None, pul
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.team.membership import join as run
 
-    member = run(settings_module.load(), url, name=name, machine=machine, share=share.split(",") if share else (), pull=pull)
+    shares = share.split(",") if share else ()
+    member = run(settings_module.load(), url, name=name, machine=machine, share=shares, pull=pull, key=key)
     if as_json:
         emit(_as_json(member))
         return
@@ -68,7 +79,7 @@ def join(url: str, name: str | None, machine: str | None, share: str | None, pul
 @click.argument("policies")
 @json_option
 def share(project: str, policies: str, as_json: bool) -> None:
-    """Share POLICIES of PROJECT: counts, lessons, facts, texts (comma list), or none.
+    """Share POLICIES of PROJECT: counts, lessons, facts, texts, raw (comma list), or none.
 
     PROJECT is a project's name, a repository (github.com/owner/name) or '*' for all others.
     What a narrower policy no longer allows is removed by the next publish.
@@ -169,6 +180,7 @@ def _as_json(member: Membership) -> dict[str, Any]:
         "machine": member.machine,
         "share": {project: list(policies) for project, policies in member.share.items()},
         "pull": member.pull,
+        "key": list(member.key),
     }
 
 
@@ -202,7 +214,12 @@ def publish(dry_run: bool, whole: bool, as_json: bool) -> None:
 
 def _say_published(done: Published) -> None:
     verb = "would be sent" if done.dry else "sent"
+    if done.transcripts:
+        told = size(done.transcript_bytes)
+        say(f"the transcripts of {counted(done.transcripts, 'session')} {verb} encrypted, {told} before compression")
     if not done.sessions and not done.removed and not done.lessons:
+        if done.transcripts:
+            return
         say("nothing changed since the last time" if done.by_project or not done.withheld else "no project of this machine is shared")
     else:
         rows = sum(done.rows.values())
@@ -360,6 +377,35 @@ def worker(url: str | None, name: str, processes: int) -> None:
     from ctx_pipeline.defs import hub_workers
 
     hub_workers.work(settings_module.load(), url, name=name, processes=processes)
+
+
+@hub.command()
+@click.argument("members", nargs=-1)
+@url_option
+@click.option("--identity", type=click.Path(), metavar="FILE", help="The team's private key, as age-keygen wrote it; CTX_TEAM_IDENTITY.")
+@click.option("--share", default="facts", show_default=True, metavar="POLICIES", help="What of them the team's tables get.")
+@json_option
+def shards(members: tuple[str, ...], url: str | None, identity: str | None, share: str, as_json: bool) -> None:
+    """Make rows of the exact transcripts that wait (policy raw), of all MEMBERS or of those named."""
+    from pathlib import Path
+
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.team.hub import Hub
+    from ctx_pipeline.team.shards import work
+
+    key = Path(identity) if identity else None
+    done = work(Hub(settings_module.load(), url), key, members=members, share=share)
+    if as_json:
+        emit({"shards": [vars(one) for one in done]})
+    for one in done if not as_json else ():
+        figures = f"{counted(one.files, 'file')} in {counted(one.bundles, 'bundle')}, rows of {counted(one.sessions, 'session')} sent"
+        say(f"{one.member}: {figures}, of {one.removed:,} removed ({one.seconds:.1f} s)")
+        for problem in one.problems:
+            say(f"  {one_line(problem, 200)}", fg="yellow", err=True)
+    if not done and not as_json:
+        say("nothing waits")
+    if any(one.problems for one in done):
+        raise SystemExit(1)
 
 
 @hub.command("doctor")

@@ -10,11 +10,13 @@ import dagster as dg
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs.location import executor_of
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_signals import family_code, measurable
 from ctx_pipeline.team.hub_upkeep import compact_tables, vacuum_tables
-from ctx_pipeline.team.membership import HEADS
+from ctx_pipeline.team.membership import HEADS, IDENTITY
+from ctx_pipeline.team.shards import waiting, work
 
 MEMBERS = "team_members"
 """Name of the set of members, which grows as they publish."""
@@ -63,6 +65,22 @@ def build() -> dg.Definitions:
         hub = Hub(settings_module.load())
         problems = [problem for part in _parts(context) for problem in hub.collect(part)]
         return dg.MaterializeResult(metadata={"refused": len(problems)})
+
+    @dg.asset(
+        key=["team", "shards"],
+        group_name=GROUP,
+        partitions_def=dg.DynamicPartitionsDefinition(name=MEMBERS),
+        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=1),
+        kinds={"deltalake"},
+        op_tags=_TAGS,
+        description=f"Rows of a member's exact transcripts, made by a worker that has the team's key ({IDENTITY}).",
+    )
+    def shards(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        (done,) = work(Hub(settings_module.load()), members=[context.partition_key])
+        if done.problems and not done.bundles:
+            raise dg.Failure("; ".join(done.problems), allow_retries=True)
+        metadata = {"bundles": done.bundles, "files": done.files, "sessions": done.sessions, "removed": done.removed}
+        return dg.MaterializeResult(metadata={**metadata, "refused": dg.MetadataValue.json(done.problems)})
 
     families = measurable()
 
@@ -156,7 +174,7 @@ def build() -> dg.Definitions:
     def heads(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         return tick(context, Hub(settings_module.load()))
 
-    made: list[Any] = [published, collected, signals, warehouse, lessons, page, compacted, vacuumed]
+    made: list[Any] = [published, shards, collected, signals, warehouse, lessons, page, compacted, vacuumed]
     return dg.Definitions(assets=made, sensors=[heads], executor=executor_of(settings.executor))
 
 
@@ -167,7 +185,7 @@ def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
     parts = {part: made_of for part, made_of in hub.parts().items() if part.month[:1].isdigit()}
     seen: dict[str, str] = json.loads(context.cursor or "{}")
     known = set(context.instance.get_dynamic_partitions(MEMBERS))
-    fresh = sorted({part.member for part in parts} - known)
+    fresh = sorted({head.member for head in hub.heads()} - known)
     due = sorted(part for part, made_of in parts.items() if seen.get(part.key) != made_of)
     requests = [
         dg.RunRequest(
@@ -178,8 +196,20 @@ def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
         for part in due[:_MOST]
     ]
     cursor = {**seen, **{part.key: parts[part] for part in due[:_MOST]}}
+    for member, made_of in shards_waiting(hub).items():
+        if seen.get(member) != made_of:
+            asked = [dg.AssetKey(["team", "shards"])]
+            requests.append(dg.RunRequest(run_key=f"{member} {made_of}", partition_key=member, asset_selection=asked))
+            cursor[member] = made_of
     added = [dg.DynamicPartitionsDefinition(name=MEMBERS).build_add_request(fresh)] if fresh else []
     return dg.SensorResult(run_requests=requests, cursor=json.dumps(cursor), dynamic_partitions_requests=added)
+
+
+def shards_waiting(hub: Hub) -> dict[str, str]:
+    """Return the members with transcripts that wait -> a digest of what waits; none where this hub has no key."""
+    if not hub.settings.environ.get(IDENTITY):
+        return {}
+    return {member: digest([(head.machine, head.raw) for head in hub.heads() if head.member == member]) for member in waiting(hub)}
 
 
 _MOST = 50

@@ -67,7 +67,7 @@ def seal(source: Path, target: Path, recipients: Sequence[str]) -> str:
     """
     import pyrage
 
-    keys = [_recipient(one) for one in recipients]
+    keys = [recipient(one) for one in recipients]
     return write_through(source, target, lambda read, written: pyrage.encrypt_io(read, written, keys))
 
 
@@ -86,7 +86,8 @@ def unseal(source: Path, target: Path, identities: Sequence[Any], *, modified_ns
         ) from error
 
 
-def _recipient(text: str) -> Any:
+def recipient(text: str) -> Any:
+    """Return a public key as pyrage takes it; raises what pyrage raises for what is none."""
     import pyrage
 
     return pyrage.ssh.Recipient.from_str(text) if text.startswith("ssh-") else pyrage.x25519.Recipient.from_str(text)
@@ -96,6 +97,6 @@ def _is_recipient(text: str) -> bool:
     import pyrage
 
     try:
-        return text.startswith(_PUBLIC) and _recipient(text) is not None
+        return text.startswith(_PUBLIC) and recipient(text) is not None
     except pyrage.RecipientError:
         return False

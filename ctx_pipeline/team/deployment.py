@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.storage.files import Files
+from ctx_pipeline.team.membership import IDENTITY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,6 +67,7 @@ def compose(image: str) -> dict[str, Any]:
         DATABASE: "postgresql+psycopg2://hub:${HUB_PASSWORD:?}@postgres/hub",
         BROKER: "redis://redis:6379/0",
         BUCKET: f"${{{BUCKET}:?}}",
+        IDENTITY: f"${{{IDENTITY}:-}}",
     }
     ready = {"postgres": {"condition": "service_healthy"}, "redis": {"condition": "service_started"}}
 

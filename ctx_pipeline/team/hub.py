@@ -18,7 +18,7 @@ from ctx_pipeline.model.tables import MEMORIES, TABLES
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.shell.command_risk import reason
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
-from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.storage.team_tables.bucket import Bucket, json_object
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
 from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured
@@ -70,6 +70,8 @@ class Head:
     skew_seconds: float
     erased: int = 0
     """how often the machine removed rows for good"""
+    raw: tuple[int, str] = (0, "")
+    """number of its last bundle of exact transcripts, and a digest of those that it wants forgotten"""
 
 
 @dataclass
@@ -170,7 +172,7 @@ class Hub:
         A family whose code and input are as they were costs one small read.
         """
         state_path = f"{STATE}/{part.member}/{part.month}/readings.json"
-        state = _json(self.bucket.read(state_path))
+        state = json_object(self.bucket.read(state_path))
         made_of = self.parts().get(part, "")
         due = {}
         for name in families if families is not None else measurable():
@@ -263,7 +265,7 @@ class Hub:
         What was done is noted in the bucket, so that it is done once, whichever hub does it.
         """
         said = {f"{head.member}/{head.machine}": head.erased for head in self.heads()}
-        known = _json(self.bucket.read(ERASED))
+        known = json_object(self.bucket.read(ERASED))
         if said == known:
             return 0
         gone = 0
@@ -278,7 +280,7 @@ class Hub:
     def measure_known(self, part: Part, families: Collection[str] | None = None) -> list[str]:
         """Measure a part that did not change where the code of signals did; without a request where this machine knows that none is due."""
         path = self.folder / "measured.json"
-        known = _json(path.read_bytes() if path.exists() else None)
+        known = json_object(path.read_bytes() if path.exists() else None)
         now = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
         if known.get(part.key) == now:
             return []
@@ -334,7 +336,7 @@ def _arrow_type(kind: str) -> Any:
 def _head(member: str, machine: str, body: bytes | None, received: float) -> Head | None:
     from datetime import UTC, datetime
 
-    found = _json(body)
+    found = json_object(body)
     months = found.get("months")
     if not isinstance(months, dict) or not all(isinstance(k, str) and isinstance(v, str) and len(k) == 7 for k, v in months.items()):
         return None
@@ -355,15 +357,15 @@ def _head(member: str, machine: str, body: bytes | None, received: float) -> Hea
         str(found.get("package", "")),
         skew,
         found["erased"] if isinstance(found.get("erased"), int) else 0,
+        _raw(found.get("raw")),
     )
 
 
-def _json(body: bytes | None) -> dict[str, Any]:
-    try:
-        found = json.loads(body or b"{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _raw(said: object) -> tuple[int, str]:
+    if not isinstance(said, dict):
+        return 0, ""
+    number, back = said.get("number"), said.get("revoked")
+    return number if isinstance(number, int) else 0, back if isinstance(back, str) else ""
 
 
 def _nothing() -> pa.Table:

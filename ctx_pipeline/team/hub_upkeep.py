@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.storage.team_tables.delta import VACUUM_HOURS, TeamTable
 from ctx_pipeline.team.hub_signals import READINGS_TABLE
 from ctx_pipeline.team.published_tables import LESSONS, PUBLISHED
+from ctx_pipeline.team.shard_claim import SHARDS
+from ctx_pipeline.team.shards import waiting
 
 if TYPE_CHECKING:
     from ctx_pipeline.team.hub import Hub
@@ -66,11 +68,14 @@ def doctor(hub: Hub) -> HubHealth:
             found.problems.append(f"{name}: its clock is {head.skew_seconds:+,.0f} s off; nothing is decided by it")
         if lag > _LAG:
             found.problems.append(f"{name}: nothing published for {lag / 86_400:,.0f} days")
+    found.problems += [f"{name}: transcripts wait for a worker with the team's key: ctx hub shards" for name in waiting(hub)]
     known = {head.member for head in hub.heads()}
     sizes: dict[str, list[int]] = defaultdict(list)
     for entry in hub.bucket.entries():
         parts = entry.path.split("/")
-        owner = parts[1] if parts[0] == "members" and len(parts) > 1 else next((p[7:] for p in parts if p.startswith("member=")), "")
+        owner = (
+            parts[1] if parts[0] in {"members", SHARDS} and len(parts) > 1 else next((p[7:] for p in parts if p.startswith("member=")), "")
+        )
         sizes[owner].append(entry.size)
     for member in sorted(known | (sizes.keys() - {""})):
         own = sizes[member]

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import SettingsError, StoreError, UnknownChoice, UsageError
 from ctx_pipeline.memory.scope import identity
 from ctx_pipeline.storage.files import Files
-from ctx_pipeline.storage.team_tables.bucket import Bucket, team_url
+from ctx_pipeline.storage.sealed_copies import recipients_of
+from ctx_pipeline.storage.team_tables.bucket import Bucket, json_object, team_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
 
-POLICIES = ("counts", "lessons", "facts", "texts")
+RAW = "raw"
+"""Policy under which the exact transcripts go, encrypted to the team's key; a worker of the hub makes the rows."""
+
+POLICIES = ("counts", "lessons", "facts", "texts", RAW)
 """What can be shared of a project; ``facts`` brings ``counts``, ``texts`` brings ``facts``."""
 
 _BRINGS = {"facts": ("counts",), "texts": ("counts", "facts")}
@@ -34,6 +38,12 @@ PROTOCOL = 1
 TEAM_FILE = "team.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
+
+SHARD = "shard"
+"""Name under which workers publish rows of a member's exact transcripts; no machine can have it."""
+
+IDENTITY = "CTX_TEAM_IDENTITY"
+"""Names the file with the team's private key, for workers that make rows of exact transcripts."""
 
 HEADS = "heads"
 """Folder with one small object a machine, so that one listing shows a hub who published."""
@@ -66,6 +76,8 @@ class Membership:
     """project name, repository or ``*`` -> policies; of a project without one nothing leaves"""
     pull: bool = True
     """whether lessons of the team reach this machine"""
+    key: tuple[str, ...] = ()
+    """public keys of age to which exact transcripts are encrypted"""
 
     @property
     def prefix(self) -> str:
@@ -92,7 +104,7 @@ def membership(settings: Settings) -> Membership | None:
     path = settings.home / FILE
     try:
         found = json.loads(path.read_bytes())
-        return Membership(**{**found, "share": {k: tuple(v) for k, v in found["share"].items()}})
+        return Membership(**{**found, "share": {k: tuple(v) for k, v in found["share"].items()}, "key": tuple(found.get("key", ()))})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -125,8 +137,13 @@ def policies(words: str) -> tuple[str, ...]:
 
 
 def shared(member: Membership, project: str, words: str) -> Membership:
-    """Return the membership with another policy for a project; ``none`` for ``*`` takes the general policy away."""
+    """Return the membership with another policy for a project; ``none`` for ``*`` takes the general policy away.
+
+    Raises UnknownChoice, and UsageError for ``raw`` without the team's key.
+    """
     chosen = {**member.share, project: policies(words)}
+    if RAW in chosen[project] and not member.key:
+        raise UsageError("raw needs the key to which transcripts are encrypted", hint=f"ctx team join {member.url} --key age1...")
     return replace(member, share={k: v for k, v in chosen.items() if v or k != EVERY})
 
 
@@ -138,11 +155,13 @@ def join(
     machine: str | None = None,
     share: Sequence[str] = (),
     pull: bool | None = None,
+    key: Sequence[str] = (),
 ) -> Membership:
     """Enter this machine in a team's bucket and return its membership; run again it changes names and keeps policies.
 
     The name of a machine is taken by a conditional put: a second machine that asks for it
-    gets a StoreError. ``share`` are policies of all projects; ``pull`` says whether lessons of the team come to this machine.
+    gets a StoreError. ``share`` are policies of all projects; ``pull`` says whether lessons of the team come to this machine;
+    ``key`` are public keys of age, or files of them, for the policy ``raw``.
     """
     place = team_url(url)
     before = membership(settings)
@@ -151,14 +170,18 @@ def join(
     host = _name(machine or (kept.machine if kept else socket.gethostname().partition(".")[0] or "machine"), "--machine")
     same = kept is not None and (kept.member, kept.machine) == (member, host)
     own = kept.machine_id if kept is not None and same else uuid.uuid4().hex[:16]
-    made = Membership(place, member, host, own, dict(kept.share) if kept else {}, pull if pull is not None else kept.pull if kept else True)
+    if host == SHARD:
+        raise UsageError(f"{SHARD} is the name of what workers publish", hint="give this machine another one: --machine NAME")
+    pulls = pull if pull is not None else kept.pull if kept else True
+    keys = tuple(recipients_of(key)) if key else kept.key if kept else ()
+    made = Membership(place, member, host, own, dict(kept.share) if kept else {}, pulls, keys)
     if share:
         made = shared(made, EVERY, ",".join(share))
     bucket = Bucket(place)
     demand_protocol(bucket)
     card = card_path(member, host)
     if not bucket.create(card, json.dumps({"machine_id": own, "protocol": PROTOCOL}).encode()):
-        held = _json(bucket.read(card))
+        held = json_object(bucket.read(card))
         if held.get("machine_id") != own:
             raise StoreError(
                 f"another machine publishes as {member}/{host}",
@@ -178,18 +201,10 @@ def demand_protocol(bucket: Bucket) -> Mapping[str, Any]:
         if bucket.create(TEAM_FILE, json.dumps(fresh).encode()):
             return fresh
         held = bucket.read(TEAM_FILE)
-    found = _json(held)
+    found = json_object(held)
     if not isinstance(found.get("protocol"), int) or found["protocol"] > PROTOCOL:
         raise StoreError(f"{bucket.url} was set up by a newer version of ctx", hint="pip install --upgrade 'ctx-pipeline[team]'")
     return found
-
-
-def _json(body: bytes | None) -> dict[str, Any]:
-    try:
-        found = json.loads(body or b"")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _person(settings: Settings) -> str:
@@ -197,8 +212,13 @@ def _person(settings: Settings) -> str:
     return re.sub(r"[^a-z0-9-]+", "-", (env.get("USER") or env.get("LOGNAME") or "member").lower()).strip("-") or "member"
 
 
+def is_name(text: str) -> bool:
+    """Tell whether a text is a name that a member or a machine can have."""
+    return _NAME.fullmatch(text) is not None
+
+
 def _name(text: str, option: str) -> str:
     lowered = text.strip().lower().replace("_", "-").replace(" ", "-")
-    if not _NAME.fullmatch(lowered):
+    if not is_name(lowered):
         raise UsageError(f"{text!r} is no name", hint=f"give {option} small letters, digits and dashes, at most 63")
     return lowered

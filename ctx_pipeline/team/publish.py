@@ -18,8 +18,9 @@ from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.storage.team_tables.delta import TeamTable, fenced
 from ctx_pipeline.storage.team_tables.local_rows import LocalSession, SentSession, local_sessions, published_rows
 from ctx_pipeline.team.lessons_out import lesson_rows, lessons_table
-from ctx_pipeline.team.membership import CARD, FILE, FOLDER, PROTOCOL, card_path, demand, demand_protocol, head_path
+from ctx_pipeline.team.membership import CARD, FILE, FOLDER, PROTOCOL, RAW, SHARD, card_path, demand, demand_protocol, head_path
 from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED, PublishedTable, tables_of
+from ctx_pipeline.team.raw_out import RawRecord, RawSender, folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -35,6 +36,9 @@ RECORD = f"{FOLDER}/published.json"
 LEASE = "team/publish"
 _BATCH = 2_000
 """Sessions of one commit."""
+
+_NUMBERS = 1_000_000
+"""Commits that one token is enough for."""
 
 
 class Sent(msgspec.Struct):
@@ -60,6 +64,7 @@ class Record(msgspec.Struct):
     lessons: str = ""
     erased: int = 0
     """how often rows were removed for good, so that a hub does the same"""
+    raw: RawRecord = msgspec.field(default_factory=RawRecord)
 
 
 class Batch(NamedTuple):
@@ -77,6 +82,9 @@ class Published:
     sessions: int = 0
     removed: int = 0
     lessons: int = 0
+    transcripts: int = 0
+    """sessions whose exact transcripts went, encrypted"""
+    transcript_bytes: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     by_project: dict[str, dict[str, Any]] = field(default_factory=dict)
     """project -> policies, sessions that go now, sessions of the machine"""
@@ -92,6 +100,8 @@ class Published:
             "sessions": self.sessions,
             "sessions_removed": self.removed,
             "lessons": self.lessons,
+            "transcripts": self.transcripts,
+            "transcript_bytes": self.transcript_bytes,
             "rows": dict(self.rows),
             "projects": self.by_project,
             "withheld": dict(self.withheld),
@@ -100,12 +110,13 @@ class Published:
         }
 
 
-def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: bool = False) -> Published:
+def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: bool = False, token: int = 0) -> Published:
     """Send what changed to the team's tables and return what went; with ``dry_run`` nothing is sent.
 
     Each table of a commit takes the rows of the commit's sessions in place of what it held
     of them, under a number that rises: the same upload twice, or one that was cut off,
-    gives the same rows. ``whole`` looks at every session again. Raises UsageError without
+    gives the same rows. ``whole`` looks at every session again. ``token`` is the right to a
+    member's shard: numbers begin with it, so that whoever held an earlier one is fenced off. Raises UsageError without
     a team, StoreError where the bucket cannot be written, Fenced where another machine
     publishes under this machine's name.
     """
@@ -121,23 +132,29 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
         sessions = local_sessions(store, due, {t.name: t.columns for t in PUBLISHED}) if due else []
         looked = {cell.key for cell in due} | (record.cells.keys() - {cell.key for cell in gates})
         batches = list(_batches(_compare(record, member, sessions, looked, done)))
+        sender = Sender(store, member, record, token)
+        due_raw = sender.raw.compare(sessions, looked)
+        done.transcripts = len(due_raw.changed)
         lessons = lesson_rows(store, member, Redactor(settings.patterns))
         lessons_digest = digest([list(row.values()) for row in lessons], member.share)
         lessons_due = lessons_digest != record.lessons and bool(lessons or record.lessons)
         done.lessons = len(lessons) if lessons_due else 0
         if dry_run:
+            done.transcript_bytes = sender.raw.size_of(due_raw)
             _describe(store, member, batches, lessons if lessons_due else [], done)
         else:
-            sender = Sender(store, member, record)
+            sender.demand()
+            again = sender.raw.revoke(due_raw.back)
+            done.transcript_bytes = sender.raw.send(due_raw)
             for batch in batches:
                 sender.send(batch, done)
             sender.erase()
             if lessons_due:
                 sender.send_lessons(lessons, lessons_digest)
-            if batches or lessons_due:
+            if batches or lessons_due or due_raw.changed or due_raw.back:
                 sender.write_head()
             if due or record.cells.keys() - {cell.key for cell in gates}:
-                record.cells = {cell.key: gate for cell, gate in gates.items()}
+                record.cells = {cell.key: gate for cell, gate in gates.items() if cell.key not in again}
                 sender.save()
     done.seconds = time.perf_counter() - began
     return done
@@ -152,13 +169,20 @@ def withdraw(store: Store, settings: Settings, sessions: Iterable[tuple[str, str
     member = demand(settings)
     with store.ledger.lease(LEASE):
         record = read_record(store, member)
-        gone = [(key, record.sessions[key]) for host, name in sessions if (key := f"{host}/{name}") in record.sessions]
-        if gone:
+        keys = {f"{host}/{name}" for host, name in sessions}
+        gone = [(key, record.sessions[key]) for key in sorted(keys & record.sessions.keys())]
+        held = keys & (record.sessions.keys() | record.raw.sessions.keys())
+        if held:
             sender = Sender(store, member, record)
-            sender.send(Batch([], gone), Published())
-            sender.erase()
+            sender.demand()
+            for cell in sender.raw.revoke(keys):
+                record.cells.pop(cell, None)
+            if gone:
+                sender.send(Batch([], gone), Published())
+                sender.erase()
             sender.write_head()
-        return len(gone)
+            sender.save()
+        return len(held)
 
 
 def leave(store: Store, settings: Settings, *, erase: bool = False) -> int:
@@ -171,8 +195,10 @@ def leave(store: Store, settings: Settings, *, erase: bool = False) -> int:
     with store.ledger.lease(LEASE):
         record = read_record(store, member)
         if erase:
-            erased = len(record.sessions)
-            Sender(store, member, record).erase_all()
+            erased = len(record.sessions.keys() | record.raw.sessions.keys())
+            sender = Sender(store, member, record)
+            sender.demand()
+            sender.erase_all()
         for name in (RECORD, FILE):
             store.files.remove(name)
     return erased
@@ -205,12 +231,14 @@ def _compare(record: Record, member: Membership, sessions: Iterable[LocalSession
     for s in sessions:
         key = f"{s.host}/{s.session_id}"
         policies = member.policy_of(s.project, s.repository)
-        if not tables_of(policies):
+        if not tables_of(policies) and RAW not in policies:
             done.withheld[s.project] += 1
             continue
-        present.add(key)
         counts = done.by_project.setdefault(s.project, {"policies": list(policies), "sessions": 0, "of": 0})
         counts["of"] += 1
+        if not tables_of(policies):
+            continue
+        present.add(key)
         before = record.sessions.get(key)
         now = _digest(s, policies)
         if before is not None and (before.digest, before.month) == (now, s.month):
@@ -264,12 +292,13 @@ def _digest(s: LocalSession, policies: Collection[str]) -> str:
 
 
 class Sender:
-    """Commits of this machine, each under the next number."""
+    """Commits of this machine, each under the next number; those of the holder of a shard under numbers of its token."""
 
-    def __init__(self, store: Store, member: Membership, record: Record) -> None:
+    def __init__(self, store: Store, member: Membership, record: Record, token: int = 0) -> None:
         self._store, self._member, self._record = store, member, record
+        self._least = token * _NUMBERS
         self._bucket = member.bucket()
-        demand_protocol(self._bucket)
+        self.raw = RawSender(store, member, record.raw, self._bucket, self.save)
         self._tables = {name: TeamTable(self._bucket, f"{member.prefix}/{name}") for name in (*(t.name for t in PUBLISHED), LESSONS)}
         self._highest = -1
         self._erasing: set[str] = set()
@@ -278,15 +307,19 @@ class Sender:
         """whether the team holds rows of this machine of which it does not know any more"""
         self.number = record.number
 
+    def demand(self) -> None:
+        """Raise StoreError where the bucket asks for a newer version."""
+        demand_protocol(self._bucket)
+
     def _begin(self) -> int:
         """Return the next number, noted before anything is sent; raises Fenced where somebody else used this machine's name meanwhile."""
         if self._highest < 0:
             self._highest = max(table.last_number(self._member.writer) for table in self._tables.values())
             known = max(self._record.number, self._record.pending)
-            if self._record.number and self._highest > known:
+            if self._highest > known and (self._record.number or self._least) and self._highest >= self._least:
                 raise fenced(self._member.prefix, self._member.writer)
             self._lost = self._highest > 0 and not known
-        self.number = self._highest = max(self._highest, self._record.number, self._record.pending) + 1
+        self.number = self._highest = max(self._highest, self._record.number, self._record.pending, self._least) + 1
         self._record.pending = self.number
         self.save()
         return self.number
@@ -349,10 +382,13 @@ class Sender:
             if table.opened() is not None:
                 table.put(_nothing(), writer=member.writer, number=number, keys=keys, by=PARTITIONS)
                 table.vacuum(0)
-        self._bucket.remove([head_path(member.member, member.machine), card_path(member.member, member.machine)])
+        own = folder_of(member.member, member.machine)
+        bundles = [entry.path for entry in self._bucket.entries(own)]
+        self._bucket.remove([head_path(member.member, member.machine), card_path(member.member, member.machine), *bundles])
         left = [entry.path for entry in self._bucket.entries(member.prefix)]
-        if not any(path.endswith(f"/{CARD}") for path in left):
-            self._bucket.remove(left)
+        shard = card_path(member.member, SHARD)
+        if not any(path.endswith(f"/{CARD}") and path != shard for path in left):
+            self._bucket.remove([*left, head_path(member.member, SHARD)])
 
     def write_head(self) -> None:
         """Write, last of all, the small object by which a hub sees in one listing whose months changed."""
@@ -368,6 +404,7 @@ class Sender:
             "months": {month: digest(rows) for month, rows in months.items()},
             "lessons": self._record.lessons,
             "erased": self._record.erased,
+            "raw": self.raw.head(),
         }
         self._bucket.write(head_path(self._member.member, self._member.machine), json.dumps(head).encode())
 

@@ -103,6 +103,7 @@ ELSEWHERE = {
             "hub sample",
             "hub deploy",
             "hub worker",
+            "hub shards",
             "team leave",
             "prices refresh",
             "rot summary",

@@ -54,8 +54,8 @@ class TeamMachine:
     def home(self) -> ClaudeHome:
         return ClaudeHome(self.folder / "claude")
 
-    def join(self, url: str, share: Sequence[str] = ("counts",)) -> TeamMachine:
-        join(self.settings, url, name=self.member, machine=self.name, share=share)
+    def join(self, url: str, share: Sequence[str] = ("counts",), key: Sequence[str] = ()) -> TeamMachine:
+        join(self.settings, url, name=self.member, machine=self.name, share=share, key=key)
         return self
 
     def works(self, number: int, *, turns: int = 1, project: str = "shop", started: datetime = DAY, words: str = "go on") -> Transcript:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
@@ -72,6 +74,27 @@ def test_a_session_on_two_machines_and_a_call_of_two_members_count_once(tmp_path
     for name in ("input", "output", "cache_read", "cache_write_5m"):
         assert reports["total"][0][f"{name}_tokens"] == sum(getattr(c, name) for c in owned)
     assert reports["total"][0]["cost_nano"] == sum(c.cost for c in owned)
+
+
+@pytest.mark.feature("team.counted-once")
+def test_a_call_costs_the_team_what_it_costs_the_machine(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path, folder_bucket, "ann")
+    ann.works(1, turns=2)
+    (transcript,) = ann.home.root.rglob("*.jsonl")
+    lines = [json.loads(line) for line in transcript.read_text("utf-8").splitlines()]
+    next(line for line in lines if line["type"] == "assistant")["costUSD"] = 7.25
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    ann.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+
+    hub.refresh()
+
+    (total,) = hub.database.reports(("total",))["total"]
+    with open_store(ann.settings) as store:
+        calls = [c for cell in store.ledger.cells() for c in store.lake.read_rows("model_calls", cell) if c.owner]
+    assert [c.recorded_cost for c in calls if c.recorded_cost] == [7_250_000_000]
+    assert total["cost_nano"] == sum(cost_of("auto", c.recorded_cost, c.cost) for c in calls)
+    assert total["cost_nano"] > 7_250_000_000
 
 
 @pytest.mark.feature("team.hub")

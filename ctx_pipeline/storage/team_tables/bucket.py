@@ -5,6 +5,7 @@ Credentials come from the provider's own chain (environment, web identity, insta
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import contextmanager
 from datetime import timedelta
@@ -148,6 +149,15 @@ class Bucket:
                 hint="a member writes below members/NAME and heads/NAME, a hub reads these and writes below team/",
             )
         return StoreError(f"{place}: {text[:200]}", hint="what was sent so far stays; run the command again")
+
+
+def json_object(body: bytes | None) -> dict[str, Any]:
+    """Return what an object says; empty where it is missing or is no JSON object."""
+    try:
+        found = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _checked(path: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.tables import READINGS, TABLES
+from ctx_pipeline.model.usage_rules import COST_RULE
 from ctx_pipeline.storage import connections
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
 
@@ -47,10 +48,13 @@ SELECT k.* FROM check_runs k JOIN team_sessions s USING (member, machine, host, 
 """
 
 _TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
+_COST = f"coalesce({', '.join(COST_RULE['auto'])})"
+"""What a call cost, by the rule of a single machine."""
+
 _SUMS = (
     ", ".join(f"CAST(coalesce(sum({name}), 0) AS BIGINT) AS {name}_tokens" for name in _TOKENS)
-    + ", count(*) AS calls, CAST(coalesce(sum(coalesce(cost, recorded_cost)), 0) AS BIGINT) AS cost_nano"
-    ", count(*) FILTER (WHERE coalesce(cost, recorded_cost) IS NULL) AS unpriced_calls"
+    + f", count(*) AS calls, CAST(coalesce(sum({_COST}), 0) AS BIGINT) AS cost_nano"
+    f", count(*) FILTER (WHERE {_COST} IS NULL) AS unpriced_calls"
 )
 
 REPORTS: Mapping[str, str] = {
