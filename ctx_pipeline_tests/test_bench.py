@@ -37,6 +37,7 @@ FILES = {
     "scan": ("scan:", "ledger:"),
     "search": ("search: a new",),
     "signals": ("signal:", "what all signals"),
+    "team": ("team:",),
     "usage": ("ctx usage", "ctx ("),
 }
 """File -> what the names of its rows that have a bound begin with."""

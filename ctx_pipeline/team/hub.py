@@ -21,7 +21,7 @@ from ctx_pipeline.storage.lake.columns import SQL_TYPES
 from ctx_pipeline.storage.team_tables.bucket import Bucket, json_object
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
-from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured
+from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured, tables_read
 from ctx_pipeline.team.membership import HEADS, demand_protocol, membership
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED, TEAM_LESSONS
 
@@ -109,6 +109,13 @@ class Hub:
         kept = {name: (*PLACE, *(c for c in declared(name) if c.name != "month")) for name in (*_LOADED, "readings")}
         self.database = HubDatabase(self.folder, {**kept, LESSONS: lessons})
         self._heads: dict[str, tuple[str, Head]] = {}
+        self._tables: dict[str, TeamTable] = {}
+
+    def table(self, path: str) -> TeamTable:
+        """Return a table of the team as it is now; one of a member is opened each time, since its folder may have gone and come."""
+        found = self._tables.setdefault(path, TeamTable(self.bucket, path))
+        found.opened(anew=True)
+        return found
 
     # what members say
 
@@ -156,7 +163,7 @@ class Hub:
         problems: list[str] = []
         writer = f"hub:{part.key}"
         for name in (LESSONS,) if part.month == LESSONS_MONTH else tuple(t.name for t in PUBLISHED):
-            target = TeamTable(self.bucket, f"team/{name}")
+            target = self.table(f"team/{name}")
             number = target.last_number(writer) + 1
             source = TeamTable(self.bucket, f"members/{part.member}/{name}").rows(month=part.month)
             rows = checked(name, part, source, problems) if source is not None else None
@@ -181,10 +188,10 @@ class Hub:
                 due[name] = wanted
         if not due:
             return []
-        target = TeamTable(self.bucket, f"team/{READINGS_TABLE}")
+        target = self.table(f"team/{READINGS_TABLE}")
         writer = f"hub:{part.key}"
         number = target.last_number(writer) + 1
-        tables = {t.name: TeamTable(self.bucket, f"team/{t.name}").rows(member=part.member, month=part.month) for t in PUBLISHED}
+        tables = {name: self.table(f"team/{name}").rows(member=part.member, month=part.month) for name in tables_read(due)}
         rows = measured(self.settings, part.member, part.month, tables, due)
         keys = {"member": {part.member}, "month": {part.month}, "family": set(due)}
         target.put(rows, writer=writer, number=number, keys=keys, by=("member", "month", "family"))
@@ -194,7 +201,7 @@ class Hub:
     def load(self, part: Part, made_of: str) -> None:
         """Load a part of the team's tables into this machine's database; an empty digest removes it."""
         names = (LESSONS,) if part.month == LESSONS_MONTH else (*_LOADED, READINGS_TABLE)
-        rows = {name: TeamTable(self.bucket, f"team/{name}").rows(member=part.member, month=part.month) for name in names}
+        rows = {name: self.table(f"team/{name}").rows(member=part.member, month=part.month) for name in names}
         self.database.load(part.member, part.month, rows, made_of or None)
 
     def lessons(self) -> list[dict[str, Any]]:
@@ -273,7 +280,7 @@ class Hub:
             members = {name.partition("/")[0] for name in said}
             left = [e.path for e in self.bucket.entries(STATE) if e.path.removeprefix(f"{STATE}/").partition("/")[0] not in members]
             self.bucket.remove(path for path in left if path != ERASED)
-            gone = sum(TeamTable(self.bucket, f"team/{name}").vacuum(0) for name in (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS))
+            gone = sum(self.table(f"team/{name}").vacuum(0) for name in (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS))
         self.bucket.write(ERASED, json.dumps(said, sort_keys=True).encode())
         return gone
 

@@ -26,7 +26,8 @@ th { border-bottom: 1px solid #8888; font-weight: 600; } td.n, th.n { text-align
 tr + tr td { border-top: 1px solid #8883; } .note { color: #888; }
 </style></head><body>
 <h1>Team</h1>
-<p>{{ total.calls | thousands }} model calls, {{ total.cost_nano | dollars }} as hosts recorded it and else at list prices, of {{ members | length }} members;
+<p>{{ total.calls | thousands }} model calls, {{ total.cost_nano | dollars }} as hosts recorded it and else at list prices,
+of {{ members | length }} members;
 each call is counted once, whichever machines have it. <span class="note">As of {{ now }}.</span></p>
 {% for section in sections %}
 <h2>{{ section.title }}</h2>

@@ -29,6 +29,13 @@ def measurable() -> list[str]:
     return sorted(name for name, family in discovery.families().items() if any(_needs(s) is not None for s in family.signals))
 
 
+def tables_read(families: Collection[str]) -> list[str]:
+    """Return the published tables that signals of these families read, that of the sessions first."""
+    known = discovery.families()
+    asked = {table for name in families if name in known for s in known[name].signals if _needs(s) is not None for table in s.reads}
+    return ["sessions", *(t.name for t in PUBLISHED if t.name in asked and t.name != "sessions")]
+
+
 def family_code(name: str) -> str:
     """Return the code version of a family; readings of another one are taken anew."""
     return discovery.families()[name].code_version

@@ -66,6 +66,13 @@ BUDGETS = {
     "redaction: 500,000 characters of keys, the slowest": Budget(15),
     "redaction: 200,000 characters of escapes, the slowest": Budget(15),
     "memory: import of 1,000 notes against 250": Budget(8, "x"),
+    # a team
+    "team: publish one more session": Budget(1),
+    "team: first refresh of a hub, 200 members": Budget(None),
+    "team: refresh, nothing new, 200 members": Budget(None),
+    "team: refresh after one member's change, 200 members": Budget(5),
+    "team: a signal family filled over 200 members, one worker": Budget(None),
+    "team: a signal family filled over 200 members, two workers": Budget(None),
     # signals
     "what all signals add to a run, processor": Budget(8, megabytes=500),
     "signal: a new one filled over 50 MB, whole process": Budget(6, megabytes=50),
