@@ -176,6 +176,8 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
 
 
 def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
+    if found.hits and found.level in {"any", "beginning"} and _level(found):
+        say(f"no text holds all of these words; with {_LEVELS[found.level]}:", bold=True)
     sessions: dict[tuple[str, str], list[SearchHit]] = {}
     for hit in found.hits:
         sessions.setdefault((hit.host, hit.session_id), []).append(hit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -97,6 +98,7 @@ def test_a_block_holds_the_rules_of_one_repository_each_once_and_no_fact_of_one_
         lesson("m-again", "`tool check all` fails with “no such command: `tool`”; `make tools` works", shop, support=1),
         lesson("m-other", "`tool list` fails with “no such command: `tool`”; `make lists` works", shop, support=1),
         lesson("m-else", "run the tests with `tox`", other, support=8),
+        lesson("m-twin", "run the tests with `nox`", bare.folder / "twin" / shop.name, support=8),
     ]
     MemoryIndex(bare.store / "memory.db").rebuild(lessons)
 
@@ -113,6 +115,11 @@ def test_a_block_holds_the_rules_of_one_repository_each_once_and_no_fact_of_one_
     assert lines("--cwd", str(shop), "--limit", "1") == here[:1]
     assert lines("--project", "other") == ["- Run the tests with `tox`"]
     assert [p["memory_id"] for p in bare.json("learn", "--project", "other")["proposals"]] == ["m-else"]
+    listed = bare("learn", "--all", "--limit", "20").stdout
+    assert re.findall(r"m-else; (\S+)$", listed, re.MULTILINE) == ["other"]
+    twins = re.findall(r"m-(?:twin|port); (\S+)$", listed, re.MULTILINE)
+    assert [Path(folder).name for folder in twins] == [shop.name] * 2
+    assert len(set(twins)) == 2
     everywhere = bare("learn", "--claude-md", "--all").stdout
     assert [everywhere.count(f"{folder}\n<!-- ctx learn: begin -->") for folder in (shop, other)] == [1, 1]
     assert bare("learn", "--project", "nosuch", ok=False).returncode == 1

@@ -216,6 +216,9 @@ def test_days_that_a_question_names_are_searched_alone_where_something_is_found_
 def test_words_of_a_question_that_nothing_holds_are_named_as_typed(ran: Ctx, form: tuple[str, ...]):
     assert re.search(r"\d.* for any of the words; nothing holds: ZzqxEntry\b", ran("search", "ZzqxEntry", "pytest", *form).stdout)
     assert "nothing holds" not in ran("search", "round", "pytest", *form).stdout
+    if not form:
+        assert ran("search", "ZzqxEntry", "pytest").stdout.startswith("no text holds all of these words; with any of the words:\n")
+        assert not ran("search", "pytest").stdout.startswith("no text holds")
     assert ran("search", "ZzqxEntry", *form).stdout == "nothing found\n"
 
 

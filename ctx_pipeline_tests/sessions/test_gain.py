@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctx_pipeline.cli.output import dollars
 from ctx_pipeline.errors import NothingFound, UsageError
+from ctx_pipeline.findings.evidence import quick_scan
+from ctx_pipeline.model.display import percent
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pricing.price_book import Rates
 from ctx_pipeline.sessions.reports.gain import Gain, gain, parts, score
@@ -245,6 +248,16 @@ def test_the_report_is_printed_with_its_streams_and_mechanisms(shop: Shop, monke
     assert {m["mechanism"] for m in told["mechanisms"]} == {"repeated reads", "carried after use", "cache rebuilds", "long outputs"}
     assert "Gain score: " in text
     assert "no score" not in shop.ctx(monkeypatch, "gain", "score").stdout
+
+
+@pytest.mark.feature("session.gain")
+def test_the_figure_of_the_finding_about_tool_output_is_in_the_report_that_it_names(shop: Shop, monkeypatch):
+    seen = quick_scan(shop.settings, secrets=False)
+    assert seen.cost_nano
+    told = shop.ctx(monkeypatch, "gain", "--period", "all").stdout
+
+    assert f"{dollars(seen.tool_output_nano)} of it, about {percent(seen.tool_output_nano / seen.cost_nano)}, was tool output" in told
+    assert "was tool output" not in shop.ctx(monkeypatch, "gain", "--period", "all", "--host", "claude").stdout
 
 
 @pytest.mark.feature("session.gain-own")

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.facts.file_accesses import file_accesses
 from ctx_pipeline.sessions.reports.metrics import CEP, WAYS, _shared, cep, echo, metrics, way
-from ctx_pipeline.sessions.reports.wrapped import _every_day, count, html_card, line_card, money, streak, svg_card, text_card, wrapped
+from ctx_pipeline.sessions.reports.wrapped import (
+    _every_day,
+    count,
+    html_card,
+    line_card,
+    money,
+    spark,
+    streak,
+    svg_card,
+    text_card,
+    wrapped,
+)
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period
 from ctx_pipeline_tests.factories.views import view
@@ -181,6 +192,17 @@ def test_a_card_is_text_line_picture_and_page(shop: Shop, monkeypatch, tmp_path)
     done = shop.ctx(monkeypatch, "wrapped", "all", "--format", "svg", "--out", str(tmp_path / "card.svg"))
     assert done.exit_code == 0
     ET.parse(tmp_path / "card.svg")
+
+
+@pytest.mark.feature("session.wrapped-formats")
+def test_the_bars_of_a_card_are_all_of_its_days(shop: Shop):
+    from dataclasses import replace
+
+    week = replace(card(shop), daily=[(str(n), n % 2) for n in range(7)])
+    years = replace(week, daily=[(str(n), 1 if n < 40 else 0) for n in range(1_000)])
+
+    assert spark(week) == " █ █ █   a day"
+    assert spark(years).rstrip() == f"█▂{' ' * 29}  33 days each"
 
 
 @pytest.mark.feature("session.wrapped-formats")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,8 +97,9 @@ def learn(
     if as_json:
         emit({"proposals": [plain_proposal(p) for p in found]})
         return
+    places = _places(found)
     for number, proposal in enumerate(found, 1):
-        _print(number, proposal, everywhere=everywhere)
+        _print(number, proposal, places.get(proposal.memory.repository or proposal.memory.cwd, "everywhere") if everywhere else "")
         if ask:
             _judge(proposal)
     if not found:
@@ -132,14 +134,19 @@ def _optimize(settings: Settings, calls: int, *, yes: bool, as_json: bool) -> No
 _CHARS_A_TOKEN = 4
 
 
-def _print(number: int, proposal: Proposal, *, everywhere: bool) -> None:
+def _places(found: Sequence[Proposal]) -> dict[str | None, str]:
+    """Return repository or folder -> its project's name; the whole folder where several have one name."""
+    folders = {at for p in found if (at := p.memory.repository or p.memory.cwd)}
+    named = Counter(map(project_of, folders))
+    return {at: plain(name if named[name := project_of(at)] == 1 else at) for at in folders}
+
+
+def _print(number: int, proposal: Proposal, where: str) -> None:
     memory = proposal.memory
     lost = f", {proposal.minutes:g} minutes lost" if proposal.minutes else ""
     times = f"{proposal.sessions} session{'s' if proposal.sessions != 1 else ''}"
-    at = memory.repository or memory.cwd
-    where = f"; {plain(project_of(at)) if at else 'everywhere'}" if everywhere else ""
     say(f"{number}. {plain(proposal.line)}", bold=True)
-    say(f"   {memory.kind}, {times}{lost}, confidence {memory.confidence:.2f}; {memory.memory_id}{where}")
+    say(f"   {memory.kind}, {times}{lost}, confidence {memory.confidence:.2f}; {memory.memory_id}{f'; {where}' if where else ''}")
     for quote in [q for q in memory.body.get("quotes", []) if q != memory.text][:2]:
         say(f"   “{one_line(str(quote), 160)}”")
 

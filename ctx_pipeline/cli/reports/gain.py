@@ -15,6 +15,7 @@ from ctx_pipeline.model.display import percent
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.reports.gain import Gain
+    from ctx_pipeline.settings import Settings
 
 
 @click.command()
@@ -66,6 +67,19 @@ def gain(action: str, period: str, every: float, times: int | None, as_json: boo
         _score(found)
         return
     _report(found, line or f"sessions of {plain(chosen['project'] or 'all projects')}")
+    if found.period.name == "all" and not any(chosen.values()):
+        _newest(settings)
+
+
+def _newest(settings: Settings) -> None:
+    """Say what the findings say of tool output, which they read from the newest sessions alone."""
+    from ctx_pipeline.findings.evidence import quick_scan
+
+    seen = quick_scan(settings, secrets=False)
+    if seen.cost_nano:
+        part = percent(seen.tool_output_nano / seen.cost_nano)
+        say(f"\nThe newest {counted(seen.sessions, 'session')} cost {dollars(seen.cost_nano)}:")
+        say(f"  {dollars(seen.tool_output_nano)} of it, about {part}, was tool output sent again with later calls")
 
 
 def _live(period: str, every: float, times: int | None, chosen: dict[str, Any]) -> None:

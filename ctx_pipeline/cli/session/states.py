@@ -218,7 +218,7 @@ def _view(found: Found) -> None:
     stats = state.stats
     head = [f"{state.host} {plain(state.session_id)}"]
     head += [local_time(state.as_of, for_reading().timezone)] if state.as_of else ["not captured yet"]
-    head += [f"{counted(stats['tool_calls'], 'call')}, {tokens(stats['prompt_tokens'])} prompt tokens"] if stats else []
+    head += [f"{counted(stats['tool_calls'], 'tool call')}, {tokens(stats['prompt_tokens'])} prompt tokens"] if stats else []
     say(" | ".join(head), bold=True)
     if found.moment != "end":
         say(f"as of {plain(found.moment)} (event {state.seq})")

@@ -166,7 +166,8 @@ _WIDE = 52
 _LONGEST = 200
 _LEVELS = "▁▂▃▄▅▆▇█"
 _BAR = 12
-_SHOWN_DAYS = 31
+_BARS = 31
+"""At most; of a longer time each bar is several days."""
 
 
 def text_card(card: Wrapped) -> str:
@@ -229,10 +230,13 @@ def html_card(card: Wrapped) -> str:
 
 
 def spark(card: Wrapped) -> str:
-    """Return the days as a line of bars, the last month of them at most."""
-    days = card.daily[-_SHOWN_DAYS:]
-    most = max(n for _, n in days) or 1
-    return "".join(" " if not n else _LEVELS[min(7, n * 8 // most)] for _, n in days)
+    """Return the tokens of all days as a line of bars, and how many days a bar is."""
+    days = [n for _, n in card.daily]
+    step = -(-len(days) // _BARS)
+    sums = [sum(days[at : at + step]) for at in range(0, len(days), step)]
+    most = max(sums) or 1
+    bars = "".join(" " if not n else _LEVELS[min(7, n * 8 // most)] for n in sums)
+    return f"{bars}  a day" if step == 1 else f"{bars}  {step} days each"
 
 
 def _facts(card: Wrapped) -> list[str]:
