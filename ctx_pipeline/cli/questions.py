@@ -5,6 +5,7 @@ from __future__ import annotations
 QUESTIONS: tuple[tuple[str, str], ...] = (
     ("What did I spend this week, and why?", "ctx"),
     ("What did I spend today, this month, in all?", "ctx cost"),
+    ("How does this month compare with others?", "ctx usage monthly"),
     ("Which project costs most?", "ctx usage project"),
     ("Which model costs most?", "ctx usage model"),
     ("What did one session cost, call by call?", "ctx explain latest"),
@@ -13,6 +14,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("What would save time or money?", "ctx hints"),
     ("Why does ccusage print another number?", "ctx explain 2026-10 --against ccusage"),
     ("How do I continue the last session?", "ctx resume"),
+    ("What would a new chat be told of it?", "ctx session load latest"),
     ("Which session fixed this error?", "ctx search ModuleNotFoundError freezegun"),
     ("Which sessions speak of a word?", "ctx search pytest --sessions"),
     ("Which session touched this file?", "ctx list --file discounts.py"),

@@ -176,7 +176,7 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
 
 
 def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
-    if found.hits and found.level in {"any", "beginning"} and _level(found):
+    if found.hits and not found.with_all_words and found.level in {"any", "beginning"} and _level(found):
         say(f"no text holds all of these words; with {_LEVELS[found.level]}:", bold=True)
     sessions: dict[tuple[str, str], list[SearchHit]] = {}
     for hit in found.hits:
@@ -227,7 +227,10 @@ _BEHIND = "    "
 
 def _level(found: SearchResult) -> str:
     """Return how far the words were relaxed, where there are several."""
-    return f" for {_LEVELS[found.level]}" if found.level in _LEVELS and " " in found.query.strip() else ""
+    if found.level not in _LEVELS or " " not in found.query.strip():
+        return ""
+    whole = f", {found.with_all_words:,} of them with all" if found.with_all_words and found.level in {"any", "beginning"} else ""
+    return f" for {_LEVELS[found.level]}{whole}"
 
 
 def _missing(found: SearchResult) -> str:

@@ -290,11 +290,23 @@ def _stamp(plugins: Iterable[str], settings: Settings) -> str:
     sites += sorted(str(p) for kind in ("signals", "methods") for p in (settings.home / "config" / kind).glob("*.py"))
     refreshed = [_status(str(path)) for path in sorted((settings.home / "prices").glob("*.json"))]
     chosen = repr((settings.config.get("prices"), refreshed, settings.patterns, settings.whole_file_bytes))
-    return digest(ctx_pipeline.__version__, list(_package_files()), [_status(p) for p in (*plugins, *sites)], chosen)
+    return digest(ctx_pipeline.__version__, _package_files(), [_status(p) for p in (*plugins, *sites)], chosen)
 
 
-def _package_files() -> Iterable[tuple[str, int, int]]:
-    folders = [str(_PACKAGE)]
+def _package_files() -> tuple[tuple[str, int, int], ...]:
+    """Return the files of the package with size and time; one run asks fifteen times, and gets what it saw in the last seconds."""
+    now, known = time.monotonic(), _seen.get(_PACKAGE)
+    if known is None or now - known[0] > _SECONDS:
+        known = _seen[_PACKAGE] = (now, tuple(_listed(_PACKAGE)))
+    return known[1]
+
+
+_SECONDS = 2.0
+_seen: dict[Path, tuple[float, tuple[tuple[str, int, int], ...]]] = {}
+
+
+def _listed(package: Path) -> Iterable[tuple[str, int, int]]:
+    folders = [str(package)]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in sorted(entries, key=lambda e: e.name):

@@ -105,6 +105,8 @@ class SearchResult(Plain):
     """First and last day that words of the question name ("last week"), where only these days were searched."""
     missing: list[str] = field(default_factory=list)
     """Words of the question, as typed, that nothing holds which the filters keep."""
+    with_all_words: int = 0
+    """Scored rows that have the phrase or all words; the others have some of them."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,7 @@ def _result(query: str, answer: Answer, hits: list[SearchHit], offset: int) -> S
         covered,
         partial,
         missing=[_as_typed(word, query) for word in answer.missing],
+        with_all_words=answer.with_all,
     )
 
 

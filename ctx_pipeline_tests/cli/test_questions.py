@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ANSWERS = {
     "ctx": r"\$0\.10, 1 min in turns, 1 session; a usual week is \$0\.13",
     "ctx cost": r"\nall +46 .* \$0\.61 +100%",
+    "ctx usage monthly": r"\n2026-10 .* 21 .*\$0\.17\ntotal .* 46 ",
     "ctx usage project": r"\nbookshop-api .* \$0\.54 +89%\ntrail-map .* \$0\.06 ",
     "ctx usage model": r"\nclaude-opus-4-5-20251101 .* \$0\.28 +46%",
     "ctx explain latest": r"7 calls\n.*\$0\.097204 at list price[\s\S]*msg_010e9b648f77c4ea9cf46068  \$0\.011806",
@@ -23,6 +24,7 @@ ANSWERS = {
     "ctx hints": r"43% of the cost, \$0\.26, was context sent again from the cache",
     "ctx explain 2026-10 --against ccusage": r"\nhere +21 .*\$0\.173777\nccusage +21 .*\$0\.173777\n",
     "ctx resume": r"^cd /home/sam/code/bookshop-api && claude --resume 0333c65c-ea52-4669-ae2b-0497866d8840\n",
+    "ctx session load latest": r"^Restored session .*, claude 0333c65c-[\s\S]*\nTask: use uv instead of pip in the Dockerfile too",
     "ctx search ModuleNotFoundError freezegun": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
     "ctx search pytest --sessions": r"\n\d+ hits in \d sessions\n",
     "ctx list --file discounts.py": r"\n51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 change, 1 read ",

@@ -32,7 +32,9 @@ HIT = {
     "place",
     "also_in",
 }
-ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial", "days", "missing"}
+ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial", "days", "missing"} | {
+    "with_all_words"
+}
 
 
 @pytest.mark.feature("cli.search-json")
@@ -219,6 +221,10 @@ def test_words_of_a_question_that_nothing_holds_are_named_as_typed(ran: Ctx, for
     if not form:
         assert ran("search", "ZzqxEntry", "pytest").stdout.startswith("no text holds all of these words; with any of the words:\n")
         assert not ran("search", "pytest").stdout.startswith("no text holds")
+        some = ran.json("search", "ModuleNotFoundError", "freezegun", "--limit", "50")
+        both = [hit for hit in some["hits"] if {"modulenotfounderror", "freezegun"} <= set(re.findall(r"\w+", hit["snippet"].lower()))]
+        assert (some["level"], some["with_all_words"]) == ("any", len(both))
+        assert f" for any of the words, {len(both)} of them with all" in ran("search", "ModuleNotFoundError", "freezegun").stdout
     assert ran("search", "ZzqxEntry", *form).stdout == "nothing found\n"
 
 

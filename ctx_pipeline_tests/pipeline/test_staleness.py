@@ -190,6 +190,7 @@ def test_a_changed_style_or_price_list_of_the_package_is_looked_at(tmp_path, mon
     package = tmp_path / "package"
     shutil.copytree(Path(code_versions.__file__).parents[1] / "pricing", package / "pricing", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(code_versions, "_PACKAGE", package)
+    monkeypatch.setattr(code_versions, "_SECONDS", -1.0)
     before = code_versions._stamp([], settings)
     os.utime(package / "pricing" / "prices.json", (1, 1))
 

@@ -139,6 +139,7 @@ class Answer(NamedTuple):
     covered: Coverage | None = None
     missing: tuple[str, ...] = ()
     """words of the question, in small letters, that no row has which is meant"""
+    with_all: int = 0
 
 
 class _Rows(NamedTuple):
@@ -226,12 +227,14 @@ class Reading(ABC):
         rows = self._rows(shelf, asked, need=offset + limit + 1, count=counting is not None, texts=texts)
         found, end, whole = self._shown(shelf, texts, rows, asked, limit=limit, offset=offset, width=width)
         level = rows.ranking.level if rows.ranking else "regex" if asked.regex else "file" if asked.file else "newest"
-        missing = rows.ranking.missing if rows.ranking else ()
+        missing, with_all = (rows.ranking.missing, rows.ranking.with_all) if rows.ranking else ((), 0)
         if counting is None or rows.every is None:
-            return Answer(found, level, end if len(rows.order) > end else None, covered=rows.covered, missing=missing), whole
+            return Answer(
+                found, level, end if len(rows.order) > end else None, covered=rows.covered, missing=missing, with_all=with_all
+            ), whole
         facets = shelf.counts(rows.every, counting.month, counting.project)
         more = end if len(rows.every) > end else None
-        return Answer(found, level, more, len(rows.every), rows.left_out, facets, rows.covered, missing), whole
+        return Answer(found, level, more, len(rows.every), rows.left_out, facets, rows.covered, missing, with_all), whole
 
     def _shown(
         self, shelf: RowLookup, texts: Texts, rows: _Rows, asked: Asked, *, limit: int, offset: int, width: int

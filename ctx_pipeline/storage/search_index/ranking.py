@@ -85,7 +85,8 @@ class Score(NamedTuple):
 class Ranking(NamedTuple):
     """Rows in order; ``expression`` finds all that the level covers, of which ``rows`` may be the first ones.
 
-    ``missing`` are the words of the question, in small letters, that no row has which is meant.
+    ``missing`` are the words of the question, in small letters, that no row has which is meant;
+    ``with_all`` is how many of the scored rows have the phrase or all words.
     """
 
     rows: list[int]
@@ -93,6 +94,7 @@ class Ranking(NamedTuple):
     level: str
     expression: str
     missing: tuple[str, ...] = ()
+    with_all: int = 0
 
 
 class _Way(NamedTuple):
@@ -149,7 +151,8 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
     scores = _in_context(finder, ways, own, tiers, scoring)
     rest = [row for row in _best(own, tiers) if row not in scores] if len(scores) < len(own) else []
     order = [*sorted(scores, key=lambda row: (scores[row].tier, -scores[row].total, -row)), *rest]
-    return Ranking(order, scores, level, expression, missing)
+    with_all = sum(tier <= LEVELS.index("all") for tier in tiers.values())
+    return Ranking(order, scores, level, expression, missing, with_all)
 
 
 def matching_rows(connection: sqlite3.Connection, expression: str) -> list[int]:
