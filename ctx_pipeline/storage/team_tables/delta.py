@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.team_tables.bucket import Bucket
 
 _ATTEMPTS = 6
+_CHECKPOINT = "10"
+"""Commits after which a table's log is summed up: who opens it reads so many entries at most, each an object."""
+
 VACUUM_HOURS = 168
 """Hours for which files that no version needs are kept for readers, where nothing has to be erased at once."""
 
@@ -46,6 +49,8 @@ class TeamTable:
     def __init__(self, bucket: Bucket, path: str) -> None:
         self.bucket, self.path = bucket, path
         self._table: DeltaTable | None = None
+        self._numbers: dict[str, tuple[int, int]] = {}
+        """writer -> version of the table, and the writer's last number as of it"""
 
     def opened(self, *, anew: bool = False) -> DeltaTable | None:
         """Return the table as it was when it was opened, with ``anew`` as it is now; None where there is none."""
@@ -69,8 +74,14 @@ class TeamTable:
     def last_number(self, writer: str) -> int:
         """Return the number of a writer's last commit; 0 where it made none."""
         table = self.opened()
-        found = table.transaction_version(writer) if table is not None else None
-        return int(found or 0)
+        if table is None:
+            return 0
+        version, found = self._numbers.get(writer, (-1, 0))
+        if version != table.version():
+            with self.bucket.explained(self.path):
+                found = int(table.transaction_version(writer) or 0)
+            self._numbers[writer] = (table.version(), found)
+        return found
 
     def put(self, rows: pa.Table, *, writer: str, number: int, keys: Mapping[str, Collection[str]] | None = None, by: Iterable[str]) -> int:
         """Commit rows as a writer's ``number`` and return the table's version; with ``keys`` in place of all rows that have these values.
@@ -99,6 +110,7 @@ class TeamTable:
                     utc(rows),
                     schema_mode="merge",
                     partition_by=list(by) if table is None else None,
+                    configuration={"delta.checkpointInterval": _CHECKPOINT} if table is None else None,
                     commit_properties=CommitProperties(
                         max_commit_retries=_ATTEMPTS, app_transactions=[Transaction(writer, number)], custom_metadata={"writer": writer}
                     ),
@@ -106,7 +118,7 @@ class TeamTable:
                 )
             except Exception as error:
                 raise self._conflict(error, writer) from error
-        made = self.opened(anew=True)
+        made = self.opened()  # one that was there is what the commit made of it
         return made.version() if made is not None else 0
 
     def _uri(self) -> str:
