@@ -27,7 +27,6 @@ from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.raw.encryption import key_in
 from ctx_pipeline.storage.sealed_copies import SUFFIX, identities_of
 from ctx_pipeline.storage.snapshots import sha256_of
-from ctx_pipeline.storage.team_tables.bucket import json_object
 from ctx_pipeline.team import bundles
 from ctx_pipeline.team.membership import CARD, EVERY, IDENTITY, PROTOCOL, RAW, SHARD, Membership, card_path, is_name, policies, save
 from ctx_pipeline.team.publish import publish
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.team.hub import Hub
     from ctx_pipeline.team.shard_claim import Claim
 
-_AT = "at.json"
 _OBJECTS = "objects"
 _STORE, _HOMES, _COPY = "store", "homes", "backup"
 
@@ -86,6 +84,7 @@ def work(hub: Hub, identity: Path | None = None, *, members: Iterable[str] = (),
         raise UsageError("workers make rows of transcripts", hint="--share counts, facts or texts")
     key = Path(place)
     identities_of(key)
+    _drop_erased(hub)
     done = []
     for member in sorted(set(members) or waiting(hub)):
         if not is_name(member):
@@ -100,6 +99,13 @@ def work(hub: Hub, identity: Path | None = None, *, members: Iterable[str] = (),
         one.seconds = time.perf_counter() - began
         done.append(one)
     return done
+
+
+def _drop_erased(hub: Hub) -> None:
+    """Remove what this worker still has of shards that another one erased."""
+    for folder in (hub.folder / SHARDS).glob("*"):
+        if "index" not in committed(hub.bucket, folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _due(hub: Hub, member: str) -> bool:
@@ -143,6 +149,8 @@ class _Shard:
                 else:
                     read.append(bundle_path(self._member, machine, number))
                 taken[machine] = max(number, taken.get(machine, 0))
+        if refused and "index" not in state and not done.bundles:
+            return  # perhaps the key is another one: a store encrypted to it would be lost
         back = {m: sorted(self._revoked(m)) for m in machines}
         self._publish(claim, {key for keys in back.values() for key in keys}, gone, done)
         said = {m: digest(keys) for m, keys in back.items() if keys}
@@ -160,13 +168,9 @@ class _Shard:
         return settings_module.load(environ)
 
     def _restore(self, state: Mapping[str, Any], done: ShardDone) -> None:
-        """Have the store of the last commit here; where this worker made that commit it still has it."""
-        shutil.rmtree(self._folder / _HOMES, ignore_errors=True)
-        if self._files.exists(_AT) and json_object(self._files.read(_AT)).get("token") == state.get("token", 0):
-            return
-        self._files.remove(_AT)
-        shutil.rmtree(self._folder / _STORE, ignore_errors=True)
-        if not state:
+        """Have the store of the last commit here; what this worker has of its encrypted files it does not read again."""
+        self._clear()
+        if "index" not in state:
             shutil.rmtree(self._folder / _COPY, ignore_errors=True)
             return
         copy = self._folder / _COPY
@@ -247,10 +251,14 @@ class _Shard:
         for name in sorted(names.keys() - there):
             self._bucket.write(f"{self._prefix}/{_OBJECTS}/{name}", (copy / names[name]).read_bytes())
         claim.commit({**state, "index": told, "problems": done.problems})
-        self._files.write(_AT, json.dumps({"token": claim.token}).encode())
-        shutil.rmtree(self._folder / _HOMES, ignore_errors=True)
+        self._clear()
         self._bucket.remove(f"{self._prefix}/{_OBJECTS}/{name}" for name in sorted(there - names.keys()))
         claim.tidy()
+
+    def _clear(self) -> None:
+        """Leave nothing on this worker's disk that is not encrypted."""
+        for name in (_HOMES, _STORE):
+            shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _erase(self, claim: Claim) -> None:
         """Remove the shard of a member who left and erased all: its store here and in the bucket; only the claims stay."""

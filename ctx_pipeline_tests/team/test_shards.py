@@ -157,6 +157,10 @@ def test_the_store_between_workers_is_encrypted(tmp_path: Path, s3_bucket: str, 
 
     assert Bucket(s3_bucket).entries("shards/ci/objects")
     assert not unpacked(s3_bucket, WORD)
+    left = [p for p in worker(tmp_path).home.rglob("*") if p.is_file()]
+    assert left
+    assert {oct(p.stat().st_mode & 0o777) for p in left} == {"0o600"}
+    assert not [p for p in left if WORD.encode() in p.read_bytes() or session_id(1).encode() in p.read_bytes()]
 
 
 @pytest.mark.feature("team.shard-fence")
@@ -261,8 +265,7 @@ def test_what_a_machine_takes_back_leaves_bundles_rows_and_the_shard(tmp_path: P
     assert done.removed == 1
     assert [r["session_id"] for r in rows(s3_bucket, "sessions")] == [session_id(2)]
     assert not unpacked(s3_bucket, WORD)
-    store_bytes = b"".join(p.read_bytes() for p in (worker(tmp_path).home / "hub/shards/ci/store").rglob("*") if p.is_file())
-    assert WORD.encode() not in store_bytes
+    assert WORD.encode() not in b"".join(p.read_bytes() for p in worker(tmp_path).home.rglob("*") if p.is_file())
 
 
 @pytest.mark.feature("team.shard-forget")
@@ -290,6 +293,7 @@ def test_a_narrower_policy_and_leaving_take_all_back(tmp_path: Path, s3_bucket: 
     work(tmp_path, s3_bucket, key[1])
     assert {e.path.split("/")[0] for e in Bucket(s3_bucket).entries()} <= {"team.json", "shards", "team"}
     assert not Bucket(s3_bucket).entries("shards/ci/objects")
+    assert not (worker(tmp_path).home / "hub/shards/ci").exists()
 
 
 @pytest.mark.feature("team.shards")
@@ -328,9 +332,15 @@ def test_workers_need_a_key_that_opens_and_a_wrong_one_loses_nothing(tmp_path: P
     (failed,) = shards.work(hub, wrong)
     assert "cannot be opened with this key" in failed.problems[0]
 
-    (done,) = shards.work(hub, key[1], members=["ci"])
+    (done,) = shards.work(hub, key[1])
 
     assert [r["session_id"] for r in rows(folder_bucket, "sessions")] == [session_id(1)], done
+    ci.works(2)
+    ci.publish()
+    (failed,) = shards.work(hub, wrong)
+    assert "cannot be opened with this key" in failed.problems[0]
+    (done,) = shards.work(hub, key[1])
+    assert [r["session_id"] for r in rows(folder_bucket, "sessions")] == [session_id(1), session_id(2)], done
 
 
 @pytest.mark.feature("team.raw", "team.shards")
