@@ -6,6 +6,7 @@ import math
 import re
 import string
 from collections import Counter
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,7 @@ def entropy(value: bytes) -> float:
     return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())
 
 
+@lru_cache(2_048)  # a text that repeats one value asks for it at every place, twice
 def _random(value: bytes) -> bool:
     """Tell whether a value looks drawn, not written: digits among letters and many different ones."""
     figures = len(value) - len(value.translate(None, b"0123456789"))
