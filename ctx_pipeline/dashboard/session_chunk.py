@@ -41,6 +41,7 @@ def scripts(name: str, line: SessionLine, detail: Detail, rows: WholeSession | N
                 "calls": [(*rest, None if cost is None else cost / 1e9, thread) for *rest, cost, thread in detail.model_calls],
                 "calls_total": line.usage.calls,
                 "models": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.models],
+                "threads": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.threads],
                 "signals": [[*row, *_places(evidence, place)] if evidence else row for *row, evidence in detail.readings],
                 "memories": [(memory, _places(evidence, place)[0]) for memory, evidence in detail.memories],
             },

@@ -250,16 +250,22 @@ class Hub:
         began = time.perf_counter()
         done = Refreshed()
         due = self.stale()
-        for part, made_of in due.items():
-            done.problems += self.collect(part)
-            done.collected.append(part.key)
-            if part.month != LESSONS_MONTH:
-                done.measured += [f"{part.key} {name}" for name in self.measure(part, families)]
-            self.load(part, made_of)
-        for part, made_of in self.parts().items():
-            if part not in due and part.month != LESSONS_MONTH and (made := self.measure_known(part, families)):
-                done.measured += [f"{part.key} {name}" for name in made]
+        place = self.folder / "measured.json"
+        before = json_object(place.read_bytes() if place.exists() else None)
+        code = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
+        known = dict(before)
+        """part -> code by which its readings were taken last; no request where that is the code of now"""
+        for part, made_of in (self.parts() | due).items():
+            if part in due:
+                done.problems += self.collect(part)
+                done.collected.append(part.key)
+            made = [] if part.month == LESSONS_MONTH or (part not in due and known.get(part.key) == code) else self.measure(part, families)
+            done.measured += [f"{part.key} {name}" for name in made]
+            known[part.key] = code
+            if part in due or made:
                 self.load(part, made_of)
+        if known != before:
+            place.write_text(json.dumps(known), "utf-8")
         done.erased = self.erase()
         done.members = len({part.member for part in self.parts()})
         done.lessons = sum(row["verdict"] == "accepted" for row in self.lessons())
@@ -283,17 +289,6 @@ class Hub:
             gone = sum(self.table(f"team/{name}").vacuum(0) for name in (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS))
         self.bucket.write(ERASED, json.dumps(said, sort_keys=True).encode())
         return gone
-
-    def measure_known(self, part: Part, families: Collection[str] | None = None) -> list[str]:
-        """Measure a part that did not change where the code of signals did; without a request where this machine knows that none is due."""
-        path = self.folder / "measured.json"
-        known = json_object(path.read_bytes() if path.exists() else None)
-        now = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
-        if known.get(part.key) == now:
-            return []
-        made = self.measure(part, families)
-        path.write_text(json.dumps(known | {part.key: now}), "utf-8")
-        return made
 
 
 def checked(name: str, part: Part, rows: pa.Table, problems: list[str]) -> pa.Table | None:

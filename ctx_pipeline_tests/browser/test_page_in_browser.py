@@ -354,6 +354,12 @@ def test_one_box_finds_what_was_said_in_any_session_from_disk_and_leads_to_its_e
     assert {"nightly", "import", "skip", "last", "file"} == {word.lower() for word in words}
     assert "Why does the nightly import skip the last file?" in page.locator("dialog .here").text_content()
     page.keyboard.press("Escape")
+    page.fill("#find", "0198c0de-0000-7000-8000-000000000055")
+    page.wait_for_function("() => document.querySelector('#found mark')?.textContent === '0198c0de-0000-7000-8000-000000000055'")
+    page.locator("#found a").first.click()
+    page.wait_for_selector("dialog[open] [role=tab]")
+    assert page.locator("dialog .resume code").text_content().endswith("0198c0de-0000-7000-8000-000000000055")
+    page.keyboard.press("Escape")
     page.fill("#find", "qqqq zzzz")
     page.wait_for_function("() => document.getElementById('found').textContent.startsWith('Nothing found.')")
 

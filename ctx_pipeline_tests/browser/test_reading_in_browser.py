@@ -136,6 +136,25 @@ def test_a_model_is_named_where_it_changes_and_each_answer_has_its_tokens_and_co
     assert page.locator("dialog li.answer .prose b code").all_text_contents() == ["Decimal"], "code inside bold words"
 
 
+@pytest.mark.feature("dashboard.thread-costs")
+def test_what_each_thread_took_stands_below_the_models_and_adds_up(read):
+    page = read("Faster parser")
+    page.locator("dialog [role=tab]", has_text="Models").click()
+    page.wait_for_selector("dialog .apart table")
+    models, threads = page.locator("dialog #session-tab table").all()
+
+    names = threads.locator("tbody tr td:first-child").all_inner_texts()
+    assert [name.split("\n") for name in names] == [["1. main"], ["2. subagent", "Explore"]]
+    calls = [int(text) for text in threads.locator("tbody tr td:nth-child(2)").all_text_contents()]
+    assert all(calls)
+    assert sum(calls) == sum(int(text) for text in models.locator("tbody tr td:nth-child(2)").all_text_contents())
+    page.keyboard.press("Escape")
+    page.locator("#session-table a", has_text="Make the total exact").click()
+    page.locator("dialog [role=tab]", has_text="Models").click()
+    page.wait_for_selector("dialog #session-tab table")
+    assert page.locator("dialog .apart").count() == 0, "one thread needs no table"
+
+
 @pytest.mark.feature("dashboard.subagents-inline", "dashboard.reading")
 def test_a_subagent_is_opened_where_it_was_started(read):
     page = read("Faster parser")

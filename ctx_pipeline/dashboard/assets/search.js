@@ -9,6 +9,7 @@
   const [MOST, WIDTH] = [20, 240];
 
   const AT_ONCE = 30;
+  const ID = /^[0-9a-z_-]{6,80}$/i;
 
   // What the page holds of the history, read once, in steps that leave the page to the person who types.
   let loaded = null;
@@ -88,6 +89,12 @@
         return;
       }
       if (asked !== query) return;
+      const named = (ID.test(query) ? ctx.named(query.toLowerCase()) : []).slice(0, MOST).map((session) => {
+        const link = el("a", session.title || session.id);
+        link.href = `#session-${session.key}`;
+        link.addEventListener("click", () => (panel.hidden = true));
+        return el("li", link, el("span.under", [session.project, ctx.when(session.start, "day")].filter(Boolean).join(" \u00b7 ")), el("p", el("mark", session.id.slice(0, query.length)), session.id.slice(query.length)));
+      });
       const items = hits.map((hit, number) => {
         const session = ctx.session(hit.key);
         const place = [hit.kind, hit.at ? ctx.when(hit.at, "day") : ""].filter(Boolean).join(" \u00b7 ");
@@ -100,7 +107,7 @@
         return el(again ? "li.again" : "li", again ? "" : link, under, el("p", marked(hit.snippet, hit.marks)));
       });
       panel.replaceChildren(
-        items.length ? el("ol", items) : el("p.empty", "Nothing found."),
+        named.length || items.length ? el("ol", named, items) : el("p.empty", "Nothing found."),
         where ? el("p.note", where, ctx.copyable(el("code.command", `ctx search '${query.replaceAll("'", "'\"'\"'")}'`)), " or ", ctx.copyable(el("code.command", "ctx open --serve"))) : null ?? "",
       );
     };

@@ -248,7 +248,20 @@
       ];
     });
     const heads = [["Model", "name"], ["Calls", "n"], ["Fresh input", "n.hide-s"], ["Written, 5 min", "n.hide-s"], ["Written, 1 h", "n.hide-s"], ["From cache", "n.hide-s"], ["Cached", "n"], ["Output", "n.hide-s"], ["Cost", "n.strong"], ["Share", "n.hide-s"]];
-    return grid(heads, rows);
+    return el("div", grid(heads, rows), detail.threads.length ? threads(detail.threads, whole) : null);
+  }
+
+  function threads(list, whole) {
+    const rows = list.map(([number, kind, agent, n, prompt, output, cost]) => [
+      el("span", `${number + 1}. ${kind}`, agent ? el("span.under", agent) : null),
+      ctx.count(n),
+      ctx.short(prompt),
+      ctx.short(output),
+      ctx.money(cost),
+      whole && cost !== null ? ctx.share(cost, whole) : "",
+    ]);
+    const heads = [["Thread", "name"], ["Calls", "n"], ["Prompts", "n.hide-s"], ["Output", "n.hide-s"], ["Cost", "n.strong"], ["Share", "n.hide-s"]];
+    return el("div.apart", el("p.note", "By thread; a call belongs to the thread that made it."), grid(heads, rows));
   }
 
   // A button that shows the events something rests on; words alone where none of them is in this chunk.

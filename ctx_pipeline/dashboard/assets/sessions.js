@@ -13,6 +13,7 @@ ctx.take("sessions", (list) => {
   const byKey = new Map(sessions.map((s) => [s.key, s]));
   let found = sessions;
   ctx.session = (key) => byKey.get(key);
+  ctx.named = (start) => sessions.filter((s) => s.id.toLowerCase().startsWith(start));
   ctx.neighbour = (key, step) => found[found.findIndex((s) => s.key === key) + step];
   if (!table) {
     ctx.follow();

@@ -112,6 +112,8 @@ class Detail(NamedTuple):
     """(memory_id, ids of the events it rests on, in this session and others, with spaces between)"""
     models: list[tuple]
     """(model, calls, input, output, cache writes of five minutes, of an hour, cache read, nano-dollars or None), by cost"""
+    threads: list[tuple]
+    """(thread number, kind, agent or None, calls, prompt tokens, output tokens, nano-dollars or None); none where it is one thread"""
 
 
 def rows(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
@@ -136,8 +138,8 @@ def details(connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str, Lim
     connection.register("asked", pa.table(dict(zip(names, (list(c) for c in columns), strict=True))))
     try:
         cost = COST_SQL[cost_mode]
-        priced = [query.replace("{cost}", cost) for query in (_MODEL_CALLS, _MODELS)]
-        queries = (_TOOL_CALLS, priced[0], _READINGS, _MEMORIES, priced[1])
+        priced = [query.replace("{cost}", cost) for query in (_MODEL_CALLS, _MODELS, _THREAD_SUMS)]
+        queries = (_TOOL_CALLS, priced[0], _READINGS, _MEMORIES, *priced[1:])
         found = [_grouped(connection.execute(query).fetchall(), len(asked)) for query in queries]
     finally:
         connection.unregister("asked")
@@ -155,7 +157,8 @@ def _grouped(found: Iterable[tuple], sessions: int) -> list[list[tuple]]:
 
 _THREADS = """
     threads_of AS (
-        SELECT a.n, t.thread_id, row_number() OVER (PARTITION BY a.n ORDER BY t.kind <> 'main', t.first_ts, t.thread_id) - 1 AS thread
+        SELECT a.n, t.host, t.session_id, t.thread_id, t.kind, t.agent, count(*) OVER (PARTITION BY a.n) AS many,
+               row_number() OVER (PARTITION BY a.n ORDER BY t.kind <> 'main', t.first_ts, t.thread_id) - 1 AS thread
         FROM threads t JOIN asked a ON a.host = t.host AND a.session_id = t.session_id)"""
 
 _TOOL_CALLS = """
@@ -194,3 +197,12 @@ _MODELS = """
            CAST(sum({cost}) AS BIGINT) AS cost
     FROM model_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id
     WHERE c.owner GROUP BY a.n, c.model ORDER BY a.n, cost DESC NULLS LAST, calls DESC, c.model"""
+
+_THREAD_SUMS = f"""
+    WITH {_THREADS}
+    SELECT h.n, h.thread, h.kind, h.agent, count(c.call_key) AS calls,
+           CAST(coalesce(sum(c.input + c.cache_write_5m + c.cache_write_1h + c.cache_read), 0) AS BIGINT),
+           CAST(coalesce(sum(c.output), 0) AS BIGINT), CAST(sum({{cost}}) AS BIGINT) AS cost
+    FROM threads_of h
+    LEFT JOIN model_calls c ON c.host = h.host AND c.session_id = h.session_id AND c.thread_id = h.thread_id AND c.owner
+    WHERE h.many > 1 GROUP BY ALL ORDER BY h.n, h.thread"""
