@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 64 << 20
 """Bytes of transcripts after which the next bundle begins; a larger transcript has a bundle of its own."""
 
-MOST_UNPACKED = 2 << 30
+MOST_UNPACKED = 1 << 30
 """Bytes that a worker unpacks of one bundle; one with more is refused."""
 
 _MOST_NAME = 1_000
@@ -71,18 +72,19 @@ def opened(body: bytes, identities: Sequence[Any], name: str) -> Iterator[Bundle
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
             for entry in archive:
                 host, _, rel = entry.name.partition("/")
-                if not entry.isreg() or host not in discovery.hosts() or not is_inside(rel):
+                # a sparse file says a size that nothing in the bundle has
+                if not entry.isreg() or entry.size > len(plain) or host not in discovery.hosts() or not is_inside(rel):
                     raise StoreDamaged(f"{name} names something that is no file of a home", hint=hint)
                 held = archive.extractfile(entry)
                 yield BundleFile(host, rel, _nanoseconds(entry.mtime), held.read() if held is not None else b"")
-    except (zstandard.ZstdError, tarfile.TarError, ValueError, EOFError, MemoryError) as error:
+    except (zstandard.ZstdError, tarfile.TarError, ValueError, ArithmeticError, LookupError, EOFError, OSError, MemoryError) as error:
         raise StoreDamaged(f"{name} cannot be unpacked", hint=hint) from error
 
 
 def is_inside(rel: str) -> bool:
     """Tell whether a path stays below the folder that it is joined to, on any system."""
     parts = rel.split("/")
-    plain = all(part not in {"", ".", ".."} and len(part) < 256 for part in parts)
+    plain = all(part not in {"", ".", ".."} and len(os.fsencode(part)) < 256 for part in parts)
     return plain and len(rel) <= _MOST_NAME and not any(c in "\\:" or ord(c) < 32 for c in rel)
 
 

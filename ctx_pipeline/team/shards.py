@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import CtxError, StoreDamaged, UsageError
+from ctx_pipeline.errors import CtxError, StoreDamaged, StoreError, StoreFull, UnknownChoice, UsageError
 from ctx_pipeline.maintenance.backup import INDEX, backup, restore
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline.facts import make_facts
@@ -85,10 +85,12 @@ def work(hub: Hub, identity: Path | None = None, *, members: Iterable[str] = (),
     key = Path(place)
     identities_of(key)
     _drop_erased(hub)
+    known = sorted(filter(is_name, {head.member for head in hub.heads()} | set(hub.bucket.folders(SHARDS))))
+    for member in members:
+        if member not in known:
+            raise UnknownChoice("member", member, known)
     done = []
     for member in sorted(set(members) or waiting(hub)):
-        if not is_name(member):
-            raise UsageError(f"{member!r} is no name of a member", hint="ctx hub show members")
         began = time.perf_counter()
         one = ShardDone(member)
         try:
@@ -113,7 +115,7 @@ def _due(hub: Hub, member: str) -> bool:
     state = committed(hub.bucket, member)
     taken, back = state.get("taken", {}), state.get("revoked", {})
     newer = any(number > taken.get(machine, 0) or (said and back.get(machine) != said) for machine, (number, said) in heads.items())
-    return newer or bool(taken.keys() - heads.keys())
+    return newer or any(hub.bucket.read(card_path(member, machine)) is None for machine in taken.keys() - heads.keys())
 
 
 class _Shard:
@@ -125,7 +127,6 @@ class _Shard:
         self._folder = hub.folder / SHARDS / member
         self._files = Files(self._folder)
         self._prefix = f"{SHARDS}/{member}"
-        self._hub_settings = hub.settings
 
     def work(self, claim: Claim, done: ShardDone) -> None:
         """Restore, add, publish, give back; nothing of it is there for others before the commit."""
@@ -204,10 +205,16 @@ class _Shard:
         except StoreDamaged as error:
             done.problems.append(error.message)
             return False
-        for file in found:
-            place = f"{_HOMES}/{machine}/{file.host}/{file.rel}"
-            self._files.write(place, file.data)
-            os.utime(self._files.local(place), ns=(file.modified_ns, file.modified_ns))
+        try:
+            for file in found:
+                place = f"{_HOMES}/{machine}/{file.host}/{file.rel}"
+                self._files.write(place, file.data)
+                os.utime(self._files.local(place), ns=(file.modified_ns, file.modified_ns))
+        except StoreFull:
+            raise
+        except (StoreError, OSError, ValueError) as error:
+            done.problems.append(f"{path}: a file of it cannot be written: {error}")
+            return False
         done.bundles += 1
         done.files += len(found)
         return True

@@ -298,7 +298,19 @@ def test_a_narrower_policy_and_leaving_take_all_back(tmp_path: Path, s3_bucket: 
 
 @pytest.mark.feature("team.shards")
 @pytest.mark.parametrize(
-    "name", ["claude/../../out.jsonl", "claude//abs", "nobody/a.jsonl", "claude/a\\b", "claude/link", "garbage", "other key"]
+    "name",
+    [
+        "claude/../../out.jsonl",
+        "claude//abs",
+        "nobody/a.jsonl",
+        "claude/a\\b",
+        "claude/link",
+        "garbage",
+        "other key",
+        "claude/sparse",
+        "claude/when",
+        "claude/a/file",
+    ],
 )
 def test_a_bundle_that_is_none_is_named_and_kept_and_the_others_go_on(tmp_path: Path, folder_bucket: str, key: tuple[str, Path], name: str):
     ci = runner(tmp_path, folder_bucket, key[0])
@@ -421,7 +433,18 @@ def hostile(name: str, public: str) -> bytes:
         entry = tarfile.TarInfo(name)
         if name.endswith("link"):
             entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        if name.endswith("sparse"):
+            entry.pax_headers = {
+                "GNU.sparse.major": "0",
+                "GNU.sparse.size": str(1 << 50),
+                "GNU.sparse.map": "0,0",
+                "GNU.sparse.numblocks": "1",
+            }
+        if name.endswith("when"):
+            entry.pax_headers = {"mtime": "inf"}
         archive.addfile(entry, io.BytesIO())
+        if name.endswith("file"):
+            archive.addfile(tarfile.TarInfo("claude/a"), io.BytesIO())
     return bytes(pyrage.encrypt(zstandard.compress(packed.getvalue()), [pyrage.x25519.Recipient.from_str(public)]))
 
 
