@@ -20,7 +20,7 @@ from ctx_pipeline_tests.sessions.conftest import LATER, WORK, Shop
 def test_status_prints_one_compact_view(shop: Shop, monkeypatch):
     lines = shop.ctx(monkeypatch, "session", "status").stdout.splitlines()
 
-    assert lines[0].startswith(f"claude {WORK} | 2026-03-05 10:00 | 9 calls, ")
+    assert lines[0].startswith(f"claude {WORK} | 2026-03-05 10:00 | 9 tool calls, ")
     assert "Task: Fix the sum of the cart in shop/cart.py so that discounts are taken off  (from the last prompt)" in lines
     assert "  F1 shop/cart.py  read 2x, changed 1x" in lines
     assert "Tests: 5/5 passed (`pytest -q`)" in lines
