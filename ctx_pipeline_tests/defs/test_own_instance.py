@@ -14,6 +14,7 @@ import pytest
 
 from ctx_pipeline.defs import launch, run_records, upkeep
 from ctx_pipeline.errors import StoreError
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.defs.conftest import LOCATION, web_server
 from ctx_pipeline_tests.defs.requests import LAUNCH, STATUS
 from ctx_pipeline_tests.factories.months import write_month
@@ -102,12 +103,13 @@ def test_what_one_machine_asks_for_a_daemon_of_another_machine_makes(settings, t
 
         assert state() == "QUEUED", "nobody here makes it"
         command = [sys.executable, "-m", "dagster._daemon", "run", "-w", str(workspace)]
-        daemon = subprocess.Popen(command, env=elsewhere, cwd=there, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        daemon = processes.start(command, env=elsewhere, cwd=there, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             eventually(lambda: state() in ("SUCCESS", "FAILURE"), seconds=240)
         finally:
             daemon.terminate()
             daemon.wait(60)
+            processes.end(daemon)  # its code server outlives it
         assert state() == "SUCCESS"
     with launch.instance(of(settings, here)) as instance:
         made = instance.fetch_materializations(dg.AssetKey(["signals", "activity"]), limit=1).records[0]
