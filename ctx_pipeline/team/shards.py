@@ -158,9 +158,8 @@ class _Shard:
         self._give_back(claim, {"taken": taken, "revoked": said, "refused": refused}, done)
         self._bucket.remove(read)
 
-    @property
     def settings(self) -> Settings:
-        """The settings of the shard's store: its homes are those of all machines of the member."""
+        """Return the settings of the shard's store: its homes are those of all machines of the member."""
         environ = {"HOME": str(self._folder / "nobody"), "TZ": "UTC", "CTX_HOME": str(self._folder / _STORE)}
         homes = self._folder / _HOMES
         for host in discovery.hosts().values():
@@ -184,7 +183,7 @@ class _Shard:
                 Files(copy).write(f"{rel}{SUFFIX}", self._object(told))
                 done.restored += 1
         Files(copy).write(INDEX, index)
-        restore(copy, self.settings, identity=self._key)
+        restore(copy, self.settings(), identity=self._key)
 
     def _object(self, told: str) -> bytes:
         body = self._bucket.read(f"{self._prefix}/{_OBJECTS}/{told}")
@@ -228,8 +227,10 @@ class _Shard:
 
     def _publish(self, claim: Claim, back: Collection[str], gone: Collection[str], done: ShardDone) -> None:
         """Run the pipeline over the store and what was added, forget what was taken back, and send the rows."""
-        settings = self.settings
+        settings = self.settings()
         with open_store(settings) as store:
+            # another worker's homes lay elsewhere: what lies here is the same file, grown perhaps
+            store.ledger.move_roots({key: str(self._folder / _HOMES / Path(key[1]).parent.name / key[0]) for key in store.ledger.stamps()})
             sync(store, settings)
             for host, session in sorted(_of_machines(store, gone) | {_pair(key) for key in back}):
                 if store.ledger.session_streams(host, session):
@@ -242,14 +243,13 @@ class _Shard:
     def _join(self) -> None:
         """Give the store the name under which the shard publishes, the same on every worker."""
         own = digest("shard", self._bucket.url, self._member)[:16]
-        save(self.settings, Membership(self._bucket.url, self._member, SHARD, own, {EVERY: self._shares}, pull=False))
+        save(self.settings(), Membership(self._bucket.url, self._member, SHARD, own, {EVERY: self._shares}, pull=False))
         self._bucket.create(card_path(self._member, SHARD), json.dumps({"machine_id": own, "protocol": PROTOCOL}).encode())
 
     def _give_back(self, claim: Claim, state: Mapping[str, Any], done: ShardDone) -> None:
         """Send what of the store changed, commit it, and remove what no commit needs any more."""
         copy = self._folder / _COPY
-        settings = self.settings
-        with open_store(settings) as store:
+        with open_store(self.settings()) as store:
             backup(store, copy, encrypt=[key_in(self._key).recipient])
         index = (copy / INDEX).read_bytes()
         told = sha256_of(copy / INDEX)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import tarfile
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +33,7 @@ from ctx_pipeline.team.membership import demand, save, shared
 from ctx_pipeline.team.publish import leave, withdraw
 from ctx_pipeline.team.raw_out import bundle_path
 from ctx_pipeline.team.shard_claim import claimed, committed
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
 pyrage = pytest.importorskip("pyrage")
@@ -127,13 +131,15 @@ def test_a_worker_makes_the_rows_that_the_machine_would_have_made(tmp_path: Path
 @pytest.mark.feature("team.shards")
 def test_what_grew_and_came_from_other_runners_is_there_once_on_whichever_worker(tmp_path: Path, s3_bucket: str, key: tuple[str, Path]):
     first, other = runner(tmp_path, s3_bucket, key[0]), runner(tmp_path, s3_bucket, key[0], "job-2")
+    plain = TeamMachine(tmp_path / "plain", "ann").join(s3_bucket, share=("facts",))
     first.works(1)
     first.publish()
     work(tmp_path, s3_bucket, key[1], "one")
-    first.works(1, turns=4)
-    other.works(2, turns=2)
-    first.publish()
-    other.publish()
+    for machine, number, turns in ((first, 1, 4), (other, 2, 2)):
+        machine.works(number, turns=turns)
+        plain.works(number, turns=turns)
+        machine.publish()
+    plain.publish()
 
     (done,) = work(tmp_path, s3_bucket, key[1], "two")
 
@@ -144,6 +150,7 @@ def test_what_grew_and_came_from_other_runners_is_there_once_on_whichever_worker
     ]
     calls = [r["call_key"] for r in rows(s3_bucket, "model_calls")]
     assert len(calls) == len(set(calls)) == 12
+    assert same_rows(s3_bucket)
     (again,) = work(tmp_path, s3_bucket, key[1], "two", members=["ci"])
     assert (again.restored, again.sessions) == (0, 0)
 
@@ -243,6 +250,39 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, folder_bucket: st
 
     assert done.problems == []
     assert same_rows(folder_bucket)
+
+
+@pytest.mark.slow
+@pytest.mark.feature("team.shard-fence")
+@pytest.mark.parametrize("seed", [1, 7])
+def test_killed_at_random_moments_on_three_machines_no_row_is_lost_or_there_twice(
+    tmp_path: Path, folder_bucket: str, key: tuple[str, Path], seed: int
+):
+    drawn, turns = random.Random(seed), Counter[int]()
+    runners = [runner(tmp_path, folder_bucket, key[0], name) for name in ("job-1", "job-2")]
+    plain = TeamMachine(tmp_path / "plain", "ann").join(folder_bucket, share=("facts",))
+    ends = []
+    for step in range(10):
+        number = drawn.choice([1, 2]) + 10 * (step % 2)
+        turns[number] += drawn.randint(1, 2)
+        for machine in (runners[step % 2], plain):
+            machine.works(number, turns=turns[number])
+            machine.publish()
+        home = str(tmp_path / f"worker-{step % 3}")
+        command = [sys.executable, "-m", "ctx_pipeline", "hub", "shards", "ci", "--url", folder_bucket, "--identity", str(key[1])]
+        process = processes.start(command, env={**os.environ, "HOME": home, "CTX_HOME": home, "TZ": "UTC"}, stdout=subprocess.DEVNULL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(drawn.uniform(0.3, 2.5))
+        processes.end(process)
+        ends.append(process.returncode)
+        expire(folder_bucket)
+
+    (last,) = work(tmp_path, folder_bucket, key[1], "last", members=["ci"])
+
+    assert set(ends) <= {0, -signal.SIGKILL}, ends
+    assert last.problems == []
+    assert same_rows(folder_bucket)
+    assert not list(Path(folder_bucket).rglob("members/ci/*/raw/*.age"))
 
 
 @pytest.mark.feature("team.shard-forget")

@@ -49,6 +49,12 @@ class Sources(Database):
                 folder[row[0]] = row
         return found
 
+    def move_roots(self, roots: Mapping[tuple[str, str], str]) -> None:
+        """Say that the files of homes, as (host, root), lie below other roots now."""
+        with self.transaction() as connection:
+            moved = [(now, host, root) for (host, root), now in roots.items() if now != root]
+            connection.executemany("UPDATE sources SET root = ? WHERE host = ? AND root = ?", moved)
+
     def save_sources(self, rows: Iterable[Source]) -> None:
         """Write sources; session and month of known ones stay."""
         with self.transaction() as connection:
