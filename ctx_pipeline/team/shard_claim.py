@@ -48,7 +48,7 @@ class Claim:
     def commit(self, state: Mapping[str, Any]) -> None:
         """Make a state the shard's own; raises Fenced where another worker took it over."""
         body = json.dumps({**state, "token": self.token}).encode()
-        if not self._bucket.create(_commit_path(self._member, self.token), body):
+        if not _created(self._bucket, _commit_path(self._member, self.token), body):
             raise Fenced(
                 f"another worker took over the shard of {self._member}",
                 hint="nothing is lost: it does the same work",
@@ -97,7 +97,7 @@ def claimed(bucket: Bucket, member: str, *, seconds: float = SECONDS) -> Iterato
                 member=member,
             )
     claim = Claim(bucket, member, last + 1, seconds)
-    if not bucket.create(_claim_path(member, claim.token), _claim_body(time.time() + seconds)):
+    if not _created(bucket, _claim_path(member, claim.token), _claim_body(time.time() + seconds)):
         raise StoreLocked(f"another worker has just taken the shard of {member}", hint="ask again later", member=member)
     if last:
         # the worker before cannot commit from here on
@@ -117,6 +117,11 @@ def committed(bucket: Bucket, member: str) -> Mapping[str, Any]:
         if found and not found.get("void"):
             return found
     return {}
+
+
+def _created(bucket: Bucket, path: str, body: bytes) -> bool:
+    """Create an object; true also where it was created and the answer was lost, so that it was asked for again."""
+    return bucket.create(path, body) or bucket.read(path) == body
 
 
 def _claim_body(until: float) -> bytes:

@@ -188,6 +188,23 @@ def test_one_worker_has_a_shard_and_the_next_takes_it_over_when_it_is_silent(tmp
 
 
 @pytest.mark.feature("team.shard-fence")
+def test_a_claim_or_commit_whose_answer_was_lost_is_still_ones_own(
+    tmp_path: Path, s3_bucket: str, key: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+):
+    ci = runner(tmp_path, s3_bucket, key[0])
+    ci.works(1)
+    ci.publish()
+    real = Bucket.create
+    # the provider's library asks again, and is told that the object is there
+    monkeypatch.setattr(Bucket, "create", lambda bucket, path, body: real(bucket, path, body) and real(bucket, path, body))
+
+    (done,) = work(tmp_path, s3_bucket, key[1])
+
+    assert (done.problems, done.sessions) == ([], 1)
+    assert work(tmp_path, s3_bucket, key[1]) == []
+
+
+@pytest.mark.feature("team.shard-fence")
 def test_a_worker_that_was_overtaken_changes_no_row(tmp_path: Path, s3_bucket: str, key: tuple[str, Path], monkeypatch: pytest.MonkeyPatch):
     ci = runner(tmp_path, s3_bucket, key[0])
     ci.works(1)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _REMOTE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._/=-]*)?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=%-]*")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _PATIENCE = timedelta(seconds=20)
 
 
@@ -134,7 +135,7 @@ class Bucket:
         module = type(error).__module__.partition(".")[0]
         if isinstance(error, StoreError) or module not in {"obstore", "deltalake", "_internal", "builtins"}:
             return error
-        text = " ".join(str(error).split())
+        text = " ".join(_COLORS.sub("", str(error)).replace("\u21b3", "").split())
         place = f"{self.url}/{path}".rstrip("/")
         lowered = text.lower()
         if "nosuchbucket" in lowered or "bucket does not exist" in lowered or "containernotfound" in lowered:
