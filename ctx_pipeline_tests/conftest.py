@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,14 +52,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     homes = (name for host in discovery.hosts().values() for name in (host.files.roots_env, *host.files.more_roots))
     for name in (*homes, "APPDATA", "CTX_COST_MODE", "DAGSTER_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(autouse=True)
-def _no_instance_of_another_test() -> Iterator[None]:
-    """Dagster keeps the storage of the instance in use in a context variable: one that an earlier test left open is not met again."""
-    kept = sys.modules.get("dagster._core.storage.defs_state.base")
-    with kept.set_defs_state_storage(None) if kept else nullcontext():
-        yield
 
 
 @pytest.fixture(autouse=True)
