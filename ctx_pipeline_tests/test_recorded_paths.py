@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -178,6 +179,20 @@ def test_a_look_that_blocks_costs_its_time_and_the_next_one_goes_on(tmp_path):
         assert set(said[recorded_paths.MOST_SILENT :]) == {"too many folders do not answer"}
     finally:
         made.close()
+
+
+@pytest.mark.feature("paths.silent-mount")
+def test_helpers_that_were_left_are_gone_when_the_last_is_closed(tmp_path, monkeypatch):
+    """On a busy machine a killed process is there a while longer than the moment that its end is waited for."""
+    monkeypatch.setattr(recorded_paths, "_GRACE", 0.0)
+    ids = tmp_path / "ids"
+    waits = f"open({str(ids)!r}, 'a').write(str(os.getpid()) + ' ')\nos.stat = lambda path: sys.stdin.read()"
+    made = recorded_paths.Looker(seconds=1.0, probe=probing(tmp_path, waits))
+    assert made.ask("stat", "/silent/a") == "it does not answer"
+    made.close()
+    started = ids.read_text().split()
+    assert started
+    assert [number for number in started if Path(f"/proc/{number}").exists()] == []
 
 
 @pytest.mark.feature("paths.silent-mount")

@@ -181,9 +181,10 @@ class Looker:
             self._started()
 
     def close(self) -> None:
-        """End the helper; the next question starts another."""
+        """End the helper and wait a moment for each that was left before; the next question starts another."""
         with self._lock:
             self._abandon()
+            self._left = [helper for helper in self._left if not helper.ended(self._seconds)]
 
     def _known(self, path: str) -> str:
         if any(path == top or path.startswith(f"{top}/") for top in self._silent):
@@ -283,12 +284,17 @@ class _Helper:
         """End the helper without waiting for it: one inside a dead mount ends when the mount does."""
         with suppress(OSError):
             self._process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GRACE)
+        self.ended(_GRACE)
         self._selector.close()
         for pipe in (self._in, self._out):
             with suppress(OSError):
                 pipe.close()
+
+    def ended(self, seconds: float) -> bool:
+        """Tell whether the helper ends in this time."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.returncode is not None
 
     def _send(self, asked: str, path: str, most: int) -> None:
         self._in.write(json.dumps([asked, path, most]).encode() + b"\n")
