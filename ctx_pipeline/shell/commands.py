@@ -190,7 +190,7 @@ class Step(NamedTuple):
     purpose: str
     """test, lint, types, build, check (a script of that name), install, run or other"""
     text: str
-    """The step as typed, wrappers included."""
+    """The step as typed, wrappers included, without a ``2>&1`` at its end: what it prints where changes nothing of it."""
 
     words: tuple[str, ...] = ()
     """Program and arguments, unquoted, without wrappers, assignments and redirections."""
@@ -255,7 +255,7 @@ def _add(found: list[Step], words: list[str], text: str) -> None:
         found.extend(steps(core[2]))
         return
     subject = _subject(core)
-    found.append(Step(subject, _purpose(subject, core), text, tuple(core)))
+    found.append(Step(subject, _purpose(subject, core), text.removesuffix(" 2>&1"), tuple(core)))
 
 
 def _name(word: str) -> str:

@@ -108,3 +108,10 @@ def test_hostile_lines_end():
         "git -C " * 9_000,
     ):
         assert isinstance(steps(text), tuple)
+
+
+@pytest.mark.feature("signals.commands")
+def test_where_a_program_prints_its_errors_makes_no_other_command():
+    assert [s.text for s in steps("mise run lint 2>&1")] == [s.text for s in steps("mise run lint")]
+    assert [s.text for s in steps("uv run pytest -q 2>&1 | tail -3")] == ["uv run pytest -q", "tail -3"]
+    assert steps("pytest -q > out.txt 2>&1")[0].text == "pytest -q > out.txt"

@@ -260,3 +260,15 @@ def test_the_error_of_a_search_is_what_it_says_itself_none_where_it_found_someth
     settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
 
     assert [met.error[: len(error)] for met in errors(settings=settings)] == ([error] if error else [])
+
+
+@pytest.mark.feature("cli.analyze")
+def test_a_line_that_merges_its_errors_into_its_output_is_the_same_line(tmp_path: Path) -> None:
+    main = claude.ClaudeHome(tmp_path / "claude").session()
+    main.prompt("mend it")
+    main.call("t1", "Bash", "Exit code 1\nboom", is_error=True, command="mise run lint 2>&1")
+    main.call("t2", "Bash", "ok", structured=DONE, command="mise run lint")
+    main.save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+    lines = work(settings=settings)[0].lines
+    assert [(line, ran.times, ran.failed) for line, ran in lines.items()] == [("mise run lint", 2, 1)]

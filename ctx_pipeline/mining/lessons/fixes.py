@@ -248,9 +248,7 @@ def _both(run: Run, passed: Run, error: str, cwd: str | None) -> str:
 
 def changed(run: Run, passed: Run) -> bool:
     """Tell whether the command itself became another one, beyond pipes, redirections and filters behind it."""
-    return [w for w in run.step.text.split() if w != "2>&1"] != [w for w in passed.step.text.split() if w != "2>&1"] or before(
-        run
-    ) != before(passed)
+    return run.step.text.split() != passed.step.text.split() or before(run) != before(passed)
 
 
 def before(run: Run) -> str:

@@ -338,7 +338,7 @@ def _add(one: Work, view: SessionView, meant: set[str]) -> None:
         waited = run.started is not None and run.ended is not None and not run.background and run.result != "refused"
         seconds = (run.ended - run.started) / 1e6 if waited else None
         one.commands.add(failed=failed, seconds=seconds)
-        line = " ".join(run.command.split())
+        line = " ".join(run.command.split()).removesuffix(" 2>&1")
         one.lines.setdefault(truncate(line, _LONGEST), Ran()).add(failed=failed, seconds=seconds)
         blamed = failed_program(run.command) if failed else ""
         programs = list(dict.fromkeys(filter(None, run.programs)))

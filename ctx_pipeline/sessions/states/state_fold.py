@@ -441,8 +441,8 @@ def _tidies_up(view: SessionView, change: Any) -> bool:
 def _superseded(check: Any, known: Sequence[Any], commands: Mapping[str, Any]) -> bool:
     """Tell whether a program of the same command that a check's output came from ran in a later command."""
     behind = [c for c in known if (commands[c.call_event].started or 0, c.seq) > (commands[check.call_event].started or 0, check.seq)]
-    programs = {c.program.removesuffix(" 2>&1") for c in known if c.call_event == check.call_event and c.program}
-    return any(c.program.removesuffix(" 2>&1") in programs for c in behind)
+    programs = {c.program for c in known if c.call_event == check.call_event and c.program}
+    return any(c.program in programs for c in behind)
 
 
 def _follows(access: Any, call: Any) -> bool:
