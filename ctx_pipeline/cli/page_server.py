@@ -69,9 +69,11 @@ def application(settings: Settings, site: Path) -> Starlette:
         return JSONResponse({"page": _made(site), "running": running(settings)})
 
     def search(body: Mapping[str, Any]) -> dict[str, Any]:
+        from ctx_pipeline.search import Filters
         from ctx_pipeline.search import search as ask
 
-        found = ask(str(body.get("query", ""))[:2_000], limit=20, settings=settings)
+        since, until = (str(body.get(name) or "")[:10] or None for name in ("since", "until"))
+        found = ask(str(body.get("query", ""))[:2_000], filters=Filters(since=since, until=until), limit=20, settings=settings)
         return {"hits": [_hit(hit) for hit in found.hits]}
 
     def lesson(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -361,7 +361,25 @@ def test_one_box_finds_what_was_said_in_any_session_from_disk_and_leads_to_its_e
     assert page.locator("dialog .resume code").text_content().endswith("0198c0de-0000-7000-8000-000000000055")
     page.keyboard.press("Escape")
     page.fill("#find", "qqqq zzzz")
-    page.wait_for_function("() => document.getElementById('found').textContent.startsWith('Nothing found.')")
+    page.wait_for_selector("#found .empty")
+
+
+@pytest.mark.feature("dashboard.search-days")
+def test_what_is_found_can_be_narrowed_to_days_that_a_person_chooses(page):
+    page.fill("#find", "nightly import skip the last file")
+    page.wait_for_selector("#found li p")
+    told = page.locator("#found li a").evaluate_all(
+        "links => links.map((a) => ctx.when(ctx.session(a.hash.slice(9).split('.')[0]).start, 'iso'))"
+    )
+    page.select_option("#found .when select", "own")
+    page.fill("#found input[aria-label=To]", "1999-12-31")
+    page.wait_for_selector("#found .empty")
+    page.fill("#found input[aria-label=From]", min(told))
+    page.fill("#found input[aria-label=To]", max(told))
+    page.wait_for_selector("#found li p")
+
+    assert page.locator("#found li a").count() >= 1
+    assert page.locator("#found .when").is_visible()
 
 
 @pytest.mark.feature("dashboard.responsive")

@@ -33,6 +33,19 @@ def _ctx(environ: dict[str, str], folder: Path, *words: str) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.feature("dashboard.search-days")
+def test_the_served_page_asks_the_index_for_days_that_a_person_chose(page, store):
+    folder, environ = store
+    day = max(hit["ts"] for hit in _ctx(environ, folder, "search", "export", "--limit", "20")["hits"] if hit["ts"])[:10]
+    told = _ctx(environ, folder, "search", "export", "--limit", "20", "--since", day, "--until", day)
+    status, answer = _post(page, "/api/search", {"query": "export", "since": day, "until": day})
+
+    assert status == 200
+    assert [hit["snippet"] for hit in answer["hits"]] == [hit["snippet"] for hit in told["hits"]] != []
+    assert _post(page, "/api/search", {"query": "export", "since": None, "until": "1999-12-31"})[1] == {"hits": []}
+    assert _post(page, "/api/search", {"query": "export", "since": "' or 1"})[0] == 400
+
+
 @pytest.mark.feature("dashboard.live")
 def test_the_served_page_asks_the_index_and_the_one_on_disk_may_not(page, store):
     folder, environ = store

@@ -337,13 +337,14 @@
     return values.map((value) => (spread > 1e-9 ? (value - mean) / spread : 0));
   }
 
-  // The best documents for a question; what several sessions hold, the same words at the same moment, is one of them.
-  function bestOf(index, text, most) {
+  // The best documents for a question, of those to keep; what several sessions hold, the same words at the same moment, is one of them.
+  function bestOf(index, text, most, keep = () => true) {
     const { rows, ways } = ranked(index, text);
     const seen = new Map();
     const hits = [];
     for (const row of rows) {
       const one = index.rows.get(row);
+      if (!keep(one)) continue;
       const name = `${one.kind} ${one.at} ${one.text}`;
       const before = one.at === null ? undefined : seen.get(name);
       if (before !== undefined && before !== one.key) continue;

@@ -35,10 +35,10 @@
     return { index, whole: sessions.filter((session) => session.whole).length, all: sessions.length };
   }
 
-  async function fromDisk(list, query) {
+  async function fromDisk(list, query, days) {
     ctx.ranking.use(list.scoring);
     const { index, whole, all } = await held(list.words);
-    const { hits, words } = ctx.ranking.best(index, query, MOST);
+    const { hits, words } = ctx.ranking.best(index, query, MOST, ({ at }) => days.holds(at === null ? null : ctx.when(at, "iso")));
     const shown = hits.map(({ key, kind, mark, at, text }) => ({ key, kind: KINDS[kind], mark, at, ...cut(text, words) }));
     const rest = all < list.rows.length ? [`Searched from disk: the newest ${ctx.count(all)} sessions`] : [];
     if (whole < all) rest.push(`${rest.length ? "tool" : "Searched from disk: tool"} output of the newest ${ctx.count(whole)}`);
@@ -73,22 +73,27 @@
   }
 
   ctx.take("sessions", (list) => {
-    let asked = "";
+    let asked = 0;
+    const start = list.columns.indexOf("start");
+    const newest = list.rows.reduce((last, row) => Math.max(last, row[start] ?? 0), 0);
+    const days = ctx.period(() => ask(), newest ? ctx.when(newest, "iso") : "");
+    const found = el("div");
+    panel.append(el("p.when", days.nodes), found);
     const ask = async () => {
       const query = box.value.trim();
-      asked = query;
+      const turn = (asked += 1);
       panel.hidden = !query;
       if (!query) return;
-      panel.replaceChildren(el("p.note", "Searching"));
+      found.replaceChildren(el("p.note", "Searching"));
       let hits;
       let where;
       try {
-        [hits, where] = ctx.ask ? [await ctx.ask(query), ""] : await fromDisk(list, query);
+        [hits, where] = ctx.ask ? [await ctx.ask(query, ...days.range()), ""] : await fromDisk(list, query, days);
       } catch {
-        panel.replaceChildren(el("p.note", "The search is not there. The page was made anew meanwhile: load it again."));
+        found.replaceChildren(el("p.note", "The search is not there. The page was made anew meanwhile: load it again."));
         return;
       }
-      if (asked !== query) return;
+      if (asked !== turn) return;
       const named = (ID.test(query) ? ctx.named(query.toLowerCase()) : []).slice(0, MOST).map((session) => {
         const link = el("a", session.title || session.id);
         link.href = `#session-${session.key}`;
@@ -106,7 +111,7 @@
         const under = el("span.under", again ? link : [session && session.project, place].filter(Boolean).join(" \u00b7 "));
         return el(again ? "li.again" : "li", again ? "" : link, under, el("p", marked(hit.snippet, hit.marks)));
       });
-      panel.replaceChildren(
+      found.replaceChildren(
         named.length || items.length ? el("ol", named, items) : el("p.empty", "Nothing found."),
         where ? el("p.note", where, ctx.copyable(el("code.command", `ctx search '${query.replaceAll("'", "'\"'\"'")}'`)), " or ", ctx.copyable(el("code.command", "ctx open --serve"))) : null ?? "",
       );
