@@ -235,6 +235,25 @@ def test_a_new_chat_is_told_unasked_once_and_only_where_that_was_switched_on(own
 
 
 @pytest.mark.feature("session.resume-hook")
+def test_a_new_chat_is_told_of_work_in_a_worktree_that_is_gone_by_the_remote_that_it_recorded(own: Shop):
+    home = own.clone.parent
+    gone = "/nowhere/worktrees/beehive"
+    records = codex.session(NEW, "Count the bees")
+    records[0]["payload"].update(cwd=gone, git={"repository_url": "https://example.com/acme/hives.git", "branch": "main"})
+    for record in records:
+        if record["type"] == "turn_context":
+            record["payload"]["cwd"] = gone
+    codex.write(home / "codex", records, NEW)
+    read_in(own)
+
+    mine = "88888888-8888-4888-8888-888888888888"
+    assert hook(own, begins(mine, repository(home / "shed", "git@example.com:acme/shed.git")), "claude", "--handoff") == ""
+    said = hook(own, begins(mine, repository(home / "hives", "git@example.com:acme/hives.git")), "claude", "--handoff")
+    assert "Count the bees" in said
+    assert f"codex resume {NEW}" in said
+
+
+@pytest.mark.feature("session.resume-hook")
 def test_a_resumed_chat_is_told_of_another_one_only_if_that_is_newer(own: Shop):
     home = own.clone.parent
     for at, path in enumerate(sorted(home.rglob("*.jsonl"), key=lambda p: WORK in p.name)):

@@ -27,6 +27,8 @@ from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 from ctx_pipeline.model.display import title_text
 
+_FILES = 10
+
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.states.state import Found
     from ctx_pipeline.settings import Settings
@@ -67,6 +69,7 @@ def load(name: str | None, as_json: bool) -> None:
 
     Says what came back, and how much smaller it is than reading everything again.
     """
+    from ctx_pipeline.model.display import cut
     from ctx_pipeline.sessions.states.profiles import active
     from ctx_pipeline.sessions.states.state import loaded
 
@@ -78,6 +81,10 @@ def load(name: str | None, as_json: bool) -> None:
     last = local_time(state.as_of, for_reading().timezone) or "not captured yet"
     say(f"Restored session ({last}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
+    asked = f"“{cut(state.task.text, 300)}”" if state.task else ""
+    for line in told.block.lines:
+        if line.about not in ("files", "next_steps", "beside") and not (asked and line.text.endswith(asked)):
+            say(plain(line.text))
     if told.command:
         say(f"Resume it with: {plain(told.command)}")
     say(f"(~{tokens(told.tokens)} tokens vs ~{tokens(told.cold_tokens)} that its reads brought in)")
@@ -236,8 +243,10 @@ def _lines(found: Found) -> None:
     said = sum(i.stated for i in (*state.findings, *state.decisions))
     say(f"Findings: {len(state.findings)}")
     say(f"Decisions: {len(state.decisions)}" + (f" ({said} of both said, the rest drawn from the records)" if said else ""))
-    files = [f.path for f in (*state.modified, *state.read)]
-    say(f"Files touched: {', '.join(map(plain, files[:10]))}" + (f" and {len(files) - 10} more" if len(files) > 10 else ""))
+    # what was read beside the project, such as an agent's own skills, tells nothing about the work
+    inside = [f for f in state.read if not f.path.startswith(("/", "~"))]
+    files = [f.path for f in (*state.modified, *(inside or state.read))]
+    say(f"Files touched: {', '.join(map(plain, files[:_FILES]))}" + (f" and {len(files) - _FILES} more" if len(files) > _FILES else ""))
     if state.next_steps:
         say(f"Next: {'; '.join(cut(i.text, 100) for i in state.next_steps[:5])}")
 

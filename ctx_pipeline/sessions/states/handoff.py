@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import __version__
 from ctx_pipeline.memory.prompt_block import estimate, framed, inline
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.memory.scope import below, place_of, same_repository
+from ctx_pipeline.memory.scope import below, identity, place_of, same_repository
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES, asked_here
@@ -230,7 +230,7 @@ def _prune(settings: Settings, folder: str) -> None:
 def _written_here(cwd: str, settings: Settings, session: str, *, before_own: bool) -> list[WrittenSession]:
     """Return the newest sessions of the repository around a folder in which something was done, else in which something was asked.
 
-    ``before_own`` takes those alone that were written later than the asking session. Of folders that do not lie
+    A session belongs to it by the remote that it recorded, as for ``ctx session load``, or by its folder. ``before_own`` takes those alone that were written later than the asking session. Of folders that do not lie
     below the repository (other worktrees and clones of it) the newest are looked at: each takes a look at the disk.
     """
     written = last_written(settings.home / "ledger.db")
@@ -238,19 +238,21 @@ def _written_here(cwd: str, settings: Settings, session: str, *, before_own: boo
         own = next((n for n, w in enumerate(written) if w.session_id == session), 0)
         written = written[:own]
     place = place_of(cwd)
-    known: dict[str, bool] = {"": False}
+    known: dict[tuple[str, str], bool] = {("", ""): False}
     elsewhere = 0
     busy: list[WrittenSession] = []
     quiet: list[WrittenSession] = []
     for one in written:
-        folder = str(one.rows.get("cwd") or "")
+        folder, remote = str(one.rows.get("cwd") or ""), str(one.rows.get("repository") or "")
         if one.session_id == session or not one.rows.get("prompts"):
             continue
-        if folder not in known:
-            far = not any(below(folder, root) for root in (place.cwd, *place.roots)) and not below(place.cwd, folder)
+        if (folder, remote) not in known:
+            recorded = bool(remote) and identity(remote) in place.identities
+            far = not recorded and not any(below(folder, root) for root in (place.cwd, *place.roots)) and not below(place.cwd, folder)
             elsewhere += far
-            known[folder] = (elsewhere <= _ELSEWHERE or not far) and not asked_here(folder) and same_repository(folder, place)
-        if known[folder]:
+            here = recorded or ((elsewhere <= _ELSEWHERE or not far) and bool(folder) and same_repository(folder, place))
+            known[folder, remote] = here and not asked_here(folder)
+        if known[folder, remote]:
             (busy if one.rows.get("tool_calls") else quiet).append(one)
             if len(busy) >= _CANDIDATES + 2:
                 break
