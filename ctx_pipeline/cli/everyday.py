@@ -13,11 +13,14 @@ from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_tim
 from ctx_pipeline.cli.session_names import complete_anything, session_name, session_of_person
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import date
 
     from click.shell_completion import CompletionItem
 
     from ctx_pipeline.settings import Settings
+
+_MENTIONS = 8
 
 
 @click.command()
@@ -189,7 +192,7 @@ def _complete_help(_context: click.Context, _parameter: click.Parameter, incompl
 @click.argument("words", nargs=-1, shell_complete=_complete_help)
 @click.pass_context
 def show_help(context: click.Context, words: tuple[str, ...]) -> None:
-    """Show the commands of a group (ctx help pipeline), or the help of a command."""
+    """Show the commands of a group (ctx help pipeline), the help of a command, or where other words stand in it."""
     from ctx_pipeline.cli.root import GROUPS, cli
     from ctx_pipeline.errors import UnknownChoice
 
@@ -215,12 +218,27 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
     command: click.Command = cli
     for word in words:
         found = command.get_command(root, word) if isinstance(command, click.Group) else None
+        if found is None and command is cli and _say_mentions(words, root):
+            return
         if found is None:
             raise UnknownChoice(
                 "command or group", word, ["questions", *GROUPS, *(command.list_commands(root) if isinstance(command, click.Group) else [])]
             )
         root, command = click.Context(found, info_name=word, parent=root), found
     say(command.get_help(root))
+
+
+def _say_mentions(words: Sequence[str], root: click.Context) -> bool:
+    """Say where words stand that are no command, and tell whether they do."""
+    from ctx_pipeline.cli.help_search import mentions
+
+    found = mentions(words, root.command, root)
+    for line, told in found[:_MENTIONS]:
+        say(told)
+        say_command(line, "  ")
+    if len(found) > _MENTIONS:
+        say(f"{len(found) - _MENTIONS} more: say it with more words")
+    return bool(found)
 
 
 @click.command(

@@ -15,6 +15,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("Why does ccusage print another number?", "ctx explain 2026-10 --against ccusage"),
     ("How do I continue the last session?", "ctx resume"),
     ("What would a new chat be told of it?", "ctx session load latest"),
+    ("How do new chats begin with that handoff, and which do?", "ctx hooks status"),
     ("Which session fixed this error?", "ctx search ModuleNotFoundError freezegun"),
     ("Which sessions speak of a word?", "ctx search pytest --sessions"),
     ("Which session touched this file?", "ctx list --file discounts.py"),

@@ -6,7 +6,10 @@ import re
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from ctx_pipeline.cli import cli
+from ctx_pipeline.errors import UnknownName
 from ctx_pipeline_tests.cli.test_surface import commands
 
 PRIVATE = re.compile(r"\b(?:cells?|floors?|deeds?|so many|anew|unseen|settle|entered|told|stood|laid down|by way)\b", re.IGNORECASE)
@@ -39,3 +42,17 @@ def test_the_first_line_of_a_command_is_a_sentence_that_fits_a_terminal():
     first = {path: (command.help or "").strip().split("\n\n")[0] for path, command in commands().items()}
 
     assert {path: line for path, line in first.items() if not re.fullmatch(r"[A-Z].{8,150}\.", " ".join(line.split()))} == {}
+
+
+@pytest.mark.feature("cli.help-words")
+def test_a_word_that_is_no_command_leads_to_the_commands_that_speak_of_it():
+    def told(*words: str) -> str:
+        return CliRunner().invoke(cli, ["help", *words], prog_name="ctx").stdout
+
+    assert "\n  ctx hooks install HOST --handoff\n" in told("handoff")
+    assert told("ccusage").startswith("Why does ccusage print another number?\n  ctx explain 2026-10 --against ccusage\n")
+    assert "  ctx history latest\n" in told("full", "window")
+    lines = told("compaction").splitlines()
+    assert [line for line in lines if lines.count(line) > 1] == []
+    assert isinstance(CliRunner().invoke(cli, ["help", "qqqq"]).exception, UnknownName)
+    assert told("hooks").startswith("Usage: ")

@@ -25,6 +25,7 @@ ANSWERS = {
     "ctx explain 2026-10 --against ccusage": r"\nhere +21 .*\$0\.173777\nccusage +21 .*\$0\.173777\n",
     "ctx resume": r"^cd /home/sam/code/bookshop-api && claude --resume 0333c65c-ea52-4669-ae2b-0497866d8840\n",
     "ctx session load latest": r"^Restored session .*, claude 0333c65c-[\s\S]*\nTask: use uv instead of pip in the Dockerfile too",
+    "ctx hooks status": r"\neach new chat begins with .*: ctx hooks install claude --handoff\n",
     "ctx search ModuleNotFoundError freezegun": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
     "ctx search pytest --sessions": r"\n\d+ hits in \d sessions\n",
     "ctx list --file discounts.py": r"\n51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 change, 1 read ",

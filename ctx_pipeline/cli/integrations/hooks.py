@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.integrations.mcp import tell
-from ctx_pipeline.cli.output import confirm, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.output import confirm, emit, json_option, local_time, one_line, say, table, zone_name
 from ctx_pipeline.memory import hook_words
 from ctx_pipeline.memory.injection_policy import ACCEPTED, NOTHING, PROVEN, STARTS
 
@@ -268,10 +268,13 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
         if stale := _stale(settings, s.options):
             say(f"{s.host}: {stale}; enter what it says: ctx hooks install {s.host} --precision {s.options['precision']}", fg="yellow")
     _warn(states)
+    if quiet := [s.host for s in states if s.way != "hooks" or not s.options.get("handoff")]:
+        say(f"each new chat begins with where the last session here ended: ctx hooks install {quiet[0]} --handoff")
     say()
     rows = [
         {
             **i,
+            "at": local_time(i["at"], settings.timezone),
             "told": "withheld" if i["withheld"] else "told" if i["event"] in HOOKED else "asked",
             "memory": m["memory_id"],
             "used": _used(i, m),
@@ -290,6 +293,7 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
             "used": "used",
         }
         table(rows, columns)
+        say(f"times in {zone_name(settings.timezone)}")
         _tell_shares(shares(settings=settings))
     else:
         say("no memory was injected yet")

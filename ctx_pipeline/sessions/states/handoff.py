@@ -230,8 +230,10 @@ def _prune(settings: Settings, folder: str) -> None:
 def _written_here(cwd: str, settings: Settings, session: str, *, before_own: bool) -> list[WrittenSession]:
     """Return the newest sessions of the repository around a folder in which something was done, else in which something was asked.
 
-    A session belongs to it by the remote that it recorded, as for ``ctx session load``, or by its folder. ``before_own`` takes those alone that were written later than the asking session. Of folders that do not lie
-    below the repository (other worktrees and clones of it) the newest are looked at: each takes a look at the disk.
+    A session belongs to it by the remote that it recorded, as for ``ctx session load``, or by its folder.
+    ``before_own`` takes those alone that were written later than the asking session. Of folders that do
+    not lie below the repository (other worktrees and clones of it) the newest are looked at: each takes
+    a look at the disk.
     """
     written = last_written(settings.home / "ledger.db")
     if before_own:

@@ -138,7 +138,19 @@ class Call(NamedTuple):
 
 
 REPEATED = (
-    *("title", "title_source", "project", "cwd", "repository", "threads", "events", "prompts", "model_calls", "tool_calls", "failed_tool_calls"),
+    *(
+        "title",
+        "title_source",
+        "project",
+        "cwd",
+        "repository",
+        "threads",
+        "events",
+        "prompts",
+        "model_calls",
+        "tool_calls",
+        "failed_tool_calls",
+    ),
     *("unknown", "lines", "bytes"),
 )
 """Columns of a session that the ledger repeats as ``counts``."""
