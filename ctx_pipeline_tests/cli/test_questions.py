@@ -74,3 +74,17 @@ def test_a_shared_session_names_neither_home_nor_secret(ran: Ctx):
 
     assert "/home/sam" not in shared
     assert "shop:" not in shared or "shop:[REDACTED" in shared
+
+
+@pytest.mark.feature("explain.sessions")
+def test_the_dollars_of_a_month_are_told_by_session_before_its_calls(ran: Ctx):
+    head, sums, names, *rows = ran("explain", "2026-09", "--limit", "0").stdout.splitlines()
+    costs = [float(line.rpartition("$")[2]) for line in rows if "$" in line]
+
+    assert names.split() == ["session", "project", "title", "calls", "cost"]
+    assert costs == sorted(costs, reverse=True)
+    assert len(costs) > 1
+    assert sum(costs) == pytest.approx(float(re.search(r"\$([\d.]+)", sums)[1]))
+    assert "Fix rounding in discount codes" in "\n".join(rows)
+    assert head.startswith("month 2026-09: ")
+    assert "title" not in ran("explain", "latest", "--limit", "0").stdout

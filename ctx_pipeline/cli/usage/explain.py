@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,14 +12,15 @@ import click
 from ctx_pipeline.cli.export import share_option, shared_note
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, since_option, table_option, timezone_option, until_option
-from ctx_pipeline.cli.output import emit, json_option, local_time, one_line, plain, say, table, zone_name
+from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, short_ids, table, zone_name
 from ctx_pipeline.cli.session_names import complete_anything, session_argument
-from ctx_pipeline.errors import NothingFound
+from ctx_pipeline.errors import NothingFound, StoreError
 from ctx_pipeline.model.display import percent
 from ctx_pipeline.model.usage_rules import UNNAMED
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.ledger.rows import SessionRow
     from ctx_pipeline.usage.ccusage_comparison import Against, Side
     from ctx_pipeline.usage.explain import Explained, Made
     from ctx_pipeline.usage.price_bridge import Bridge
@@ -91,6 +93,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     if len(found.repositories) > 1:
         _repositories(found, said)
     zone = chosen["timezone"] or settings.timezone
+    _sessions(found, settings)
     if limit and found.calls:
         say(f"times in {zone_name(zone)}")
     for made in found.calls[:limit]:
@@ -99,6 +102,38 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         say(f"its calls one by one: {_explaining(what, said)}")
     elif len(found.calls) > limit:
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+
+
+def _sessions(found: Explained, settings: Settings) -> None:
+    """Print the sessions whose calls these are, the most expensive first, where there are several."""
+    from ctx_pipeline.model.display import title_text
+    from ctx_pipeline.storage.reader import reading
+
+    of: dict[tuple[str, str], list[Made]] = {}
+    for made in found.calls:
+        told = made.to_json()
+        of.setdefault((told["host"], told["session_id"]), []).append(made)
+    if len(of) < 2:
+        return
+    costs = {key: sum(made.cost or 0 for made in calls) for key, calls in of.items()}
+    first = sorted(of, key=lambda key: (-costs[key], key))[:_ROWS]
+    names = short_ids([session for _, session in of])
+    kept: dict[tuple[str, str], SessionRow | None] = {}
+    with suppress(StoreError), reading(settings) as (store, _):  # without a store they have no titles yet
+        kept = {key: store.ledger.session(*key) for key in first}
+    rows = [
+        {
+            "session": names[session],
+            "project": of[host, session][0].project,
+            "title": one_line(title_text(str(row.rows.get("title") or "")), 80) if (row := kept.get((host, session))) else "",
+            "calls": f"{sum(made.share for made in of[host, session]):,}",
+            "cost": _usd(costs[host, session]),
+        }
+        for host, session in first
+    ]
+    table(rows, {name: name for name in ("session", "project", "title", "calls", "cost")})
+    if len(of) > len(rows):
+        say(f"and {counted(len(of) - len(rows), 'session')} more")
 
 
 def _repositories(found: Explained, said: dict[str, Any]) -> None:
@@ -120,7 +155,7 @@ def _explaining(what: str, said: dict[str, Any]) -> str:
 
 def _session_of(what: str, settings: Settings, error: NothingFound) -> str | None:
     """Return the full id of a session that is named in another way than by its id; None where there is none."""
-    from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName
+    from ctx_pipeline.errors import AmbiguousName, UnknownName
     from ctx_pipeline.sessions.naming import find_session
     from ctx_pipeline.storage.reader import reading
 
@@ -283,11 +318,17 @@ def _print(made: Made, zone: str | None, mode: str) -> None:
         say(f"  {len(made.lines)} lines carry this id ({lines}): each field is the largest of them, counted once")
     if told["price"]:
         price = told["price"]
-        since = "the list, undated" if price["since"] == "list" else f"since {price['since']}"
-        terms = f" ({', '.join(price['terms'])})" if price["terms"] else ""
-        say(f"  price of {price['provider']}/{price['model']} {since}{terms}, from {price['source']}")
+        since = "undated" if price["since"] == "list" else f"in force since {price['since']}"
+        terms = "".join(f", {_term(term)}" for term in price["terms"])
+        say(f"  list price of {price['provider']}/{price['model']}{terms}; {since}, from {price['source']}")
     for copy in told["copies"]:
         say(f"  dropped a copy in session {plain(copy['session_id'])}, {plain(copy['source']['file'])}: {copy['rule']}")
+
+
+def _term(term: str) -> str:
+    """Return a term of a price in words."""
+    name, _, value = term.partition("=")
+    return f"for prompts over {int(value):,} tokens" if name == "over" and value.isdigit() else term
 
 
 @click.command()
