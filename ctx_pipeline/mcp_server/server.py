@@ -29,6 +29,7 @@ from ctx_pipeline.mcp_server.tools import Judge, Tools
 from ctx_pipeline.sessions import pages
 from ctx_pipeline.sessions.markdown import render
 from ctx_pipeline.sessions.reports.kept_figures import warm
+from ctx_pipeline.sessions.states.state import counter
 
 if TYPE_CHECKING:
     import socket
@@ -110,6 +111,7 @@ def _make_ready(settings: Settings) -> None:
     Walking it again for each answer doubled one in three of those over the whole history.
     """
     warm(settings)
+    counter()("")
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, 20, 20)
