@@ -86,8 +86,10 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
     names = short_ids([one.session_id for one in listing.sessions]) if terminal_width() is not None else {}
 
-    def shown(reading: str) -> str:
-        return ", ".join(path.rpartition("/")[2] for path in reading.split(", ")) if unchecked else reading
+    def shown(reading: float | str | None) -> str:
+        if unchecked:
+            return one_line(", ".join(path.rpartition("/")[2] for path in str(reading or "unknown").split(", ")), 40)
+        return one_line(reading, 40) if isinstance(reading, str) else reading_text(reading, unit, kind)
 
     rows = [
         {
@@ -100,7 +102,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
             "size": size(one.bytes),
             "calls": one.calls,
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
-            "reading": one_line(shown(one.reading or ""), 40) if isinstance(one.reading, str) else reading_text(one.reading, unit, kind),
+            "reading": shown(one.reading),
             "left": "" if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
         for one in listing.sessions
