@@ -19,6 +19,7 @@ from ctx_pipeline.cli.output import (
     local_time,
     more_rows,
     one_line,
+    plain,
     say,
     short_ids,
     table,
@@ -31,6 +32,9 @@ from ctx_pipeline.cli.signal import complete_signals
 from ctx_pipeline.model.display import size, title_text
 
 _SORTS = ("date", "cost", "calls", "size", "name", "signal")
+
+_READING = 40
+"""Characters of what a signal read, or of the file that changed last."""
 
 _FAR = 3_650
 """Days from which on a deletion is not worth a column: an agent was told to keep everything."""
@@ -88,8 +92,9 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
 
     def shown(reading: float | str | None) -> str:
         if unchecked:
-            return one_line(", ".join(path.rpartition("/")[2] for path in str(reading or "unknown").split(", ")), 40)
-        return one_line(reading, 40) if isinstance(reading, str) else reading_text(reading, unit, kind)
+            names = " ".join(plain(", ".join(re.split(r"[/\\]", path)[-1] for path in str(reading or "unknown").split(", "))).split())
+            return names if len(names) <= _READING else f"…{names[1 - _READING :]}"
+        return one_line(reading, _READING) if isinstance(reading, str) else reading_text(reading, unit, kind)
 
     rows = [
         {
@@ -114,7 +119,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}
     if rows:
-        table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"))
+        table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"), paths=("reading",) if unchecked else ())
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))

@@ -207,3 +207,16 @@ def test_a_changed_file_whose_name_the_shell_made_up_is_said_to_be_unknown(ctx: 
     row = next(line for line in ctx("list", "--unchecked").stdout.splitlines() if line.startswith(session))
     assert re.search(r"  claude  unknown +captured", row), row
     assert {s["session_id"]: s["reading"] for s in ctx.json("list", "--unchecked")["sessions"]}[session] is None
+
+
+@pytest.mark.feature("cli.list-unchecked", "host.windows-paths")
+def test_a_changed_file_is_cut_at_the_beginning_of_its_name_and_its_folder_on_windows_is_left_out(ctx: Ctx):
+    session, folder = "33333333-2222-4333-8444-555555555555", r"e:\Workspace\src\shop"
+    name = f"a{'_very' * 10}_long_timings.py"
+    change = {"file_path": rf"{folder}\{name}", "old_string": "a", "new_string": "b"}
+    _tells(ctx, session, folder, "Edit", change)
+
+    row = next(line for line in ctx("list", "--unchecked").stdout.splitlines() if line.startswith(session))
+    assert re.search(r"  …\S*_long_timings\.py ", row), row
+    assert "Workspace" not in row
+    assert {s["session_id"]: s["reading"] for s in ctx.json("list", "--unchecked")["sessions"]}[session] == change["file_path"]
