@@ -39,10 +39,10 @@ share_option = click.option("--share", is_flag=True, help="Take out private path
 
 def shared_note(replaced: Counter[str], *, share: bool) -> str:
     """Return what a person should know before passing a session on."""
-    from ctx_pipeline.redaction.sharing import in_words
+    from ctx_pipeline.redaction.sharing import KEPT, in_words
 
     if share:
-        return f"replaced: {in_words(replaced)}; look it over before you share it"
+        return f"replaced: {in_words(replaced)}; look it over before you share it\n{KEPT}"
     return "secrets were replaced; --share takes out private paths, names and addresses too"
 
 

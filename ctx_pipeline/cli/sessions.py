@@ -19,6 +19,7 @@ from ctx_pipeline.cli.output import (
     local_time,
     more_rows,
     one_line,
+    plain,
     say,
     short_ids,
     table,
@@ -31,6 +32,9 @@ from ctx_pipeline.cli.signal import complete_signals
 from ctx_pipeline.model.display import size, title_text
 
 _SORTS = ("date", "cost", "calls", "size", "name", "signal")
+
+_READING = 40
+"""Characters of what a signal read, or of the file that changed last."""
 
 _FAR = 3_650
 """Days from which on a deletion is not worth a column: an agent was told to keep everything."""
@@ -86,8 +90,11 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
     names = short_ids([one.session_id for one in listing.sessions]) if terminal_width() is not None else {}
 
-    def shown(reading: str) -> str:
-        return ", ".join(path.rpartition("/")[2] for path in reading.split(", ")) if unchecked else reading
+    def shown(reading: float | str | None) -> str:
+        if unchecked:
+            names = " ".join(plain(", ".join(re.split(r"[/\\]", path)[-1] for path in str(reading or "unknown").split(", "))).split())
+            return names if len(names) <= _READING else f"…{names[1 - _READING :]}"
+        return one_line(reading, _READING) if isinstance(reading, str) else reading_text(reading, unit, kind)
 
     rows = [
         {
@@ -100,7 +107,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
             "size": size(one.bytes),
             "calls": one.calls,
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
-            "reading": one_line(shown(one.reading or ""), 40) if isinstance(one.reading, str) else reading_text(one.reading, unit, kind),
+            "reading": shown(one.reading),
             "left": "" if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
         for one in listing.sessions
@@ -112,7 +119,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}
     if rows:
-        table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"))
+        table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"), paths=("reading",) if unchecked else ())
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))

@@ -155,10 +155,10 @@ def _session_of(pending: capture.Pending, declared: Host) -> str | None:
     return str(root or identity.thread_id)
 
 
-def _last_changed(store: Store, chosen: list[Listed]) -> dict[tuple[str, str], str]:
-    """Return (host, session id) -> the files of the change that nothing checked."""
+def _last_changed(store: Store, chosen: list[Listed]) -> dict[tuple[str, str], str | None]:
+    """Return (host, session id) -> the files of the change that nothing checked, None where no name of them is known."""
     found = evidence_files(store.lake, UNCHECKED, [(s.host, s.session_id) for s in chosen]) if chosen else {}
-    return {place: ", ".join(paths) for place, paths in found.items()}
+    return {(s.host, s.session_id): ", ".join(found.get((s.host, s.session_id), ())) or None for s in chosen}
 
 
 UNCHECKED = "trajectory_premature_finish_without_validation"
@@ -185,7 +185,8 @@ def list_sessions(
     ``since`` and ``until`` are days on which they were last active. ``signal`` and
     ``at_least`` keep what :func:`ctx_pipeline.sessions.signals.measured_in` selects, the
     largest reading first; ``file`` those that :func:`ctx_pipeline.sessions.files.sessions_with_file`
-    names, ``unchecked`` those whose last change of a source file nothing checked, with that file as their reading.
+    names, ``unchecked`` those whose last change of a source file nothing checked, with that file as their reading,
+    None where its name is not known.
     Without ``empty`` captured sessions without a prompt, a model call and a tool call
     are left out. Raises UsageError, and UnknownName for a signal that is none.
     """
@@ -195,7 +196,7 @@ def list_sessions(
     scan = capture.scan(store, settings)
     found = _seen(store, scan, wanted)
     signal = UNCHECKED if unchecked else signal
-    readings: dict[tuple[str, str], float | str] = {}
+    readings: dict[tuple[str, str], float | str | None] = {}
     if signal is not None or file is not None:
         readings |= measured_in(store, settings, signal, at_least=at_least) if signal is not None else sessions_with_file(store, str(file))
         found = {place: one for place, one in found.items() if place in readings}

@@ -11,14 +11,31 @@ from ctx_pipeline.redaction.redactor import MARKER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PART = r"[^/\\\s\"'`:;,<>|()\[\]{}*?$%&]+"
+_PART = r"(?:[^/\\\s\"'`:;,<>|()\[\]{}*?$%&]|\\{1,4} )+"
+_ESCAPE = r"(?<=\\[nrt])|(?<=%2F)|(?<=%3A)|(?<=\[\dm)|(?<=\[\d\dm)"
+"""What stands for a sign that is no letter and ends in one: an escape of JSON, of an address, of a terminal."""
+
 _HOME = re.compile(
-    r"(?<![\w.])(?:[A-Za-z]:)?(?P<sep>\\{0,4}/|\\{1,4}|%2F)(?:Users|home)(?P=sep)" + rf"(?P<name>{_PART})(?P<tail>(?:(?P=sep){_PART})*)"
+    rf"(?:(?<![\w.])|{_ESCAPE})(?:[A-Za-z]:|/(?:mnt/)?[a-z](?=/Users/)|/System/Volumes/Data|(?<=://)file)?"
+    rf"(?P<sep>\\{{0,4}}/|\\{{1,4}}|%2F)(?:Users|home)(?P=sep)(?P<name>{_PART})(?P<tail>(?:(?P=sep){_PART})*)"
 )
+_HOME_SIGN = r"(?:~|\$HOME|\$\{HOME\}|\$env:(?:HOME|USERPROFILE)|%USERPROFILE%)"
+_BELOW_HOME = re.compile(
+    rf"(?:(?<![\w.~/!])|{_ESCAPE})(?P<home>{_HOME_SIGN})"
+    rf"(?P<sep>\\{{0,4}}/|\\{{1,4}})(?P<tail>{_PART}(?:(?P=sep){_PART})*)"
+)
+_ESCAPED = re.compile(r"[nrtbfu]|\w{1,2}\Z")
+"""What follows a backslash that begins no name of a file: a new line after ~, a digit in a pattern."""
+
+_IMPORTED = re.compile(r"(?:from|import|require)\s{0,4}\(?\s{0,4}\\{0,4}[\"'`]\Z")
+"""A module's source folder is called ~ too, where code imports it."""
+
 _ENCODED = re.compile(r"(?<![A-Za-z0-9])-(?:Users|home)-(?P<name>[A-Za-z0-9_.]+)(?:-[\w.-]*)?")
 """A folder as an agent names it in its home: signs that are no letters became dashes."""
 
-_EMAIL = re.compile(r"(?<![\w.+/:-])(?P<local>[\w.+-]{1,64})@(?P<domain>(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24})(?![\w@]|[.-]\w)")
+_EMAIL = re.compile(
+    r"(?:(?<![\w.+/:-])|(?<=mailto:))(?P<local>[\w.+-]{1,64})@(?P<domain>(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24})(?![\w@]|[.-]\w)"
+)
 _PUBLIC_DOMAIN = re.compile(r"(?:.*\.)?(?:example(?:\.com|\.org|\.net)?|test(?:\.com)?|invalid|localhost)", re.IGNORECASE)
 _PUBLIC_LOCAL = frozenset({"git", "noreply", "no-reply"})
 _PERSON = re.compile(r"[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,3}(?= <\[email\]>)")
@@ -34,13 +51,39 @@ _ACCOUNT = re.compile(
     r"\"(?:login|user_?name|author_?name|screen_name|nickname)\\{0,4}\"\s{0,4}:\s{0,4}\\{0,4}\"(?P<login>[A-Za-z0-9][\w-]{1,38})\\{0,4}\""
     r"|(?:^|\n|\\n)\s{0,4}(?:origin|upstream|fork)(?:\s|\\t){1,8}(?:https?://|ssh://)?(?:[\w-]{1,39}@)?[\w.-]{1,80}[:/](?P<owner>[A-Za-z0-9][\w-]{1,38})/"
     r"|\b(?:account|logged in (?:to \S{1,80} )?as) (?P<account>[A-Za-z0-9][\w-]{1,38}) \((?:keyring|oauth|G[HL]_|GIT|[/~])"
+    r"|(?:^|\n|\\n)author:(?:\t|\\t)(?P<author>[A-Za-z0-9][\w-]{1,38})"
+    r"|\b\d{1,12}\+(?P<hidden>[A-Za-z0-9][\w-]{1,38})@users\.noreply\."
 )
 """An account on a code host: in the answer of an API, as the owner of a remote, in what its program says of the login."""
+
+_BY = re.compile(
+    r"(?P<key>\"(?:user|author|assignee|reviewer|committer|actor|sender|creator)\\{0,4}\"\s{0,4}:\s{0,4}\\{0,4}\")"
+    r"(?P<login>[A-Za-z0-9][\w-]{1,38})(?=\\{0,4}\")"
+)
+"""Who did a thing, in JSON: an account, the user of a database or a word, which is replaced where it is told as a name alone."""
+
+_MENTIONED = re.compile(r"(?:(?<![\w.+-])@|\b(?:github|gitlab)\.com[/:]|\bbitbucket\.org[/:])(?P<login>[A-Za-z0-9][\w-]{3,38})")
+_TOLD_AS_A_NAME = r"(?:(?<=[\s(\"'`]@)|(?<=github\.com[/:])|(?<=gitlab\.com[/:])|(?<=bitbucket\.org[/:]))"
+
+_FULL_NAME = r"[^\W\d_][\w.'-]*(?: [^\W\d_][\w.'-]*){1,3}"
+_CALLED = re.compile(
+    rf"\"login\\{{0,4}}\"\s{{0,9}}:\s{{0,4}}\\{{0,4}}\"[\w-]+\\{{0,4}}\",\s{{0,9}}\\{{0,4}}\"name\\{{0,4}}\"\s{{0,4}}:\s{{0,4}}\\{{0,4}}\"(?P<account>{_FULL_NAME})(?=\\{{0,4}}\")"
+    rf"|\"(?:assignee|reporter|created_?by|updated_?by|display_?name|full_?name)\\{{0,4}}\"\s{{0,4}}:\s{{0,4}}\\{{0,4}}\"(?P<by>{_FULL_NAME})(?=\\{{0,4}}\")"
+    rf"|\buser\.name(?:=|\s{{1,4}}(?=[\\\"']))\\{{0,4}}[\"']?(?P<git>{_FULL_NAME})(?=\\{{0,4}}[\"']|\\?n|$)"
+    rf"|(?:^|\n|\\n)author:(?:\t|\\t)[\w-]+ \((?P<author>{_FULL_NAME})\)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The name of a person as code hosts, trackers and git tell it."""
+
+_PERSON_AT = re.compile(rf"(?P<person>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){{1,3}}) <{_EMAIL.pattern}>")
+_NOBODY = re.compile(r"\b(?:test|example|user|users|bot|local|global|your|my|name)\b", re.IGNORECASE)
 
 _GENERIC = re.compile(
     r"user|users|username|name|you|me|root|admin|administrator|runner|shared|public|guest|"
     r"home|app|dev|node|www|git|test|testuser|tester|ubuntu|debian|vscode|codespace|ec2-user|"
-    r"agent|docker|jenkins|build|ci|example|yourname|"
+    r"agent|docker|jenkins|build|ci|example|yourname|linuxbrew|"
+    r"assistant|human|system|service|anonymous|nobody|unknown|default|none|null|true|false|string|object|number|"
+    r"postgres|postgresql|mysql|mariadb|redis|mongo|mongodb|nginx|www-data|"
     r"copilot|cursor|github|gitlab|github-actions|dependabot|renovate|coderabbitai|octocat|ghost",
     re.IGNORECASE,
 )
@@ -58,6 +101,9 @@ _SYSTEM = re.compile(
     r"Library|Applications|private"
 )
 """First folders that every machine has."""
+_TOOLS = re.compile(r"(?:bin|go/bin)(?:/.*)?|(?:Applications|Desktop|Documents|Downloads|Library)\Z")
+"""What a home has on many machines: folders of programs with what they hold, others by themselves."""
+
 _OUTSIDE = ("Volumes", "mnt", "media")
 
 
@@ -65,10 +111,12 @@ class Sharing:
     """Replaces what is private in the texts of one session and counts what it replaced.
 
     ``folders`` are those that the session worked in: paths below one become relative. What lies
-    in a home becomes ``~/…/name``, another absolute folder ``[folder]/name``; user names, which
-    paths, remotes and answers of code hosts tell, ``user``; mail addresses ``[email]``, hosts ``[host]``, people in front of
-    an address ``[person]``. Folders that every machine has stay. Secrets were replaced before;
-    they are counted.
+    in a home becomes ``~/…/name``, written with the name of the home or without, settings and
+    programs apart; another absolute folder ``[folder]/name``; user names, which paths, remotes and
+    answers of code hosts tell, and accounts that begin or end in one ``user``; mail addresses
+    ``[email]``, hosts ``[host]``, names of people ``[person]``. Folders that every machine has
+    stay, and so does the address of a repository whose owner is none of these users. Secrets were
+    replaced before; they are counted.
     """
 
     def __init__(self, folders: Iterable[str] = (), *, users: Iterable[str] = (), hosts: Iterable[str] = ()) -> None:
@@ -77,15 +125,27 @@ class Sharing:
         first = {root.split("/")[1] for root in roots if root.startswith("/")} - {"Users", "home"}
         outside = sorted({*_OUTSIDE, *(name for name in first if not _SYSTEM.fullmatch(name))})
         self._roots = [re.compile(_below(root)) for root in roots]
+        self._roots += [
+            re.compile(_below(found["tail"], at_home=True)) for root in roots if (found := _HOME.fullmatch(root)) and found["tail"]
+        ]
         self._outside = re.compile(rf"(?<![\w.~/\\])/(?:{'|'.join(map(re.escape, outside))})(?:/{_PART})*/(?P<last>{_PART})")
         self._hosts = [re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in hosts if len(name) > 3 and name != "localhost"]
         self._names = {name for name in users if _identifies(name)}
+        self._doubtful: set[str] = set()
+        self._mentioned: set[str] = set()
+        self._people: set[str] = set()
 
     def read(self, text: str) -> None:
         """Take note of the user names that a text tells in paths, remotes and answers of code hosts, for this text and all that follow."""
         told = {m["name"] for pattern in (_HOME, _ENCODED) for m in pattern.finditer(text)}
         told |= {m[m.lastgroup or 0] for m in _ACCOUNT.finditer(text)}
         self._names |= {name for name in told if _identifies(name)}
+        self._doubtful |= {m["login"] for m in _BY.finditer(text) if _identifies(m["login"])}
+        self._mentioned |= {m["login"] for m in _MENTIONED.finditer(text) if _identifies(m["login"])}
+        people = {m[m.lastgroup or 0] for m in _CALLED.finditer(text)} | {
+            m["person"] for m in _PERSON_AT.finditer(text) if not _tells_nobody(m)
+        }
+        self._people |= {name for name in people if not _NOBODY.search(name)}
 
     def values(self, value: Any) -> Any:
         """Return a value of JSON whose texts were read before, each without what is private."""
@@ -103,6 +163,7 @@ class Sharing:
             self.counts["folders of the repository"] += len(root.findall(text))
             text = root.sub(lambda m: "" if m["sep"] else ".", text)
         self.counts["home folders"] += len(_HOME.findall(text))
+        text = _BELOW_HOME.sub(self._below_home, text)
         text = _HOME.sub(lambda m: _at_home(m["tail"]), text)
         for kind, pattern, put in (
             ("home folders", _ENCODED, "[folder]"),
@@ -121,17 +182,36 @@ class Sharing:
         self.counts[kind] += count
         return text
 
+    def _below_home(self, match: re.Match[str]) -> str:
+        escape = match["home"] == "~" and "/" not in match["sep"] and _ESCAPED.match(match["tail"])
+        if escape or (match["home"] == "~" and _IMPORTED.search(match.string, max(0, match.start() - 20), match.start())):
+            return match[0]
+        said = _at_home(match["tail"], match["home"])
+        if said.endswith("…") or "/…/" in said:
+            self.counts["home folders"] += said != match[0]
+            return said
+        return match[0]
+
     def _without_names(self, text: str) -> str:
-        words = {name for name in self._names if _WORD.fullmatch(name)}
-        for names, before in ((self._names - words, r"(?<![A-Za-z0-9])"), (words, r"(?<=[@/])")):
-            if names:
-                longest_first = "|".join(map(re.escape, sorted(names, key=lambda name: (-len(name), name))))
-                pattern = re.compile(rf"{before}(?:{longest_first})(?![A-Za-z0-9])", re.IGNORECASE)
-                text = self._replaced("user names", pattern, "user", text)
-        return text
+        text = self._replaced("names of people", _any(self._people), "[person]", text)
+        known = self._names | {name for name in self._mentioned | self._doubtful if _is_variant(name, self._names)}
+        words = {name for name in known if _WORD.fullmatch(name)}
+        for names, before in (
+            (known - words, rf"(?:(?<![A-Za-z0-9])|{_ESCAPE})"),
+            (words, r"(?<=[@/])"),
+            (self._doubtful - known, _TOLD_AS_A_NAME),
+        ):
+            text = self._replaced("user names", _any(names, before), "user", text)
+        return _BY.sub(self._by, text)
+
+    def _by(self, match: re.Match[str]) -> str:
+        if not _identifies(match["login"]):
+            return match[0]
+        self.counts["user names"] += 1
+        return f"{match['key']}user"
 
     def _email(self, match: re.Match[str]) -> str:
-        if match["local"].lower() in _PUBLIC_LOCAL or _PUBLIC_DOMAIN.fullmatch(match["domain"]):
+        if _tells_nobody(match):
             return match[0]
         self.counts["mail addresses"] += 1
         return "[email]"
@@ -150,25 +230,52 @@ KINDS = {
 """What is counted, and what one of it is called."""
 
 
+KEPT = "kept: addresses of repositories and organizations of others, settings and tools below ~/, the last name of each path"
+"""What stays on purpose."""
+
+
 def in_words(counts: Counter[str]) -> str:
     """Return what was replaced and how often."""
     return ", ".join(f"{n:,} {one if n == 1 else kind}" for kind, one in KINDS.items() if (n := counts[kind])) or "nothing"
+
+
+def _tells_nobody(address: re.Match[str]) -> bool:
+    return address["local"].lower() in _PUBLIC_LOCAL or _PUBLIC_DOMAIN.fullmatch(address["domain"]) is not None
 
 
 def _identifies(name: str) -> bool:
     return len(name) > 2 and name[0].isalnum() and not _GENERIC.fullmatch(name)
 
 
-def _below(folder: str) -> str:
+def _is_variant(login: str, names: Iterable[str]) -> bool:
+    """Return whether a login is a known name with other signs, or has one of five letters or more at its begin or end."""
+    plain = _letters(login)
+    return any(
+        (known := _letters(name)) == plain or (len(known) > 4 and (plain.startswith(known) or plain.endswith(known))) for name in names
+    )
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()
+
+
+def _any(names: Iterable[str], before: str = r"(?<![A-Za-z0-9])") -> re.Pattern[str]:
+    """Return a pattern of any of these names, the longest first, that stand alone; it matches nothing when there are none."""
+    longest_first = "|".join(map(re.escape, sorted(names, key=lambda name: (-len(name), name))))
+    return re.compile(rf"{before}(?:{longest_first or '(?!)'})(?![A-Za-z0-9])", re.IGNORECASE)
+
+
+def _below(folder: str, *, at_home: bool = False) -> str:
     """Return a pattern of a folder as it stands in text and in JSON, with the sign that leads below it."""
     separator = r"\\{0,4}/" if "/" in folder else r"\\{1,4}"
     parts = separator.join(map(re.escape, re.split(r"[/\\]+", folder)))
-    return rf"(?<![\w.~-]){parts}(?:(?P<sep>{separator})(?=[\w.@~-])|(?![\w-]|\.\w))"
+    home = _HOME_SIGN if at_home else ""
+    return rf"(?:(?<![\w.~-])|{_ESCAPE}){home}{parts}(?:(?P<sep>{separator})(?=[\w.@~-])|(?![\w-]|\.\w))"
 
 
-def _at_home(tail: str) -> str:
-    """Return a path below a home: settings whole, of others the last part."""
-    parts = [part for part in re.split(r"[/\\]+|%2F", tail) if part]
-    if len(parts) < 2 or parts[0].startswith("."):
-        return "/".join(["~", *parts])
-    return f"~/…/{parts[-1]}"
+def _at_home(tail: str, home: str = "~") -> str:
+    """Return a path below a home: settings and programs whole, of others the last part."""
+    parts = [part for part in re.split(r"/|\\+(?![ \\])|%2F", tail) if part]
+    if not parts or parts[0].startswith(".") or _TOOLS.match("/".join(parts)):
+        return "/".join([home, *parts])
+    return f"{home}/…/{parts[-1]}" if len(parts) > 1 else f"{home}/…"

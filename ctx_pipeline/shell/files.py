@@ -27,6 +27,8 @@ _VALUED = {
 }
 """Options whose value is the next word."""
 _NO_FILE = lazy_pattern(r"[*?$`{}()<>|]|^[+-]?\d*$|^https?://|^-|^/dev/")
+_WINDOWS = lazy_pattern(r"[A-Za-z]:[/\\]|\\\\\w")
+_ABSOLUTE = lazy_pattern(r"[/~]|[A-Za-z]:[/\\]|\\\\\w")
 _SED_RANGE = lazy_pattern(r"^(\d{1,9})(?:,(?:\d{1,9}|\$))?p$")
 
 
@@ -114,7 +116,7 @@ def entered(words: tuple[str, ...], folder: str | None) -> str | None:
 
 def is_known(name: str, folder: str | None) -> bool:
     """Tell whether a name stands for one file: absolute, or below a folder that is known."""
-    return folder is not None or name.startswith(("/", "~"))
+    return folder is not None or _ABSOLUTE.match(name) is not None
 
 
 def files_changed(command: str, cwd: str | None = None) -> tuple[str, ...]:
@@ -150,7 +152,9 @@ def _changes(words: tuple[str, ...]) -> Iterator[tuple[str, str, str | None]]:
 
 
 def below(base: str, name: str) -> str:
-    """Return a name below a folder, without ``.`` and ``..``; ``~`` and absolute names stand for themselves."""
+    """Return a name below a folder, without ``.`` and ``..``; ``~`` and absolute names, those of Windows too, stand for themselves."""
+    if _WINDOWS.match(name):
+        return name
     if name.startswith(("/", "~")) or not base:
         return posixpath.normpath(name) if name else name
     return posixpath.normpath(posixpath.join(base, name))

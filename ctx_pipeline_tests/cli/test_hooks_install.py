@@ -92,6 +92,7 @@ def test_claude_gets_its_hooks_beside_those_of_others_and_back_byte_for_byte(per
     ctx("hooks", "uninstall", "claude")
     assert path.read_text() == THEIRS
     assert "not entered" in ctx("hooks", "uninstall", "claude")
+    assert "not entered" in ctx("hooks", "uninstall", "claude", "-y"), "what install takes"
 
 
 @pytest.mark.feature("hooks.install", "hooks.uninstall")

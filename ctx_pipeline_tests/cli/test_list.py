@@ -177,3 +177,46 @@ def test_usage_by_session_tells_titles(ran: Ctx):
 )
 def test_money_is_dollars_and_cents(nano: int, said: str):
     assert money(nano) == said
+
+
+def _tells(ctx: Ctx, session: str, cwd: str, name: str, asked: dict[str, str]) -> None:
+    """Write a transcript with one call of a tool that succeeded, and run everything over it."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": name, "input": asked}
+    told = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
+    records = [
+        ("user", {"role": "user", "content": "please change it"}),
+        ("assistant", {"id": "msg_1", "role": "assistant", "model": "claude-opus-4-5", "content": [call]}),
+        ("user", {"role": "user", "content": [told]}),
+    ]
+    lines = [
+        {"type": kind, "uuid": f"u{n}", "parentUuid": f"u{n - 1}" if n else None, "sessionId": session, "cwd": cwd, "version": "2.1.0"}
+        | {"timestamp": f"2026-09-25T10:00:0{n}.000Z", "message": message}
+        for n, (kind, message) in enumerate(records)
+    ]
+    folder = ctx.folder / "claude" / "projects" / "-elsewhere"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{session}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ctx("run")
+
+
+@pytest.mark.feature("cli.list-unchecked")
+def test_a_changed_file_whose_name_the_shell_made_up_is_said_to_be_unknown(ctx: Ctx):
+    session = "22222222-2222-4333-8444-555555555555"
+    _tells(ctx, session, "/work/shop", "Bash", {"command": "mkdir -p out && cat > out/${NAME}.jsonl <<EOF\nx\nEOF"})
+
+    row = next(line for line in ctx("list", "--unchecked").stdout.splitlines() if line.startswith(session))
+    assert re.search(r"  claude  unknown +captured", row), row
+    assert {s["session_id"]: s["reading"] for s in ctx.json("list", "--unchecked")["sessions"]}[session] is None
+
+
+@pytest.mark.feature("cli.list-unchecked", "host.windows-paths")
+def test_a_changed_file_is_cut_at_the_beginning_of_its_name_and_its_folder_on_windows_is_left_out(ctx: Ctx):
+    session, folder = "33333333-2222-4333-8444-555555555555", r"e:\Workspace\src\shop"
+    name = f"a{'_very' * 10}_long_timings.py"
+    change = {"file_path": rf"{folder}\{name}", "old_string": "a", "new_string": "b"}
+    _tells(ctx, session, folder, "Edit", change)
+
+    row = next(line for line in ctx("list", "--unchecked").stdout.splitlines() if line.startswith(session))
+    assert re.search(r"  …\S*_long_timings\.py ", row), row
+    assert "Workspace" not in row
+    assert {s["session_id"]: s["reading"] for s in ctx.json("list", "--unchecked")["sessions"]}[session] == change["file_path"]

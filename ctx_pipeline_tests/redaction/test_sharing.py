@@ -35,6 +35,21 @@ ROOT = "/Users/sam.doe/src/shop"
         ('{"out":"{\\"login\\": \\"octo-sam\\"}"} octo-sam', '{"out":"{\\"login\\": \\"user\\"}"} user'),
         ("origin\tgit@github.com:acme-inc/shop.git (fetch)\nacme-inc/shop", "origin\tgit@github.com:user/shop.git (fetch)\nuser/shop"),
         ("Logged in to github.com account octo-sam (keyring) octo-sam/y", "Logged in to github.com account user (keyring) user/y"),
+        ("cp ~/src/shop/app/main.py ~/src/acme/plan.md", "cp app/main.py ~/…/plan.md"),
+        ("~/Projects  $ ls $HOME/src/acme ${HOME}/acme", "~/…  $ ls $HOME/…/acme ${HOME}/…"),
+        (r"%USERPROFILE%\acme\plan.md", "%USERPROFILE%/…/plan.md"),
+        (r'{"cmd":"ls\n~/src/acme/x\n/Users/sam.doe/src/acme/y\nsam.doe"}', r'{"cmd":"ls\n~/…/x\n~/…/y\nuser"}'),
+        ("\u241b[36m/Users/sam.doe/src/acme/y", "\u241b[36m~/…/y"),
+        (r"/Users/sam.doe/My\ Plans/acme/x.md", "~/…/x.md"),
+        ("vscode://file/Users/sam.doe/acme/x.md", "vscode://~/…/x.md"),
+        ("mailto:sam@acme.io", "mailto:[email]"),
+        ('[{"body":"run","user":"octo-sam"}] @octo-sam', '[{"body":"run","user":"user"}] @user'),
+        ('"author":"samdoe" and samdoe', '"author":"user" and user'),
+        ("author:\tocto-sam\nassociation: member, octo-sam", "author:\tuser\nassociation: member, user"),
+        ("https://github.com/sam-doe-42/shop by sam-doe-42", "https://github.com/user/shop by user"),
+        ("7+octo-sam@users.noreply.github.com octo-sam", "[email] user"),
+        ('"login":"octo-sam","name":"Jo Doe"} Jo Doe', '"login":"user","name":"[person]"} [person]'),
+        ('{"assignee":"Jo Doe"} and git -c user.name="Max Moe"', '{"assignee":"[person]"} and git -c user.name="[person]"'),
         ("Sams-MacBook-Pro.local, nas.lan, 192.168.1.20, thishost", "[host], [host], [host], [host]"),
     ],
 )
@@ -53,7 +68,11 @@ def test_what_is_private_is_replaced(text: str, said: str):
         "https://example.com/home/page and app/routes/home/index.ts",
         "git@github.com:acme/shop.git and npm i @types/node@20.1.0",
         "noreply@anthropic.com, sam@example.com, test@test.com",
-        '{"login":"dependabot","name":"octo-sam"}, "user": "octo-sam", an account setup (see below)',
+        '{"login":"dependabot","name":"octo-sam"}, "user": "postgres", an account setup (see below)',
+        "~/.cargo/bin/rg, ~/go/bin/air, ~/Downloads, $HOME/bin and ~/.claude/settings.json",
+        'import { user } from "~/lib/user"; await import("~/lib/session")',
+        "git show HEAD~/x, a ~\\n b =~ \\d, and https://github.com/samber/cc-skills-golang",
+        '"user.name", "Test User", @types/node, "Co-Authored-By: Claude Opus 4.6 <noreply@anthropic.com>"',
         ".claude/settings.local.json, .env.local, 127.0.0.1, 10.2.1",
         "it will run on a mark of 3.5, REDACTED by hand",
     ],
@@ -71,5 +90,5 @@ def test_a_name_told_by_one_text_goes_from_the_others_and_counts_are_said():
     record = {"a": "thanks alisha", "b": ["/home/alisha/x", {"c": "key [REDACTED:aws-key], alisha@acme.io"}], "n": 1}
     sharing.read(json.dumps(record))
 
-    assert sharing.values(record) == {"a": "thanks user", "b": ["~/x", {"c": "key [REDACTED:aws-key], [email]"}], "n": 1}
+    assert sharing.values(record) == {"a": "thanks user", "b": ["~/…", {"c": "key [REDACTED:aws-key], [email]"}], "n": 1}
     assert in_words(sharing.counts) == "1 secret, 1 home folder, 1 mail address, 1 user name"

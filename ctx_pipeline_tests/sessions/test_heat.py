@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from datetime import UTC, datetime
 
@@ -102,6 +103,18 @@ def test_files_and_folders_are_put_in_order_by_what_is_asked_for(shop: Shop, mon
     printed = shop.ctx(monkeypatch, "heatmap", "dirs", "--depth", "1", "--sort", sort).stdout.splitlines()[1:3]
     rows = shop.json(monkeypatch, "heatmap", "dirs", "--depth", "1")["directories"]
     assert [line.split()[0] for line in printed] == [r["directory"] for r in sorted(rows, key=lambda r: -sum(r[kind] for kind in kinds))]
+
+
+@pytest.mark.feature("session.heatmap-order")
+@pytest.mark.parametrize("action", ["status", "dirs"])
+@pytest.mark.parametrize(("sort", "column"), [("accesses", 0), ("reads", 1), ("changes", 2)])
+def test_a_bar_is_as_long_as_what_rows_are_sorted_by(shop: Shop, monkeypatch, action, sort, column):
+    lines = shop.ctx(monkeypatch, "heatmap", action, "--depth", "1", "--sort", sort).stdout.splitlines()
+    found = [(line.count("█"), int(re.findall(r" (\d+)(?= |$)", line)[column])) for line in lines if re.search(r"\d+$", line)]
+    longest, most = max(found, key=lambda one: one[1])
+
+    assert longest == 12
+    assert [bar for bar, _ in found] == [max(1, round(longest * count / most)) if count else 0 for _, count in found]
 
 
 @pytest.mark.feature("session.co-reads")

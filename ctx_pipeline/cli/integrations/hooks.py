@@ -216,8 +216,9 @@ def _warn(states: Iterable[HookState]) -> None:
 
 @hooks.command()
 @click.argument("host")
+@click.option("--yes", "-y", is_flag=True, help="Accepted as by install; nothing is asked.")
 @json_option
-def uninstall(host: str, as_json: bool) -> None:
+def uninstall(host: str, yes: bool, as_json: bool) -> None:  # noqa: ARG001 - nothing is asked
     """Remove the hooks: byte for byte as it was where nobody changed the file since."""
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module

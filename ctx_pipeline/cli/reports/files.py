@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,8 @@ from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import one_name, session_argument, session_of_person
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctx_pipeline.sessions.files import Heat
 
 
@@ -84,13 +87,13 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
 ACTIONS = ("status", "directory", "dirs", "cold", "co-reads", "times", "json")
 _WIDTH = 12
 _ORDERS = {
-    "accesses": (),
+    "accesses": ("accesses",),
     "reads": ("read",),
     "changes": ("edit", "write"),
     "searches": ("search",),
     "mentions": ("mention",),
 }
-"""What files can be put in order by -> the accesses that count for it; none leaves them as they are, the most touched first."""
+"""What files can be put in order by -> the accesses that count for it."""
 
 
 @click.command()
@@ -139,7 +142,7 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
         untouched = cold(ever, path=wanted)
     if not found.total:
         require_project(settings, chosen["project"])
-    found.files.sort(key=lambda f: -sum(f.counts[did] for did in _ORDERS[sort]))
+    found.files.sort(key=lambda f: -_sorted_by(Counter({**f.counts, "accesses": f.accesses}), sort))
     if as_json or action == "json":
         emit(_shape(found, depth, untouched))
         return
@@ -181,14 +184,19 @@ def _bar(count: int, most: int) -> str:
     return "█" * max(1, round(_WIDTH * count / most)) if count else ""
 
 
-def _files(found: Heat, limit: int, _: int, __: str) -> None:
+def _sorted_by(counts: Mapping[str, Any], sort: str) -> int:
+    """Return how often a file or folder had done to it what rows are sorted by."""
+    return sum(int(counts[did]) for did in _ORDERS[sort])
+
+
+def _files(found: Heat, limit: int, _: int, sort: str) -> None:
     say(f"HOT FILES (top {min(limit, len(found.files))}):", bold=True)
     shown = found.files[:limit]
-    most = max(f.accesses for f in shown)
+    amounts = [_sorted_by(Counter({**f.counts, "accesses": f.accesses}), sort) for f in shown]
     rows = [
         {
             "path": f.name,
-            "bar": _bar(f.accesses, most),
+            "bar": _bar(amount, max(amounts)),
             "accesses": f.accesses,
             "reads": f.counts["read"],
             "changes": f.counts["edit"] + f.counts["write"],
@@ -196,7 +204,7 @@ def _files(found: Heat, limit: int, _: int, __: str) -> None:
             "mentions": f.counts["mention"],
             "sessions": len(f.sessions),
         }
-        for f in shown
+        for f, amount in zip(shown, amounts, strict=True)
     ]
     table(
         rows,
@@ -208,9 +216,9 @@ def _files(found: Heat, limit: int, _: int, __: str) -> None:
 def _folders(found: Heat, limit: int, depth: int, sort: str) -> None:
     from ctx_pipeline.sessions.files import roll_up
 
-    rows = sorted(roll_up(found.files, depth), key=lambda row: -sum(row[did] for did in _ORDERS[sort]))
-    most = max(int(row["accesses"]) for row in rows[:limit])
-    shown = [{**r, "bar": _bar(int(r["accesses"]), most), "changes": r["edit"] + r["write"]} for r in rows[:limit]]
+    rows = sorted(roll_up(found.files, depth), key=lambda row: -_sorted_by(row, sort))
+    most = max(_sorted_by(row, sort) for row in rows[:limit])
+    shown = [{**r, "bar": _bar(_sorted_by(r, sort), most), "changes": r["edit"] + r["write"]} for r in rows[:limit]]
     table(
         shown,
         {"directory": "folder", "bar": "", "accesses": "accesses", "read": "reads", "changes": "changes", "files": "files"},
