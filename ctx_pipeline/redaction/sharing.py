@@ -38,7 +38,7 @@ _EMAIL = re.compile(
 )
 _PUBLIC_DOMAIN = re.compile(r"(?:.*\.)?(?:example(?:\.com|\.org|\.net)?|test(?:\.com)?|invalid|localhost)", re.IGNORECASE)
 _PUBLIC_LOCAL = frozenset({"git", "noreply", "no-reply"})
-_PERSON = re.compile(r"[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,3}(?= <\[email\]>)")
+_PERSON = re.compile(r"(?<![\w.'-])[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,3}(?= <\[email\]>)")
 _HOST = re.compile(
     r"(?<![\w./@-])(?:[A-Za-z0-9-]+\.)+(?:local|lan|internal|corp|intranet)(?![\w-]|\.\w)"
     r"|(?<![\w.-])[\w-]*(?:MacBook|iMac|Mac-mini|Mac-Studio|DESKTOP-|LAPTOP-)[\w-]*(?:\.local)?"
@@ -75,7 +75,7 @@ _CALLED = re.compile(
 )
 """The name of a person as code hosts, trackers and git tell it."""
 
-_PERSON_AT = re.compile(rf"(?P<person>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){{1,3}}) <{_EMAIL.pattern}>")
+_PERSON_AT = re.compile(rf"(?<![\w.'-])(?P<person>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){{1,3}}) <{_EMAIL.pattern}>")
 _NOBODY = re.compile(r"\b(?:test|example|user|users|bot|local|global|your|my|name)\b", re.IGNORECASE)
 
 _GENERIC = re.compile(
