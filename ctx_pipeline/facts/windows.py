@@ -41,6 +41,9 @@ class WindowSize(NamedTuple):
     """one of :data:`SOURCES`"""
 
 
+NOT_KNOWN = WindowSize(None, None)
+
+
 class Peak(NamedTuple):
     """The model call with the fullest window of a session."""
 
@@ -70,7 +73,7 @@ def window_size(
 
     published = context_window(model)
     if not published:
-        return WindowSize(None, None)
+        return NOT_KNOWN
     if largest > published:
         return WindowSize(max(LARGE, largest), EXCEEDED)
     offered = _offered(host)
