@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, local_time, moment_word, one_line, plain, say, say_row, table, tokens, zone_name
+from ctx_pipeline.cli.output import (
+    emit,
+    fill,
+    json_option,
+    local_time,
+    moment_word,
+    one_line,
+    plain,
+    say,
+    say_row,
+    table,
+    tokens,
+    zone_name,
+)
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.display import percent, title_text
@@ -116,6 +129,8 @@ def _print_snapshots(window: SessionWindow, zone: str | None) -> None:
     thread = window.thread
     about = f"{thread.kind} thread, {thread.events:,} events, {window.model or 'no model'}; times in {zone_name(zone)}"
     say(f"{window.host} {plain(window.session_id)}, {about}")
+    if window.largest:
+        say(fill(window.largest, *window.size))
     for other in window.threads:
         if other.thread_id != thread.thread_id and other.events:
             say(f"  --thread {plain(other.thread_id)}: {plain(other.agent or other.kind)}, {other.events:,} events")

@@ -331,6 +331,14 @@ def tokens(count: int) -> str:
     return str(count)
 
 
+def fill(used: int, size: int | None, source: str | None) -> str:
+    """Return how full a window was at most, of how many tokens, and what says so."""
+    from ctx_pipeline.facts.windows import SOURCES
+
+    of = f", {used / size:.0%} of {size:,} ({SOURCES[source]})" if size and source else "; how many it holds is not known"
+    return f"at most {tokens(used)} tokens in the window{of}"
+
+
 def dollars(nano: int | None) -> str:
     """Return nano-dollars as dollars and cents; unpriced for None."""
     return "unpriced" if nano is None else money(nano)

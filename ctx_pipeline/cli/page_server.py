@@ -155,7 +155,7 @@ def running(settings: Settings, now: float | None = None) -> list[dict[str, Any]
 
 def _running(store: Store, row: Any, settings: Settings) -> dict[str, Any] | None:
     from ctx_pipeline.facts.turns import turn_rows
-    from ctx_pipeline.facts.windows import window_size
+    from ctx_pipeline.facts.windows import peak
 
     views = list(store.lake.read_sessions(row.partition, [row.session_id], ("events", "model_calls", "threads", "tool_calls")))
     if not views or views[0].session.last_ts is None:
@@ -163,9 +163,8 @@ def _running(store: Store, row: Any, settings: Settings) -> dict[str, Any] | Non
     view = views[0]
     owned = [call for call in view.model_calls if call.owner]
     main = [call for call in view.model_calls if call.thread_id == row.session_id and call.context_tokens]
-    recorded = next((thread.context_window for thread in view.threads if thread.thread_id == row.session_id), None)
     last = max(main, key=lambda call: (call.ts or 0, call.start), default=None)
-    window = window_size(recorded, last.model, max(call.context_tokens for call in main)) if last else window_size(None, None)
+    fullest = peak(view, row.session_id)
     costs = [cost_of(settings.cost_mode, call.recorded_cost, call.cost) for call in owned]
     newest = max((e for e in view.events if e.kind in {"prompt", "answer", "tool_call", "error"}), key=lambda e: e.ts or 0, default=None)
     return {
@@ -178,7 +177,7 @@ def _running(store: Store, row: Any, settings: Settings) -> dict[str, Any] | Non
         "tools": len(view.tool_calls),
         "cost": sum(cost for cost in costs if cost is not None) / 1e9,
         "context": last.context_tokens if last else 0,
-        "window": window.tokens,
+        "window": fullest.window.tokens if fullest else None,
         "now": f"{newest.kind.replace('_', ' ')}: {' '.join((newest.text or '').split())[:160]}" if newest else "",
     }
 

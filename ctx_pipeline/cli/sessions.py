@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -15,6 +16,7 @@ from ctx_pipeline.cli.output import (
     counted,
     dollars,
     emit,
+    fill,
     json_option,
     local_time,
     more_rows,
@@ -249,11 +251,12 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
 
 def _window(readings: list[dict[str, Any]]) -> None:
     """Print how full the window was at most, where that is known."""
-    values = {r["signal"]: r["value"] for r in readings if r["value"] is not None}
-    if most := values.get("context_peak_tokens"):
-        share = values.get("context_peak_share")
-        full = f" ({100 * share:.0f}% of the window)" if share is not None else ""
-        say(f"at most {tokens(round(most))} tokens in the window{full}, {counted(int(values.get('compaction_count', 0)), 'compaction')}")
+    known = {r["signal"]: r for r in readings if r["value"] is not None}
+    if most := known.get("context_peak_tokens"):
+        told = json.loads(known["context_peak_share"]["metadata"] or "{}") if "context_peak_share" in known else {}
+        used = told.get("tokens") or round(most["value"])
+        cuts = int(known["compaction_count"]["value"]) if "compaction_count" in known else 0
+        say(f"{fill(used, told.get('window'), told.get('window_source'))}, {counted(cuts, 'compaction')}")
 
 
 def _findings(readings: list[dict[str, Any]]) -> None:

@@ -27,7 +27,7 @@ def scripts(name: str, line: SessionLine, detail: Detail, rows: WholeSession | N
     What rests on events names their positions in the transcript, and how many there are.
     Without ``rows`` the transcript is left out and said to be.
     """
-    drawn = transcript(rows, images) if rows is not None else None
+    drawn = transcript(rows, images, line.host) if rows is not None else None
     place = drawn.places if drawn else {}
     made = {
         name: chunk(

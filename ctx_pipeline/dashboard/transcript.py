@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.dashboard.page import packed, seen
 from ctx_pipeline.facts.prompts import command_in
-from ctx_pipeline.facts.windows import window_size
+from ctx_pipeline.facts.windows import SOURCES, automatic, window_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,8 +40,8 @@ class Transcript(NamedTuple):
     places: dict[str, int]
 
 
-def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]]) -> Transcript:
-    """Return the whole transcript of a session; ``images`` are event id -> (media type, bytes).
+def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]], host: str | None = None) -> Transcript:
+    """Return the whole transcript of a session of a host; ``images`` are event id -> (media type, bytes).
 
     Every event has its position in reading order: its thread's order, a subagent's
     thread behind the call that started it. A result stands in its call. Costs are in
@@ -56,7 +56,8 @@ def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]]) -> T
     main = [call for call in rows.calls if call.thread == 0 and call.context > 0]
     largest = max(main, key=lambda call: call.context, default=None)
     recorded = rows.threads[0].window if rows.threads else None
-    window = window_size(recorded, largest.model if largest else None, largest.context if largest else 0)
+    compacted, _ = automatic((event.event_id, event.text) for event in events if event.kind == "compaction" and event.thread == 0)
+    window = window_size(recorded, largest.model if largest else None, largest.context if largest else 0, host=host, compacted=compacted)
     began: dict[str, int] = {}
     for place, event in enumerate(events):
         if event.call_key:
@@ -69,7 +70,7 @@ def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]]) -> T
         "threads": [[thread.kind, thread.agent or ""] for thread in rows.threads],
         "turns": _turns(rows, items, places),
         "curve": _thinned([[began.get(c.call_key), c.at, c.context, None if c.cost is None else c.cost / 1e9] for c in main]),
-        "window": [window.tokens, window.source],
+        "window": [window.tokens, SOURCES.get(window.source or "")],
         "compactions": [place for place, event in enumerate(events) if event.kind == "compaction" and event.thread == 0],
     }
     return Transcript(summary, files, places)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts import pauses
 from ctx_pipeline.facts.prompts import command_in
 from ctx_pipeline.model.tables import TURNS
 
@@ -37,6 +39,8 @@ class Turn:
     first: Any = None
     last: Any = None
     """first and last event"""
+    worked: list[int] = field(default_factory=list)
+    """times of what the agent did in it, in microseconds: its answers, calls, their results, errors of the provider, a stop"""
     compactions: list[Any] = field(default_factory=list)
     tool_calls: int = 0
     calls: list[Any] = field(default_factory=list)
@@ -89,6 +93,7 @@ def turn_rows(view: SessionView) -> list[Any]:
 
 
 def _rows(view: SessionView) -> list[Any]:
+    stretches = view.once(_stretches)
     return [
         TURNS.row(
             host=view.host,
@@ -99,16 +104,37 @@ def _rows(view: SessionView) -> list[Any]:
             first_event=turn.first.event_id,
             last_event=turn.last.event_id,
             began=turn.first.ts,
-            finished=turn.last.ts,
+            finished=None if whole is None else whole[1],
             ended=turn.ended,
             answer_event=_id(turn.answer),
             interruption_event=_id(turn.interruption),
             compactions=[e.event_id for e in turn.compactions],
             tool_calls=turn.tool_calls,
             model_calls=len(turn.call_keys),
+            worked=None if whole is None else whole[1] - whole[0] - sum(end - begin for begin, end in idle),
+            pauses=pauses.written(idle),
         )
-        for turn in view.once(turns)
+        for turn, (whole, idle) in zip(view.once(turns), stretches, strict=True)
     ]
+
+
+def _stretches(view: SessionView) -> list[tuple[pauses.Stretch | None, list[pauses.Stretch]]]:
+    """Return from when to when each turn went on, and the pauses in it; a turn ends with the last thing that the agent did."""
+    main = view.session_id
+    others = sorted(e.ts for e in view.events if e.thread_id != main and e.ts is not None and _works(e))
+    long = [c for c in view.tool_calls if c.started is not None and c.ended is not None and pauses.may_cover(c.started, c.ended)]
+    texts = {call.call_event: view.call_text(call) for call in long}
+    found: list[tuple[pauses.Stretch | None, list[pauses.Stretch]]] = []
+    for turn in view.once(turns):
+        begin = turn.first.ts
+        if begin is None:
+            found.append((None, []))
+            continue
+        end = max([begin, *turn.worked])
+        inside = others[bisect_right(others, begin) : bisect_left(others, end)] if turn.thread_id == main else []
+        moments = [begin, end, *(at for at in turn.worked if at > begin), *inside]
+        found.append(((begin, end), pauses.pauses(moments, long, texts)))
+    return found
 
 
 def _id(event: Any) -> str | None:
@@ -123,6 +149,8 @@ def interruptions(view: SessionView) -> list[str]:
 def _take(turn: Turn, event: Any) -> None:
     turn.first = turn.first or event
     turn.last = event
+    if event.ts is not None and _works(event):
+        turn.worked.append(event.ts)
     if event.call_key:
         turn.call_keys.add(event.call_key)
     if event.kind == "answer" and event.text:
@@ -131,13 +159,26 @@ def _take(turn: Turn, event: Any) -> None:
         turn.tool_calls += 1
         turn.ended = OPEN
         _went_on(turn)
-    elif event.kind == "injected" and event.subtype in discovery.declared_texts("records.interruptions") and event.actor == "user":
+    elif _stops(event):
         turn.interruption, turn.answer = turn.interruption or event, None
     elif event.kind == "compaction":
         turn.compactions.append(event)
     elif event.kind == "error" and event.actor == "system":
         turn.ended = FAILED
         _went_on(turn)
+
+
+def _stops(event: Any) -> bool:
+    """Tell whether the person stopped the agent with it."""
+    return event.kind == "injected" and event.actor == "user" and event.subtype in discovery.declared_texts("records.interruptions")
+
+
+_DONE = frozenset({"answer", "reasoning", "tool_call", "tool_result"})
+
+
+def _works(event: Any) -> bool:
+    """Tell whether the agent worked up to an event; for a command of the host, a note of a resume or a hook's it did not."""
+    return event.kind in _DONE or (event.kind == "error" and event.actor == "system") or _stops(event)
 
 
 def _went_on(turn: Turn) -> None:

@@ -1,8 +1,13 @@
-"""How full each context window of a session was: its size as the host recorded it, else as the model's maker publishes it."""
+"""How full each context window of a session was, and where its size comes from: the host, a compaction, or the model's maker."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline import discovery
+from ctx_pipeline.model.declared import Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +20,17 @@ ASSUMED = 200_000
 LARGE = 1_000_000
 """Tokens of the larger window that providers sell: a prompt beyond the published size was served by it."""
 
-RECORDED, PUBLISHED = "recorded", "published"
+RECORDED, PUBLISHED, EXCEEDED, COMPACTED, DEFAULT = "recorded", "published", "exceeded", "compacted", "default"
+SOURCES = {
+    RECORDED: "as the agent recorded",
+    COMPACTED: "as an automatic compaction shows",
+    DEFAULT: "the agent's default for the model",
+    PUBLISHED: "as published for the model",
+    EXCEEDED: "since a prompt was larger than the published window",
+}
+"""Who says the size of a window, in words that follow it."""
+
+_LONGEST = 40_000
 
 
 class WindowSize(NamedTuple):
@@ -23,7 +38,10 @@ class WindowSize(NamedTuple):
 
     tokens: int | None
     source: str | None
-    """recorded (by the host in the session) or published (for the model)"""
+    """one of :data:`SOURCES`"""
+
+
+NOT_KNOWN = WindowSize(None, None)
 
 
 class Peak(NamedTuple):
@@ -34,13 +52,20 @@ class Peak(NamedTuple):
     call: Any
     """row of ``model_calls``"""
     window: WindowSize
+    compaction: str | None = None
+    """event of the compaction that shows the size"""
 
 
-def window_size(recorded: int | None, model: str | None, largest: int = 0) -> WindowSize:
+def window_size(
+    recorded: int | None, model: str | None, largest: int = 0, *, host: str | None = None, compacted: int | None = None
+) -> WindowSize:
     """Return how many tokens a window holds, in tokens; ``largest`` is the largest prompt that was in it.
 
-    What the host recorded comes first. A published size that a prompt exceeded gives way
-    to the larger window of a million tokens.
+    What the host recorded comes first, then the size published for the model. A prompt
+    that exceeded it gives way to the larger window of a million tokens. Where the host
+    compacted by itself at ``compacted`` tokens, below the published size, the window was
+    the smallest of the host's that holds them. A larger window that a person has to ask
+    for is not taken for granted: without a larger prompt it was the host's default.
     """
     if recorded:
         return WindowSize(max(recorded, largest), RECORDED)
@@ -48,21 +73,64 @@ def window_size(recorded: int | None, model: str | None, largest: int = 0) -> Wi
 
     published = context_window(model)
     if not published:
-        return WindowSize(None, None)
-    return WindowSize(published if largest <= published else max(LARGE, largest), PUBLISHED)
+        return NOT_KNOWN
+    if largest > published:
+        return WindowSize(max(LARGE, largest), EXCEEDED)
+    offered = _offered(host)
+    if compacted:
+        fits = next((size for size in offered.sizes if size >= max(compacted, largest)), published)
+        if fits < published:
+            return WindowSize(fits, COMPACTED)
+    if largest <= offered.default < published and offered.asked_for and re.search(offered.asked_for, model or ""):
+        return WindowSize(offered.default, DEFAULT)
+    return WindowSize(published, PUBLISHED)
 
 
-def peak(view: SessionView) -> Peak | None:
-    """Return the call that filled its window most, over all threads; None where no call recorded its prompt or no size is known.
+def _offered(host: str | None) -> Windows:
+    known = discovery.hosts()
+    return known[host].records.windows if host in known else Windows()
 
-    Reads ``model_calls`` and ``threads``. Copies of calls of other sessions do not count.
+
+def compaction_facts(text: str | None) -> dict[str, Any]:
+    """Return what a host's record of a compaction says as a list of facts; nothing where it is none."""
+    if not text or not text.startswith("{") or len(text) > _LONGEST:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def automatic(compactions: Iterable[tuple[str, str | None]]) -> tuple[int | None, str | None]:
+    """Return the most tokens at which the host compacted by itself, with the event; of compactions by event and text.
+
+    Where the host only took out tool results, the window was not full.
+    """
+    found: list[tuple[int, str]] = []
+    for event, text in compactions:
+        facts = compaction_facts(text)
+        before = facts.get("preTokens")
+        if facts.get("trigger") == "auto" and isinstance(before, int) and before > 0 and "tokensSaved" not in facts:
+            found.append((before, event))
+    return max(found, key=lambda one: one[0], default=(None, None))
+
+
+def peak(view: SessionView, thread: str | None = None) -> Peak | None:
+    """Return the call that filled its window most, over all threads or in one; None where no call recorded its prompt or no size is known.
+
+    Reads ``model_calls``, ``threads`` and the compactions among ``events``. Copies of calls of other sessions do not count.
     """
     sizes = {t.thread_id: t.context_window for t in view.threads}
-    found = [
-        Peak(min(1.0, call.context_tokens / size.tokens), call, size)
-        for call in _largest(view.model_calls)
-        if (size := window_size(sizes.get(call.thread_id), call.model, call.context_tokens)).tokens
-    ]
+    found: list[Peak] = []
+    for call in _largest(view.model_calls):
+        if thread is not None and call.thread_id != thread:
+            continue
+        compacted, event = automatic((e.event_id, e.text) for e in view.of_kinds("compaction") if e.thread_id == call.thread_id)
+        size = window_size(sizes.get(call.thread_id), call.model, call.context_tokens, host=view.host, compacted=compacted)
+        if size.tokens:
+            proof = event if size.source == COMPACTED else None
+            found.append(Peak(min(1.0, call.context_tokens / size.tokens), call, size, proof))
     return max(found, key=lambda p: p.share, default=None)
 
 

@@ -24,8 +24,8 @@ LEAST_WEEKS = 2
 """Earlier weeks with usage below which there is no usual."""
 _TOKENS = ("input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TURNS_SQL = """SELECT date_trunc('hour', began) AS hour, CAST(sum(epoch_us(finished) - epoch_us(began)) AS BIGINT) FROM turns
-    WHERE thread_id = session_id AND finished > began GROUP BY ALL"""
+_TURNS_SQL = """SELECT date_trunc('hour', began) AS hour, CAST(sum(worked) AS BIGINT) FROM turns
+    WHERE thread_id = session_id AND worked > 0 GROUP BY ALL"""
 _HOURS_SQL = "SELECT hour, CAST(sum(microseconds) AS BIGINT) FROM session_turns GROUP BY ALL"
 
 
@@ -100,7 +100,7 @@ def _mean(weeks: Sequence[Spent]) -> Spent:
 
 
 def _seconds(settings: Settings, warehouse: DuckDBPyConnection | None) -> dict[date, float]:
-    """Return day -> seconds from prompts to the last record of their turns, main threads only."""
+    """Return day -> seconds of the turns that began on it, without pauses, main threads only."""
     from ctx_pipeline.storage.reader import reading
 
     if warehouse is not None:

@@ -118,6 +118,18 @@ class HomeFiles:
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Windows:
+    """Sizes of the context windows in which a host runs a model, whatever its maker publishes."""
+
+    sizes: tuple[int, ...] = ()
+    """Tokens of the windows that the host offers, the smallest first."""
+    default: int = 0
+    """Tokens of the window of a model of ``asked_for``, where the person asked for no larger one."""
+    asked_for: str = ""
+    """Pattern of the models whose larger window a person has to ask for."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Records:
     """What a host's records mean. parse(SessionInput) makes rows and must never raise on hostile input."""
 
@@ -145,6 +157,7 @@ class Records:
     """Pattern, at the beginning of an injected event: what such a command printed."""
     approval_tools: frozenset[str] = frozenset()
     """Names of the tools with which the agent asks the person for approval, of a plan or a right."""
+    windows: Windows = field(default_factory=Windows)
     steps: tuple[str, ...] = ()
     """Types of the records in which somebody speaks or acts; none: that cannot be told by the type."""
     no_steps: tuple[str, ...] = ()

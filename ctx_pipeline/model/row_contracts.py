@@ -134,6 +134,8 @@ class TurnRow(_Row):
     compactions: list[str]
     tool_calls: Annotated[int, Field(ge=0)]
     model_calls: Annotated[int, Field(ge=0)]
+    worked: Annotated[int, Field(ge=0)] | None
+    pauses: list[str]
 
     @model_validator(mode="after")
     def _stopped_where_somebody_stopped_it(self) -> TurnRow:

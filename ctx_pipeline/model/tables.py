@@ -444,7 +444,7 @@ CHECK_RUNS = Table(
 
 TURNS = Table(
     "turns",
-    2,
+    3,
     "One row for each turn: a prompt or a command that the model carried out, what followed it in its thread up to the next, and how that ended.",
     ("session_id", "thread_id", "number"),
     (
@@ -461,7 +461,13 @@ TURNS = Table(
         Column("first_event", "str", "event_id of its first event"),
         Column("last_event", "str", "event_id of its last event"),
         Column("began", "time", "when its first event was recorded (UTC)", "us", nullable=True),
-        Column("finished", "time", "when its last event was recorded (UTC)", "us", nullable=True),
+        Column(
+            "finished",
+            "time",
+            "when the agent did the last thing in it: an answer, a call or its result, an error (UTC)",
+            "us",
+            nullable=True,
+        ),
         Column(
             "ended",
             "str",
@@ -473,8 +479,19 @@ TURNS = Table(
         Column("compactions", "list", "event_ids of its compactions"),
         Column("tool_calls", "int", "tool calls in it"),
         Column("model_calls", "int", "model calls in it"),
+        Column("worked", "int", "from began to finished without the pauses", "us", nullable=True, since=3),
+        Column(
+            "pauses",
+            "list",
+            "stretches above half an hour in which nothing was recorded and no tool ran, as first-last in microseconds since 1970",
+            since=3,
+            before=(),
+        ),
     ),
-    made_of={"events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "actor", "text", "call_key")},
+    made_of={
+        "events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "actor", "text", "call_key"),
+        "tool_calls": ("thread_id", "seq", "action", "started", "ended", "call_event"),
+    },
     kinds=("prompt", "injected", "answer", "reasoning", "tool_call", "tool_result", "error", "compaction"),
 )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.windows import compaction_facts
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals.inputs.timeline import COLUMNS, MODEL_CALLS, TABLES, TOOL_CALLS, Timeline, scales, timelines
 from ctx_pipeline.tokens.shingles import overlap
@@ -53,7 +53,7 @@ def compactions(view: SessionView) -> list[Compaction]:
     found = []
     for event in view.of_kinds("compaction"):
         line = lines.get(event.thread_id)
-        facts = _facts(event.text)
+        facts = compaction_facts(event.text)
         trigger = facts.get("trigger")
         if trigger not in {"auto", "manual"}:
             near = any((event.thread_id, event.seq - back) in asked for back in range(1, _NEAR))
@@ -71,23 +71,13 @@ def compactions(view: SessionView) -> list[Compaction]:
 
 def said_of(text: str | None) -> str:
     """Return what a host's record of a compaction says, in words; its own text where that is no list of facts."""
-    facts = _facts(text)
+    facts = compaction_facts(text)
     if text and not facts:
         return text
     before, saved = facts.get("preTokens"), facts.get("tokensSaved")
     how = {"auto": " by the agent itself", "manual": " on request"}.get(str(facts.get("trigger")), "")
     place = f" at {before:,} tokens" if isinstance(before, int) and before > 0 else ""
     return f"compacted{how}{place}" + (f"; {saved:,} were of tool results" if isinstance(saved, int) else "")
-
-
-def _facts(text: str | None) -> dict[str, Any]:
-    if not text or not text.startswith("{") or len(text) > _SHORT * 10:
-        return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _sizes(line: Timeline | None, seq: int) -> tuple[int | None, int | None]:

@@ -19,7 +19,7 @@ _LEVEL = 0.5
 _FLAT = 1.2
 _FEW = 4
 _NANO = 1_000_000_000
-_SIZED = {**COLUMNS, "threads": ("thread_id", "context_window")}
+_SIZED = {**COLUMNS, "events": (*COLUMNS["events"], "text"), "threads": ("thread_id", "context_window")}
 
 
 def _peak(lines: list[Timeline]) -> Call:
@@ -48,14 +48,17 @@ def context_peak_tokens(view: SessionView) -> Reading:
     return Reading(float(peak.context), (peak.event,) if peak.event else (), metadata=details)
 
 
-@signal(version=2, group="context", unit="ratio", better="lower", reads=(*TABLES, "threads"), kinds=KINDS, columns=_SIZED)
+@signal(version=3, group="context", unit="ratio", better="lower", reads=(*TABLES, "threads"), kinds=KINDS, columns=_SIZED)
 def context_peak_share(view: SessionView) -> Reading:
     """The largest prompt as a share of what the window holds, 0 to 1.
 
     Above 0.8 the host is about to compact, and what it drops is its choice, not yours.
     The size is the one that the host recorded, else the one published for the model;
     without either the share is unknown. A prompt beyond the published window was served
-    by the provider's window of a million tokens and is measured against that.
+    by the provider's window of a million tokens and is measured against that. Where the
+    host compacted by itself far below the published size, or where a person has to ask
+    for the larger window and no prompt needed it, the smaller one counts;
+    ``window_source`` in the details says which of these it was.
     """
     lines = view.once(timelines)
     if not lines:
@@ -70,7 +73,7 @@ def context_peak_share(view: SessionView) -> Reading:
         "tokens": best.call.context_tokens,
         "model": best.call.model,
     }
-    return Reading(best.share, (event,) if event else (), metadata=details)
+    return Reading(best.share, tuple(filter(None, (event, best.compaction))), metadata=details)
 
 
 @signal(group="context", unit="tokens", better="lower", reads=TABLES, kinds=KINDS, columns=COLUMNS)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.pauses import PAUSE_MINUTES, pauses, read, seconds, without
+from ctx_pipeline.facts.turns import turn_rows
 from ctx_pipeline.model.declared import Reading, signal
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _BOTH = ("events", "tool_calls")
+_TIMED = (*_BOTH, "turns")
 _SAID = ("prompt", "answer")
 _COLUMNS = {
     "events": ("event_id", "thread_id", "seq", "ts", "kind"),
     "tool_calls": ("thread_id", "seq", "action", "is_error", "started", "ended", "call_event", "result_event"),
 }
 _SECOND = 1_000_000
-_AWAY = 30 * 60 * _SECOND
 _NO_TIMES = "fewer than two events have a time"
 
 
@@ -32,18 +34,32 @@ def _timeline(view: SessionView) -> list[tuple[int, bool, str]]:
     return sorted(found)
 
 
-def _gaps(view: SessionView) -> tuple[int, int, list[str]]:
-    """Return (span, idle, events after the five longest idle gaps) in microseconds."""
-    moments = view.once(_timeline)
-    idle = 0
+def _active(view: SessionView) -> float:
+    """Return the seconds in which the agent worked: in turns, and in threads without any, each without its pauses."""
+    rows = turn_rows(view)
+    spent = [one for turn in rows if turn.began is not None for one in without((turn.began, turn.finished), read(turn.pauses))]
+    known = {turn.thread_id for turn in rows}
+    moments: dict[str, list[int]] = {}
+    for event in view.of_kinds("answer"):
+        moments.setdefault(event.thread_id, []).append(event.ts)
+    for call in view.tool_calls:
+        moments.setdefault(call.thread_id, []).extend((call.started, call.ended))
+    for thread, times in moments.items():
+        there = [at for at in times if at is not None]
+        if there and thread not in known:
+            spent += without((min(there), max(there)), pauses(there, view.tool_calls, {}))
+    return seconds(spent)
+
+
+def _waits(view: SessionView) -> list[str]:
+    """Return the events after the five longest gaps before a prompt or above half an hour."""
     waits: list[tuple[int, str]] = []
-    for (before, _, _), (after, typed, event) in pairwise(moments):
+    for (before, _, _), (after, typed, event) in pairwise(view.once(_timeline)):
         gap = after - before
-        if gap and (typed or gap > _AWAY):
-            idle += gap
+        if gap and (typed or gap > PAUSE_MINUTES * 60 * _SECOND):
             waits.append((gap, event))
     waits.sort(key=lambda wait: -wait[0])
-    return (moments[-1][0] - moments[0][0] if moments else 0), idle, [event for _, event in waits[:5]]
+    return [event for _, event in waits[:5]]
 
 
 @signal(group="cost", unit="seconds", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
@@ -60,31 +76,32 @@ def session_duration_seconds(view: SessionView) -> Reading:
     return Reading((moments[-1][0] - moments[0][0]) / _SECOND, (moments[0][2], moments[-1][2]))
 
 
-@signal(group="cost", unit="seconds", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
+@signal(version=2, group="cost", unit="seconds", reads=_TIMED, columns=_COLUMNS, kinds=_SAID)
 def active_seconds(view: SessionView) -> Reading:
-    """Seconds in which the agent worked: the session's span without ``idle_seconds``.
+    """Seconds in which the agent worked: its turns without their pauses, as in ``ctx work --days``, subagents included.
 
-    It is what the person waited for. Compare it with ``tool_call_count``: minutes for
-    few calls are slow commands or a slow model.
+    A turn ends with the last thing that the agent did in it. A pause is a stretch above
+    30 minutes without a record in which no tool ran. It is what the person waited for:
+    minutes for few calls (``tool_call_count``) are slow commands or a slow model.
     """
     if len(view.once(_timeline)) < 2:
         return Reading(None, reason=_NO_TIMES)
-    span, idle, _ = view.once(_gaps)
-    return Reading((span - idle) / _SECOND)
+    return Reading(view.once(_active))
 
 
-@signal(group="cost", unit="seconds", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
+@signal(version=2, group="cost", unit="seconds", reads=_TIMED, columns=_COLUMNS, kinds=_SAID)
 def idle_seconds(view: SessionView) -> Reading:
-    """Seconds in which the agent waited for the person.
+    """Seconds in which the agent waited for the person: the session's span without ``active_seconds``.
 
-    The time before each prompt after the last thing that the agent did, and every other
-    gap above 30 minutes (a question for a permission that nobody saw). Idle above five
-    minutes before a prompt means that the provider's cache was cold again.
+    The time before each prompt after the last thing that the agent did, and pauses above
+    30 minutes (a question for a permission that nobody saw). Idle above five minutes
+    before a prompt means that the provider's cache was cold again.
     """
-    if len(view.once(_timeline)) < 2:
+    moments = view.once(_timeline)
+    if len(moments) < 2:
         return Reading(None, reason=_NO_TIMES)
-    _, idle, events = view.once(_gaps)
-    return Reading(idle / _SECOND, tuple(events))
+    span = (moments[-1][0] - moments[0][0]) / _SECOND
+    return Reading(max(0.0, span - view.once(_active)), tuple(view.once(_waits)))
 
 
 @signal(group="cost", unit="seconds", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)

@@ -55,7 +55,10 @@ def test_an_unknown_command_names_the_nearest_one_also_below_another(ctx: Ctx, t
 
 @pytest.mark.feature("cli.show-window")
 def test_show_says_how_full_the_window_was(ran: Ctx):
-    assert "\nat most 28.1 k tokens in the window (14% of the window), 0 compactions\n" in ran("show", "latest").stdout
+    assert (
+        "\nat most 28.1 k tokens in the window, 14% of 200,000 (as published for the model), 0 compactions\n"
+        in ran("show", "latest").stdout
+    )
 
 
 @pytest.mark.feature("cli.near-commands")

@@ -14,8 +14,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ctx_pipeline import Context
+from ctx_pipeline.cli.output import tokens
+from ctx_pipeline.facts.windows import SOURCES
 from ctx_pipeline_tests.cli.conftest import Ctx
-from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use, usage
 from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.factories.windows import AGENT, SECRET, SESSION, claude_home, codex_home
 
@@ -48,6 +50,27 @@ def test_without_options_it_shows_every_moment_then_the_tree_at_the_end(past: Ct
     assert [line.split(",")[0].strip() for line in tree if not line.startswith(" ")][1:] == ["system", "newest turn (d0)"]
     assert [line.split()[:2] for line in tree if line.startswith("  ")][1:] == [["10", "injected"], ["11", "answer"]]
     assert "unseen" in tree[2]
+
+
+@pytest.mark.feature("facts.windows")
+def test_it_says_how_full_the_window_was_of_how_many_tokens_and_what_says_so(past: Ctx):
+    told = past.json("history", "claude", SESSION)
+    largest, size = told["largest_tokens"], told["window_tokens"]
+    prompts = past.json("sql", f"SELECT max(context_tokens) AS most FROM model_calls WHERE thread_id = '{SESSION}'")["rows"]
+    assert [{"most": largest}] == prompts
+    known = f"at most {tokens(largest)} tokens in the window, {largest / size:.0%} of {size:,} ({SOURCES[told['window_source']]})"
+    assert known in past("history", "claude", SESSION).stdout.splitlines()
+    of_agent = past.json("history", "claude", SESSION, "--thread", AGENT)
+    assert 0 < of_agent["largest_tokens"] < largest, "a subagent's window is its own"
+
+
+@pytest.mark.feature("facts.windows")
+def test_a_size_that_nobody_says_is_said_to_be_unknown(tmp_path: Path):
+    ClaudeHome(tmp_path / "claude").session().prompt("go").answer(text("done"), model="no-such-model", usages=[usage(5_000)]).save()
+    ctx = Ctx(tmp_path, environment(tmp_path))
+    ctx("sync")
+    assert "\nat most 5.0 k tokens in the window; how many it holds is not known\n" in ctx("history", SESSION).stdout
+    assert ctx.json("history", SESSION)["window_tokens"] is None
 
 
 MOMENTS = ["turn:1", "before-compaction:1", "after-compaction:1", "end"]

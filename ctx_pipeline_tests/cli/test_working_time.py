@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.cli.reports.work import _days
 from ctx_pipeline.sessions.reports.working_time import worked_days
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.claude import text
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine
 
 TREE = "c823d9cd-f224-448f-a457-16b4882b2710"
@@ -18,11 +20,10 @@ TREE = "c823d9cd-f224-448f-a457-16b4882b2710"
 
 @pytest.mark.feature("cli.working-time")
 def test_each_day_has_the_time_of_its_turns(ran: Ctx):
-    turns = ran.json("sql", "SELECT began, finished FROM turns WHERE thread_id = session_id AND finished > began")["rows"]
+    turns = ran.json("sql", "SELECT began, worked FROM turns WHERE thread_id = session_id AND finished > began")["rows"]
     spent: dict[str, float] = defaultdict(float)
     for turn in turns:
-        began, finished = (datetime.fromisoformat(turn[name]).replace(tzinfo=UTC) for name in ("began", "finished"))
-        spent[began.date().isoformat()] += (finished - began).total_seconds()
+        spent[datetime.fromisoformat(turn["began"]).date().isoformat()] += turn["worked"] / 1e6
     days = ran.json("work", "--days")["days"]
     assert {one["day"]: one["turn_seconds"] for one in days} == pytest.approx(dict(spent), abs=0.002)
     assert [one["day"] for one in days] == sorted(spent, reverse=True)
@@ -46,6 +47,21 @@ def test_turns_that_went_on_at_once_count_once_and_beside_it_in_full(tmp_path: P
     assert (both.turns, len(both.sessions)) == (2, 2)
     assert both.turn_seconds == pytest.approx(2 * both.seconds)
     assert 0 < both.seconds == pytest.approx((both.last - both.first) / 1e6)
+
+
+@pytest.mark.feature("cli.working-time")
+def test_a_night_between_two_records_is_no_work_and_a_turn_that_ended_days_later_says_how_many(tmp_path: Path, capsys):
+    machine = TeamMachine(tmp_path, "ann")
+    main = machine.home.session(started=DAY)
+    main.prompt("go").answer(text("I ask somebody"))
+    main.answer(text("done"), timestamp=(DAY + timedelta(days=3)).isoformat())
+    main.prompt("<command-name>/reload-plugins</command-name>", timestamp=(DAY + timedelta(days=7)).isoformat()).save()
+    machine.capture()
+    (day,) = worked_days(settings=machine.settings)
+    assert (day.last - day.first) / 1e6 == pytest.approx(timedelta(days=3).total_seconds(), abs=10)
+    assert day.turn_seconds == day.seconds < 60
+    _days(None, machine.settings, as_json=False)
+    assert re.search(r"2026-03-02 Mon +\d+ s +09:00 +09:00 \+3 +1 +1\n", capsys.readouterr().out)
 
 
 @pytest.mark.feature("cli.thread-cost")

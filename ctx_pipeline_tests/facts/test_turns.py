@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ctx_pipeline.facts.turns import interruptions, turn_rows, turns
@@ -11,7 +13,7 @@ from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline_tests.factories import claude, codex
-from ctx_pipeline_tests.factories.views import view
+from ctx_pipeline_tests.factories.views import SECOND, view
 
 
 def of_claude(main: claude.Transcript) -> list:
@@ -115,3 +117,58 @@ def test_a_command_that_the_model_carried_out_begins_a_turn_and_is_no_request_fo
     assert [(r.number, r.tool_calls, r.ended) for r in rows] == [(0, 1, "answered"), (1, 1, "answered"), (2, 0, "answered")]
     assert rows[1].prompt_event == next(e.event_id for e in built.events if "/pr" in (e.text or ""))
     assert [(t.ask, len(t.calls)) for t in requests(built)] == [("go", 1), ("thanks", 0)]
+
+
+HOUR = 3600 * SECOND
+
+
+def clocked(session, *hours):
+    """Return the view of a session whose events have times so many hours after its start; calls have those of their events."""
+    session.events = [event._replace(ts=session.start + round(at * HOUR)) for event, at in zip(session.events, hours, strict=True)]
+    built = session.build()
+    times = {event.event_id: event.ts for event in session.events}
+    built.tool_calls = [c._replace(started=times[c.call_event], ended=times.get(c.result_event)) for c in built.tool_calls]
+    return built
+
+
+def in_hours(built):
+    """Return for each turn when it ended, and how long the agent worked in it."""
+    return [((row.finished - row.began) / HOUR, row.worked / HOUR) for row in turn_rows(built)]
+
+
+@pytest.mark.feature("facts.turns")
+def test_a_turn_ends_with_the_last_thing_that_the_agent_did_and_not_with_a_command_of_the_host_days_later():
+    session = view().prompt("go").answer("done").other("attachment", subtype="system/turn_duration")
+    session.injected("You changed the layout", "system/away_summary")
+    session.injected("<command-name>/reload-plugins</command-name>", "command-name")
+    session.injected("Reloaded: 22 plugins", "system/local_command").prompt("more").answer("ok")
+    built = clocked(session, 0, 0.01, 0.02, 0.1, 66, 67, 68, 68.25)
+    assert in_hours(built) == [(0.01, 0.01), (0.25, 0.25)]
+    assert turn_rows(built)[0].last_event == "s1.e5", "what stands in it is shown with it all the same"
+
+
+@pytest.mark.feature("facts.turns")
+def test_half_an_hour_without_a_record_is_a_pause_unless_a_tool_ran_all_the_time():
+    def spent(session):
+        (turn,) = in_hours(clocked(session.answer("done"), 0, 0.1, 5.1, 5.2))
+        return turn
+
+    assert spent(view().prompt("go").answer("on it").answer("back")) == (5.2, pytest.approx(0.2))
+    assert spent(view().prompt("go").tool("Task", action="task")) == (5.2, 5.2)
+    assert spent(view().prompt("go").tool("Read", action="read")) == (5.2, pytest.approx(0.2))
+    waited, ran = view().prompt("go").shell("make"), view().prompt("go").shell("make")
+    for session, limit in ((waited, 60_000), (ran, 5 * 3_600_000)):
+        session.events[1] = session.events[1]._replace(text=json.dumps({"command": "make", "timeout": limit}))
+    assert spent(waited) == (5.2, pytest.approx(0.2)), "a command with a limit of a minute waited for the person"
+    assert spent(ran) == (5.2, 5.2)
+    assert spent(view().prompt("go").shell("make")) == (5.2, pytest.approx(0.2)), "no limit is known"
+
+
+@pytest.mark.feature("facts.turns")
+def test_what_a_subagent_recorded_in_the_meantime_is_no_pause_of_the_turn_that_waited_for_it():
+    def spent(*hours):
+        session = view("main").prompt("go").answer("I wait").answer("done").subagent("agent").answer("a").answer("b")
+        return in_hours(clocked(session, *hours))
+
+    assert spent(0, 0.1, 1.2, 0.4, 0.8) == [(1.2, pytest.approx(1.2))]
+    assert spent(0, 0.1, 3.8, 0.4, 0.8) == [(3.8, pytest.approx(0.8))]

@@ -54,6 +54,8 @@ def test_the_word_search_is_no_search_on_the_web():
 def test_time_before_a_prompt_and_long_silence_are_idle_and_the_rest_is_work():
     session = view().prompt("go").shell("pytest").prompt("go on").shell("make")
     session.events[3] = session.events[3]._replace(ts=session.start + 1000 * SECOND)
+    for place, at in ((4, 1010), (5, 4010)):
+        session.events[place] = session.events[place]._replace(ts=session.start + at * SECOND)
     session.calls[1] = session.calls[1]._replace(started=session.start + 1010 * SECOND, ended=session.start + 4010 * SECOND)
     assert take(cost.session_duration_seconds, session).value == 4010
     assert take(cost.idle_seconds, session).value == (1000 - 2) + 3000

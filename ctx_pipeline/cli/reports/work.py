@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project, scope, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, table, zone_name
 from ctx_pipeline.dashboard.figures import duration
+from ctx_pipeline.facts.pauses import PAUSE_MINUTES
 from ctx_pipeline.model.display import percent
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.readings import Finding
     from ctx_pipeline.sessions.reports.work import Met, Work
+    from ctx_pipeline.sessions.reports.working_time import WorkedDay
     from ctx_pipeline.settings import Settings
 
 _TOP = 10
@@ -124,7 +127,7 @@ def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
             "time": duration(one.seconds),
             "turns' time": duration(one.turn_seconds) if parallel else "",
             "first": (local_time(one.first, zone) or "")[11:16],
-            "last": (local_time(one.last, zone) or "")[11:16] + (" +1" if f"{one.day}" != (local_time(one.last, zone) or "")[:10] else ""),
+            "last": _ended(one, zone),
             "turns": one.turns,
             "sessions": len(one.sessions),
         }
@@ -135,7 +138,14 @@ def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
     whole = sum(one.seconds for one in found)
     all_of_it = f"{whole / 3600:,.0f} h" if whole >= 86_400 else duration(whole)
     say(f"{counted(len(found), 'day')}, {all_of_it} in all, {duration(whole / len(found))} a day; {zone_name(zone)}")
-    say("a turn is from a prompt to the last record that it led to; the time between turns is nobody's", dim=True)
+    say(f"a turn is from a prompt to the last thing done for it, without pauses above {PAUSE_MINUTES} min in which no tool ran", dim=True)
+
+
+def _ended(one: WorkedDay, zone: str | None) -> str:
+    """Return when the last turn of a day ended, with the days after it."""
+    there = local_time(one.last, zone) or ""
+    later = (date.fromisoformat(there[:10]) - one.day).days if there else 0
+    return there[11:16] + (f" +{later}" if later else "")
 
 
 def _errors(found: list[Met], told: str, *, as_json: bool) -> None:

@@ -58,7 +58,7 @@
     });
     point(at);
     const ticks = [top, top / 2, 0].map((tokens) => el("span", ctx.short(tokens)));
-    const note = size ? `of ${ctx.short(size)} tokens, as ${source === "recorded" ? "the agent recorded" : "published for the model"}` : "its size is not known";
+    const note = size ? `of ${ctx.short(size)} tokens, ${source}` : "its size is not known";
     return el("figure.fill-of", el("figcaption", "Fill of the window ", el("span", `${note}${cuts.length ? `; ${ctx.plural(cuts.length, "compaction")} marked` : ""}`)), el("div.chart", full, el("div.scale", ticks)), says);
   };
 })();

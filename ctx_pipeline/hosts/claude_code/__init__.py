@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctx_pipeline.hosts.claude_code.discovery import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
 from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.agent_config import Agent, Headless, HookFile, ReplacedOutput, ServerFile
-from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records, UsageRecords
+from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records, UsageRecords, Windows
 from ctx_pipeline.model.hook_kinds import CAPTURE, WEAVE
 from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
@@ -41,6 +41,7 @@ HOST = Host(
         shell_command=r"<bash-input>\s*([^<][\s\S]{0,4000}?)\s*</bash-input>",
         shell_output=r"<bash-std(?:out|err)>",
         approval_tools=frozenset({"ExitPlanMode", "exit_plan_mode"}),
+        windows=Windows((200_000, 1_000_000), 200_000, r"(?:^|/)claude-(?:opus|sonnet)-4-\d{1,2}(?:-\d{8})?$"),
         steps=("assistant", "queue-operation", "user"),
         no_steps=("isCompactSummary", "isMeta"),
     ),

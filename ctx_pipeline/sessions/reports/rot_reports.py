@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
 from ctx_pipeline.facts.output_counts import is_first_count
+from ctx_pipeline.facts.windows import peak
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.rot import database
 from ctx_pipeline.rot.content import estimated_tokens
@@ -336,14 +337,15 @@ class CapturedSession:
         }
 
     def get_session(self, session_id: str) -> dict[str, Any] | None:
-        """Return id, times, model, size of the window where recorded, mode and state; the mode is the host's key."""
+        """Return id, times, model, size of the window where known, mode and state; the mode is the host's key."""
         row, models = self._row, list(self._row.models or ())
+        fullest = peak(self._view, self.thread_id)
         return {
             "id": session_id,
             "started_at": iso(row.first_ts),
             "ended_at": iso(row.last_ts),
             "model": models[0] if models else None,
-            "context_window": getattr(row, "context_window", None),
+            "context_window": fullest.window.tokens if fullest else getattr(row, "context_window", None),
             "mode": self.host,
             "terminal_state": row.status if row.status in _STATES else None,
         }

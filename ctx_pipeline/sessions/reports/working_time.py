@@ -1,4 +1,4 @@
-"""How long agents worked for the person on each day: the turns of main threads, from a prompt to the last record that it led to."""
+"""How long agents worked for the person on each day: the turns of main threads, from a prompt to the last thing done for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.pauses import Stretch, read, seconds, without
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import Days
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 _TURNS = (
-    "SELECT t.host, t.session_id, epoch_us(t.began), epoch_us(t.finished) FROM turns t"
+    "SELECT t.host, t.session_id, epoch_us(t.began), epoch_us(t.finished), t.pauses FROM turns t"
     " JOIN sessions s ON s.host = t.host AND s.session_id = t.session_id"
     " WHERE t.thread_id = t.session_id AND t.finished > t.began"
     " AND (? IS NULL OR t.host = ?) AND (? IS NULL OR ? IN (s.project, s.repository))"
@@ -39,7 +40,7 @@ class WorkedDay:
     first: int = 0
     """when the first turn began, in microseconds since 1970"""
     last: int = 0
-    """when the last one ended"""
+    """when the last one ended, on this day or a later one"""
     turns: int = 0
     sessions: set[tuple[str, str]] = field(default_factory=set)
 
@@ -73,14 +74,18 @@ def worked_days(
             rows = connection.execute(_TURNS, values).fetchall()
     days = Days(asked.timezone)
     found: dict[date, WorkedDay] = {}
-    for of_host, session, began, finished in rows:
+    stretches: dict[date, list[Stretch]] = {}
+    for of_host, session, began, finished, idle in rows:
         day = days.day(began)
         one = found.get(day)
         if one is None:
             one = found[day] = WorkedDay(day, first=began, last=began)
-        one.seconds += max(0, finished - max(began, one.last)) / 1e6
-        one.turn_seconds += (finished - began) / 1e6
+        spent = without((began, finished), read(idle))
+        stretches.setdefault(day, []).extend(spent)
+        one.turn_seconds += sum(end - begin for begin, end in spent) / 1e6
         one.last = max(one.last, finished)
         one.turns += 1
         one.sessions.add((of_host, session))
+    for day, one in found.items():
+        one.seconds = seconds(stretches[day])
     return sorted(found.values(), key=lambda one: one.day, reverse=True)

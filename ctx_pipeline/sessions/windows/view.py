@@ -217,6 +217,9 @@ def overview(window: SessionWindow) -> dict[str, Any]:
         "thread_id": window.thread.thread_id,
         "model": window.model,
         "approximate": window.approximate,
+        "largest_tokens": window.largest,
+        "window_tokens": window.size.tokens,
+        "window_source": window.size.source,
         "threads": [asdict(line) for line in window.threads],
         "moments": [moment_row(moment) for moment in window.moments],
     }

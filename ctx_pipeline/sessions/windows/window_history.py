@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.context.recorded import Moment, Recording, Sent, micros, replay_window
 from ctx_pipeline.errors import AmbiguousName, NothingFound, UnknownName, UsageError
 from ctx_pipeline.facts.turns import begins_turn
+from ctx_pipeline.facts.windows import NOT_KNOWN, WindowSize, peak
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of
 from ctx_pipeline.storage.reader import reading
@@ -169,6 +170,10 @@ class SessionWindow:
     calls: list[Sent]
     asked: list[Moment]
     """the moments that were named, in the order of their names"""
+    largest: int = 0
+    """tokens of the largest prompt that a call of the thread was billed for"""
+    size: WindowSize = NOT_KNOWN
+    """tokens that the window holds, and who says so"""
 
     def context(self, moment: Moment) -> Context:
         """Return the window at a moment, read-only."""
@@ -200,6 +205,7 @@ def open_window(
         effects = effects_of(store, key, events)
     calls = [c for c in view.model_calls if c.thread_id == chosen]
     model, tokenizer = counting([c.model for c in calls])
+    fullest = peak(view, chosen)
     wanted = [one.inside(events) for one in wanted]
     recording = replay_window(
         events,
@@ -221,6 +227,8 @@ def open_window(
         model,
         tokenizer.approximate,
         *_result(recording, wanted),
+        fullest.call.context_tokens if fullest else max((c.context_tokens for c in calls), default=0),
+        fullest.window if fullest else NOT_KNOWN,
     )
 
 

@@ -74,8 +74,8 @@ KEPT: Mapping[str, Kept] = {
     "session_turns": Kept(
         "turns",
         """SELECT host, session_id, date_trunc('hour', began) AS hour,
-                  CAST(sum(epoch_us(finished) - epoch_us(began)) AS BIGINT) AS microseconds
-           FROM {rows} WHERE thread_id = session_id AND finished > began GROUP BY ALL""",
+                  CAST(sum(worked) AS BIGINT) AS microseconds
+           FROM {rows} WHERE thread_id = session_id AND worked > 0 GROUP BY ALL""",
     ),
 }
 """Table of the warehouse -> what it is made of."""

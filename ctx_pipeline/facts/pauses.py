@@ -1,0 +1,81 @@
+"""Time in which an agent worked: between records, but for pauses in which nothing ran."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+PAUSE_MINUTES = 30
+"""Minutes without a record from which on a stretch is a pause, unless a tool ran in it: no provider answers so late."""
+
+_PAUSE = PAUSE_MINUTES * 60 * 1_000_000
+_QUICK = frozenset({"read", "edit", "write", "search", "web", "plan", "ask"})
+"""Actions that take no half hour: such a call waited for the person to allow it or to answer."""
+
+_LIMIT = lazy_pattern(r"\"timeout(?:_ms)?\"\s*:\s*(\d{1,12})(?![\d.])", re.ASCII)
+
+Stretch = tuple[int, int]
+"""Begin and end, in microseconds since 1970."""
+
+
+def pauses(moments: Iterable[int], calls: Sequence[Any], texts: dict[str, str]) -> list[Stretch]:
+    """Return the pauses between the times of records, in order.
+
+    ``calls`` are rows of ``tool_calls``, ``texts`` their arguments by ``call_event``. A command
+    runs no longer than the limit with which it was called, and half an hour without one.
+    """
+    return [
+        (before, after)
+        for before, after in pairwise(sorted(moments))
+        if after - before > _PAUSE and not any(_ran(call, before, after, texts) for call in calls)
+    ]
+
+
+def may_cover(started: int, ended: int) -> bool:
+    """Tell whether a call was open long enough that a pause could lie in it."""
+    return ended - started > _PAUSE
+
+
+def _ran(call: Any, before: int, after: int, texts: dict[str, str]) -> bool:
+    """Tell whether a call was at work all the time between two records."""
+    if call.action in _QUICK or call.started is None or call.ended is None or call.started > before or call.ended < after:
+        return False
+    if call.action != "shell":
+        return True
+    limit = _LIMIT.search(texts.get(call.call_event) or "")
+    return limit is not None and int(limit[1]) * 1_000 >= after - before
+
+
+def without(whole: Stretch, left_out: Iterable[Stretch]) -> list[Stretch]:
+    """Return what is left of a stretch without others, which are in order and lie in it."""
+    begin, end = whole
+    found = []
+    for first, last in left_out:
+        found.append((begin, first))
+        begin = last
+    return [(first, last) for first, last in (*found, (begin, end)) if last > first]
+
+
+def seconds(stretches: Iterable[Stretch]) -> float:
+    """Return the seconds that lie in at least one stretch."""
+    total, until = 0, None
+    for begin, end in sorted(stretches):
+        total += max(0, end - (begin if until is None else max(begin, until)))
+        until = end if until is None else max(until, end)
+    return total / 1e6
+
+
+def written(stretches: Iterable[Stretch]) -> list[str]:
+    """Return stretches as a table holds them: first-last."""
+    return [f"{begin}-{end}" for begin, end in stretches]
+
+
+def read(texts: Iterable[str] | None) -> list[Stretch]:
+    """Return the stretches that a table holds."""
+    return [(int(begin), int(end)) for begin, _, end in (text.rpartition("-") for text in texts or ())]
