@@ -20,17 +20,18 @@ ASSUMED = 200_000
 LARGE = 1_000_000
 """Tokens of the larger window that providers sell: a prompt beyond the published size was served by it."""
 
-RECORDED, PUBLISHED, EXCEEDED, COMPACTED, DEFAULT = "recorded", "published", "exceeded", "compacted", "default"
+RECORDED, PUBLISHED, EXCEEDED, COMPACTED = "recorded", "published", "exceeded", "compacted"
 SOURCES = {
     RECORDED: "as the agent recorded",
     COMPACTED: "as an automatic compaction shows",
-    DEFAULT: "the agent's default for the model",
     PUBLISHED: "as published for the model",
     EXCEEDED: "since a prompt was larger than the published window",
 }
 """Who says the size of a window, in words that follow it."""
 
 _LONGEST = 40_000
+_NEARLY_FULL = 0.7
+"""Share of its window at which a host compacts by itself, at least; what happened below shows no size."""
 
 
 class WindowSize(NamedTuple):
@@ -64,8 +65,9 @@ def window_size(
     What the host recorded comes first, then the size published for the model. A prompt
     that exceeded it gives way to the larger window of a million tokens. Where the host
     compacted by itself at ``compacted`` tokens, below the published size, the window was
-    the smallest of the host's that holds them. A larger window that a person has to ask
-    for is not taken for granted: without a larger prompt it was the host's default.
+    the smallest of the host's that holds them, if that was nearly full. Of a model that
+    the host runs in several sizes by the person's plan, which no record tells, the size
+    is not known without such a proof.
     """
     if recorded:
         return WindowSize(max(recorded, largest), RECORDED)
@@ -79,10 +81,10 @@ def window_size(
     offered = _offered(host)
     if compacted:
         fits = next((size for size in offered.sizes if size >= max(compacted, largest)), published)
-        if fits < published:
+        if fits < published and compacted >= _NEARLY_FULL * fits:
             return WindowSize(fits, COMPACTED)
-    if largest <= offered.default < published and offered.asked_for and re.search(offered.asked_for, model or ""):
-        return WindowSize(offered.default, DEFAULT)
+    if offered.by_plan and re.search(offered.by_plan, model or "") and largest <= min(offered.sizes) < published:
+        return NOT_KNOWN
     return WindowSize(published, PUBLISHED)
 
 

@@ -123,10 +123,8 @@ class Windows:
 
     sizes: tuple[int, ...] = ()
     """Tokens of the windows that the host offers, the smallest first."""
-    default: int = 0
-    """Tokens of the window of a model of ``asked_for``, where the person asked for no larger one."""
-    asked_for: str = ""
-    """Pattern of the models whose larger window a person has to ask for."""
+    by_plan: str = ""
+    """Pattern of the models that it runs in one size or another by the person's plan, which no record tells."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -56,9 +56,9 @@ def context_peak_share(view: SessionView) -> Reading:
     The size is the one that the host recorded, else the one published for the model;
     without either the share is unknown. A prompt beyond the published window was served
     by the provider's window of a million tokens and is measured against that. Where the
-    host compacted by itself far below the published size, or where a person has to ask
-    for the larger window and no prompt needed it, the smaller one counts;
-    ``window_source`` in the details says which of these it was.
+    host compacted by itself below the published size, the smaller window counts;
+    ``window_source`` in the details says which of these it was. Claude Code runs some
+    models in one size or another by the person's plan: without a proof the share is unknown.
     """
     lines = view.once(timelines)
     if not lines:

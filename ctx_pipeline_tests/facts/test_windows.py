@@ -65,15 +65,17 @@ def test_an_automatic_compaction_below_the_published_size_shows_the_smaller_wind
     assert window_size(None, OPUS, 350_000, host="claude", compacted=367_000) == (1_000_000, "published")
     assert window_size(300_000, OPUS, 173_215, host="claude", compacted=174_247) == (300_000, "recorded")
     assert window_size(None, "claude-opus-4-5", 154_505, host="claude", compacted=157_692) == (200_000, "published")
+    assert window_size(None, "claude-sonnet-5", 76_000, host="claude", compacted=76_144) == (1_000_000, "published"), "far from full"
 
 
 @pytest.mark.feature("facts.windows")
-def test_a_larger_window_that_has_to_be_asked_for_is_not_taken_for_granted():
-    assert window_size(None, OPUS, 150_000, host="claude") == (200_000, "default")
+def test_the_size_of_a_window_that_depends_on_the_plan_is_not_known_without_a_proof():
+    assert window_size(None, OPUS, 150_000, host="claude") == (None, None)
+    assert window_size(None, OPUS, 76_000, host="claude", compacted=76_144) == (None, None)
     assert window_size(None, OPUS, 200_001, host="claude") == (1_000_000, "published")
     assert window_size(None, f"{OPUS}[1m]", 150_000, host="claude") == (1_000_000, "published")
-    assert window_size(None, "claude-sonnet-5", 150_000, host="claude") == (1_000_000, "published"), "nobody has to ask for that"
-    assert window_size(None, OPUS, 150_000, host="codex") == (1_000_000, "published"), "another host's default is not this one's"
+    assert window_size(None, "claude-sonnet-5", 150_000, host="claude") == (1_000_000, "published"), "every plan has that"
+    assert window_size(None, OPUS, 150_000, host="codex") == (1_000_000, "published"), "another host has no such plans"
     assert window_size(None, "no-such-model", 150_000, host="claude", compacted=174_247) == (None, None)
 
 
@@ -100,7 +102,7 @@ def test_the_compaction_that_shows_the_size_is_named_and_is_that_of_the_same_thr
     assert (found.window, found.compaction, round(found.share, 2)) == ((200_000, "compacted"), "s1.e2", 0.87)
     elsewhere = view().prompt("go").model(173_215, 10, model="claude-sonnet-5").on("agent").other("compaction", cut)
     assert peak(elsewhere.build()).window == (1_000_000, "published")
-    assert {found.window.source, "recorded", "published", "exceeded", "default"} == SOURCES.keys()
+    assert {found.window.source, "recorded", "published", "exceeded"} == SOURCES.keys()
 
 
 @pytest.mark.feature("facts.windows")

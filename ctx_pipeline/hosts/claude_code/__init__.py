@@ -41,7 +41,7 @@ HOST = Host(
         shell_command=r"<bash-input>\s*([^<][\s\S]{0,4000}?)\s*</bash-input>",
         shell_output=r"<bash-std(?:out|err)>",
         approval_tools=frozenset({"ExitPlanMode", "exit_plan_mode"}),
-        windows=Windows((200_000, 1_000_000), 200_000, r"(?:^|/)claude-(?:opus|sonnet)-4-\d{1,2}(?:-\d{8})?$"),
+        windows=Windows((200_000, 1_000_000), r"(?:^|/)claude-(?:opus|sonnet)-4-\d{1,2}(?:-\d{8})?$"),
         steps=("assistant", "queue-operation", "user"),
         no_steps=("isCompactSummary", "isMeta"),
     ),
