@@ -125,7 +125,7 @@ _PROOFS = (
 )
 _ACTS = (
     "WITH calls AS (SELECT host, session_id, thread_id, seq, call_id,"
-    " left(tool || coalesce(' ' || coalesce(argv[1], paths[1]), ''), 400) AS did FROM tool_calls),"
+    " left(tool || coalesce(': ' || coalesce(argv[1], paths[1]), ''), 400) AS did FROM tool_calls),"
     " acts AS (SELECT host, session_id, thread_id, seq, did FROM calls UNION ALL"
     " SELECT host, session_id, thread_id, seq, left(text, 400) FROM events WHERE kind = 'answer' AND text <> '') "
 )
