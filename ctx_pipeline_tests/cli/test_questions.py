@@ -39,7 +39,7 @@ ANSWERS = {
     "ctx work --days": r"\n2026-09-22 Tue +2 min +13:40 ",
     "ctx work --errors": r"\n +1 +1 +pytest +ModuleNotFoundError: No module named 'freezegun' +51b369cc",
     "ctx list --unchecked": r"\n0333c65c-ea52-4669-ae2b-0497866d8840 .* Dockerfile ",
-    "ctx signal evidence user_correction_count": r"Container cannot reach the database\n  agent before: Bash: docker compose up -d --build\n  wait, stop\. Which network is the database on\?",
+    "ctx signal evidence user_correction_count": r"\n  agent before: Bash: docker compose.*\n  wait, stop\.",
     "ctx learn --all --agents-md": r"\n- Use uv instead of pip in the Dockerfile too\.",
     "ctx render latest --share": r"\[REDACTED:database-url\]",
     "ctx doctor --redactions": r"\ndatabase-url +\d+ +1\n",
