@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from ctx_pipeline.cli.output import (
 from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
-    from ctx_pipeline.search import SearchHit, SearchResult
+    from ctx_pipeline.search import Filters, SearchHit, SearchResult
     from ctx_pipeline.settings import Settings
 
 _BEST = 200
@@ -49,6 +50,7 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
   ctx search why does the upload fail
   ctx search timeout --tool bash --outcome failed --since 2026-10-01
   ctx search --file parser.py --role command
+  ctx search --fixed ModuleNotFoundError freezegun
   ctx search --regex 'E[0-9]{4}' --project api --facets"""
 )
 @click.argument("words", nargs=-1)
@@ -66,6 +68,7 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(0.1, 60), help="How long --regex may take.")
 @click.option("--facets", is_flag=True, help="Count all hits by host, project, session, kind, tool, outcome and month.")
 @click.option("--sessions", is_flag=True, help="Instead: every session that holds a hit, those of the best hits first.")
+@click.option("--fixed", is_flag=True, help="Instead: which sessions fixed the error of these words, and by what.")
 @click.option("--explain", is_flag=True, help="Show how each hit was scored.")
 @click.option(
     "--sort",
@@ -83,6 +86,7 @@ def search(
     seconds: float,
     facets: bool,
     sessions: bool,
+    fixed: bool,
     explain: bool,
     sort: str,
     as_json: bool,
@@ -107,6 +111,12 @@ def search(
         raise click.UsageError("--offset counts hits, and --sessions lists sessions: use --limit")
     if sort == "date" and sessions:
         raise click.UsageError("--sort is for hits, and --sessions lists sessions: leave one out")
+    if fixed:
+        if regex or sessions or facets or offset or explain or sort == "date" or not query.strip():
+            raise click.UsageError("--fixed takes the words of an error, filters and --limit, and nothing else")
+        without_numpy()
+        _fixed(query, filters, limit, as_json=as_json)
+        return
     without_numpy()
     settings = for_reading()
     by_date = sort == "date"
@@ -132,6 +142,50 @@ def search(
         _sessions(found, found.facets["session"], settings, filters.timezone or settings.timezone, limit)
     else:
         _show(found, filters.timezone or settings.timezone, explain=explain)
+
+
+def _fixed(query: str, filters: Filters, limit: int, *, as_json: bool) -> None:
+    from ctx_pipeline.search.fixed import fixed_errors
+
+    settings = for_reading()
+    found = fixed_errors(query, filters=filters, limit=limit, settings=settings)
+    if not found.failures and filters.project:
+        _known_project(filters.project, settings)
+    if as_json:
+        emit(found.to_json())
+        return
+    zone = filters.timezone or settings.timezone
+    for one in found.fixed:
+        title = f"  {one_line(title_text(one.title), 100)}" if one.title else ""
+        say_row(f"{one.host} {one.session_id}{title}", bold=True)
+        say(f"  failed: `{one_line(one.failed, 160)}`: {one_line(one.error, 200)}")
+        if one.did:
+            say(f"  then ran: {', '.join(f'`{one_line(command, 100)}`' for command in one.did)}")
+        if one.files:
+            say(f"  then changed: {one_line(', '.join(one.files), 200)}")
+        again = "" if one.passed == one.failed else f" `{one_line(one.passed, 160)}`"
+        say(f"  passed:{again or ' run again'}, {local_time(one.ts, zone)}")
+        say(f"  evidence: {', '.join(one.evidence[:_PROOFS])}", dim=True)
+        if one.resume:
+            say_command(one.resume, "  ")
+    for open_ in found.left_open if not found.fixed else ():
+        title = f"  {one_line(title_text(open_.title), 100)}" if open_.title else ""
+        say_row(f"{open_.host} {open_.session_id}{title}", bold=True)
+        say(f"  failed: {one_line(open_.snippet, 240)}")
+        say(f"  no later run of it passed; next the agent: {one_line(open_.then, 160) or 'did nothing'}")
+        say(f"  evidence: {open_.event_id}, {local_time(open_.ts, zone)}", dim=True)
+        if open_.resume:
+            say_command(open_.resume, "  ")
+    met = counted(found.failures, "failed output")
+    if found.fixed:
+        say(f"{counted(len(found.fixed), 'fix', 'fixes')} of {met}; times in {zone_name(zone)}")
+    else:
+        where = f": {met} in {counted(found.sessions, 'session')}" if found.failures else "; no failed output has these words"
+        say(f"no session is known to have fixed it{where}")
+
+
+_PROOFS = 4
+"""Events of a fix that are named."""
 
 
 def _known_project(part: str, settings: Settings) -> None:
@@ -202,6 +256,13 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
     if found.hits:
         say(f"times in {zone_name(zone)}", dim=True)
     say(_summary(found))
+    if any(hit.outcome == "failed" for hit in found.hits) and _ERROR.search(found.query):
+        say("which session fixed it:")
+        say_command(f"ctx search --fixed {shlex.quote(found.query)}", "  ")
+
+
+_ERROR = re.compile(r"(?i)\b\w*(?:error|exception)\b|\b(?:failed|cannot|could not|not found|no such|unexpected|unknown|undefined|panic)\b")
+"""Words of an error."""
 
 
 def _snippet(text: str, marks: list[list[int]]) -> None:

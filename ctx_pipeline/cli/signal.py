@@ -217,6 +217,8 @@ def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
     for event in found[:limit]:
         where = f"{event['host']} {event['session_id']}  {one_line(title_text(event['title'] or ''), 60)}".rstrip()
         say_row(f"{local_time(event['ts'], zone) or 'no time'}  {where}", bold=True)
+        if event["before"]:
+            say_row(f"  agent before: {one_line(event['before'], 160)}")
         text = said_of(event["text"]) if event["kind"] == "compaction" else event["text"]
         say(f"  {one_line(text or '(' + event['kind'] + ', without text)', 300)}")
         say_command(f"ctx explain {event['event_id']}", "  ")

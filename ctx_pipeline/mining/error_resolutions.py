@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
 from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, Run, checks_format, formats, listed, outside, runs, shown, typed, whole
@@ -72,6 +72,41 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     yield from sorted(found.values(), key=lambda c: (-c.confidence, c.text))[:_MOST]
 
 
+class Resolved(NamedTuple):
+    """A failed command, and what was done until the same thing worked."""
+
+    failed: str
+    error: str
+    passed: str
+    did: list[str]
+    """commands that set up what was missing"""
+    files: list[str]
+    """files that were changed in between"""
+    evidence: tuple[str, ...]
+    """event_ids: the failed output, the changes, what passed"""
+    ended: int | None
+    """when it passed, in microseconds since 1970"""
+
+
+def resolved(view: SessionView, event_id: str) -> Resolved | None:
+    """Return what ended the failure that an event shows; None where no later run of the session shows the same thing working."""
+    run = next((r for r in view.once(runs) if r.failed and event_id in {r.call.call_event, r.call.result_event, *r.row.outputs}), None)
+    error = _error(view, run) if run is not None else ""
+    if run is None or not error or transient(error):
+        return None
+    own = [r for r in view.once(runs) if r.call.thread_id == run.call.thread_id]
+    calls = [c for c in view.tool_calls if c.thread_id == run.call.thread_id]
+    passed, between = _resolution(view, calls, own, own.index(run), error)
+    if passed is None:
+        return None
+    cwd = view.session.cwd
+    did = [whole(r.command, cwd) for r in installs(_last_of_each(between.setup), error)]
+    files = list(dict.fromkeys(shorten_paths(p, cwd) for p in between.files))
+    changes = [c.call_event for c in between.edits]
+    evidence = tuple(dict.fromkeys((event_id, *changes, passed.call.call_event, passed.call.result_event)))
+    return Resolved(shown(run.command, cwd), error, shown(passed.command, cwd), did, files, evidence, passed.call.ended)
+
+
 def _pairs(view: SessionView, calls: list[Any], runs: list[Run]) -> Iterator[tuple[str, str, MemoryCandidate]]:
     last_edit = -1
     for index, run in enumerate(runs):
@@ -134,7 +169,7 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
             if same:
                 between.setup.clear()  # what was installed so far did not help
             continue
-        if not later.well or throwaway(later, view.session.cwd):
+        if not later.well or (throwaway(later, view.session.cwd) and not throwaway(run, view.session.cwd)):
             continue
         if looks_red(later.output) and later.step.purpose in PROVING:
             continue

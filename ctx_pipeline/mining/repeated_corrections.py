@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.turns import turns
 from ctx_pipeline.mining.lessons.failures import clean
-from ctx_pipeline.mining.lessons.said_rules import Rule, contradict, negates, of_now, replaced, rivals, rule, same, sentences, terms
+from ctx_pipeline.mining.lessons.said_rules import (
+    Rule,
+    contradict,
+    is_firm,
+    negates,
+    of_now,
+    replaced,
+    rivals,
+    rule,
+    same,
+    sentences,
+    stands_alone,
+    terms,
+)
 from ctx_pipeline.mining.lessons.turns import typed_by_person
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, MemoryCandidate
@@ -235,7 +248,7 @@ def _rule_of(candidate: StoredCandidate) -> Rule:
     body = candidate.body
     want, avoid, about = (frozenset(map(str, body.get(name, ()))) for name in ("want", "avoid", "about"))
     marks = bool(body.get("of_work")), bool(body.get("everywhere"))
-    return Rule(str(body.get("form", "")), candidate.text, want, avoid, False, *marks, about, str(body.get("place", "")))
+    return Rule(str(body.get("form", "")), candidate.text, want, avoid, is_firm(candidate.text), *marks, about, str(body.get("place", "")))
 
 
 def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) -> _Proposal | None:
@@ -247,6 +260,8 @@ def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) 
     once = len(told) < 2 and not stood.get("again_since_written")
     laid_down = any(c.body.get("laid_down") for c in group)
     if once and not laid_down and (stood or not any(c.body.get("of_work") for c in group)):
+        return None
+    if once and not stands_alone(_rule_of(group[0])):
         return None
     everywhere = len({c.repository for c in group}) > 1 or any(c.body.get("everywhere") for c in group)
     proposed = next((c.ts for c in sessions if once or (c.host, c.session_id) in told[1:]), None)
@@ -326,11 +341,12 @@ def _line(candidate: StoredCandidate) -> str:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=7,
+    version=8,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
-        "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule with never or "
-        "always about commits, branches, tests or tools, and one that says it was said before, typed after the agent had begun to work; "
+        "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule about commits, "
+        "branches, tests or tools that tells what holds for later work to who was not there; it is surer where it says never or "
+        "always, or that it was said before, and was typed after the agent had begun to work; "
         "what was said in several repositories becomes a preference of the person. `again` counts the sessions that said it once "
         "more after it was proposed, `again_since_written` those after it stood in a rules file of the project: a rule that is "
         "written down and said again is not followed."

@@ -13,6 +13,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownChoice, UnknownName, UsageError
 from ctx_pipeline.model.codec import Plain, iso
 from ctx_pipeline.model.tables import EVENT_KINDS
+from ctx_pipeline.search.question_words import without_question
 from ctx_pipeline.search.time_words import named_days
 from ctx_pipeline.storage.reader import reading, searching
 from ctx_pipeline.storage.search_index import Asked, Counting, Wanted
@@ -154,7 +155,8 @@ def search(
     ``facets`` all hits are counted.
 
     Words of time in a question ("last week", "in July") are filters where none is given and something is found there; else
-    they are words like others. All filters must hold; of several values of one, any. Raises StoreError when nothing was
+    they are words like others. Where no text holds all words of a question, those with which it begins and that say nothing
+    ("which session fixed the") are left out. All filters must hold; of several values of one, any. Raises StoreError when nothing was
     indexed yet, UnknownName for an unknown host, role, kind or outcome, and for a tool or a
     project that no session has, UsageError for a day or a pattern that is none.
     """
@@ -189,7 +191,13 @@ def search(
         if not answer.found and not answer.left_out and not offset:
             _refuse_unknown(store, chosen, projects)
         hits = _hits(store, answer.found)
-    return _result(query, answer, hits, offset)
+    result = _result(query, answer, hits, offset)
+    if result.level in {"any", "beginning"} and not result.with_all_words and (bare := without_question(query)) != query:
+        more = {"facets": facets, "limit": limit, "offset": offset, "width": width, "settings": settings}
+        shorter = search(bare, filters=chosen, **more)
+        if shorter.level in {"phrase", "all"} or shorter.with_all_words:
+            return replace(shorter, days=result.days)
+    return result
 
 
 def _today(zone: str | None, settings: Settings | None) -> date:

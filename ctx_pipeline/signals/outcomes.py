@@ -26,7 +26,11 @@ _CORRECTION = re.compile(
     r"""
     (?:^|[.!?;:,\n]\ ?|\b(?:please|and|but|also|so)\ )
     (?:
-        (?:oh\ )?(?:no|nope|wait)\b[,.! -]{1,4}(?:that|this|it|the|i|you|we|not|don'?t|do\ not|please|use|stop|again|still|actually|just)\b
+        (?:(?!(?:if|when|whether|why|what|how|where|which|that|since|because|make|check|explain|fix|see|is|are|does)\b)[\w./'-]+\ ){1,4}
+        (?:(?:is|are|was|were)\ (?:not\ (?:right|correct|true)|wrong|incorrect|mistaken)
+         | (?:still\ )?(?:does\ not|doesn't|don't|didn't|did\ not|isn't|is\ not)\ (?:work(?:ing)?|compile|help)
+         | (?:is|are)\ (?:still\ |now\ )?failing\ (?:now|again|still))\b(?!\ (?:if|when|unless|for))
+      | (?:oh\ )?(?:no|nope|wait)\b[,.! -]{1,4}(?:that|this|it|the|i|you|we|not|don'?t|do\ not|please|use|stop|again|still|actually|just)\b
       | (?:(?:it|that|this|they|which)\ )?still\ (?:doesn'?t|does\ not|don'?t|do\ not|isn'?t|not|fails?|
             failing|broken|wrong|the\ same|see(?:ing)?|get(?:ting)?)\b
       | (?:don'?t|do\ not|never|stop)\ (?:\w+\ )?(?:do|doing|use|using|run|running|add|adding|delete|deleting|remove|removing|
@@ -35,6 +39,10 @@ _CORRECTION = re.compile(
       | (?:that|this|it)(?:'s|\ is|\ was)\ (?:not\ (?:right|correct|true|what|how|working|it)|wrong|
             incorrect|broken|still\ (?:wrong|broken|failing))
       | (?:that|this|it)\ (?:does\ not|doesn'?t|didn'?t|did\ not)\ (?:work|fix|help|compile)
+      | let's\ not\ \w
+      | hmm*,?\ i\ (?:just\ )?(?:checked|tried|was\ able|do\ not|don't|still|thought)\b
+      | i\ (?:do\ not|don't)\ (?:see\ (?:it|that|this|them|any|the)|think\ (?:we|you|it|that|this)\ (?:need|should|have|works?|is|are))\b
+      | why\ (?:can't|can\ not|don't|do\ not)\ (?:we|you)\ (?:not\ )?just\b
       | (?:that(?:'s|\ is)\ )?not\ (?:what|exactly\ what)\ (?:i|we)\ (?:asked|meant|wanted|said)
       | i\ (?:said|told\ you|asked\ (?:you\ )?(?:for|to)|meant)\b
       | you(?:'re|\ are)\ (?:not\ (?:correct|right)|wrong|mistaken)\b
@@ -43,10 +51,34 @@ _CORRECTION = re.compile(
       | (?:let'?s\ )?use\ \S+(?:\ \S+){0,3},?\ (?:and\ )?(?:instead|not)\b
       | why\ (?:did|are|have|would)\ you\b
     )
+  | \A(?:no[,.!\ ]+)?(?:never\ (?!mind\b|seen\b|heard\b|used\b)|not\ (?:\S+\ ){1,6}but\ )\w
     """,
     re.IGNORECASE | re.VERBOSE,
 )
 _FIRST_WORDS = 2000
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
+_LEADS = r"\W*(?:(?:ok(?:ay)?|yes|and|but|also|so|then|well|sorry|thanks)\b\W*)*"
+_OBJECTS_TO_NOTHING = re.compile(
+    rf"""
+    {_LEADS}
+    (?:
+        (?:i'll|i\ will|let\ me|i\ can|i'd\ rather)\ (?:take|do|run|handle|finish|continue|try|check|fix|commit|push)\b
+            (?!.*\b(?:instead|not)\b).*
+      | (?:never\ mind|wait|hold\ on|one\ (?:moment|second)|later|not\ (?:now|yet))\W*
+      | (?:(?:branch|prs?|pull\ request|commit|push|merge|rebase|ok(?:ay)?|yes|no|stop|go|continue|first|please|and|then
+            |a|the|it|this)\b\W*)+
+      | (?:is|are|what|where|how|which|who|does|do|did|when|was|were)\b(?!.*\b(?:not|instead|rather)\b).*\?\W*
+      | \W*
+    )
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+"""A sentence, typed when a call was refused, that takes the work over, puts it off, names the next step or asks."""
+_NAME = re.compile(
+    r"(?!(?:Use|Run|Try|No|Not|Wrong|Stop|Don't|Never|Keep|Make|Add|Fix|Put|Do)\b)[A-Z][\w&'-]*(?:\ (?:[A-Z][\w&'-]*|of|and|the))*\W*"
+)
+"""Words that only name somebody or something, such as the holder of a license."""
 
 _POSITIVE = re.compile(
     r"""
@@ -86,6 +118,12 @@ def own_words(text: str) -> str:
 def corrects(text: str) -> bool:
     """Tell whether a prompt corrects what the agent did."""
     return bool(_CORRECTION.search(own_words(text)))
+
+
+def objects(text: str) -> bool:
+    """Tell whether what was typed when a call was refused says that it was wrong: a name, a question or "I'll do it" does not."""
+    words = own_words(text)
+    return not _NAME.fullmatch(words) and not all(_OBJECTS_TO_NOTHING.fullmatch(s) for s in _SENTENCE.split(words))
 
 
 def mood(text: str) -> str:
@@ -221,21 +259,21 @@ def user_satisfaction_lexical(view: SessionView) -> Reading:
     reads=("events",),
     columns=_COLUMNS,
     kinds=("prompt", "permission"),
-    version=3,
+    version=4,
 )
 def user_correction_count(view: SessionView) -> Reading:
     """Times that the person corrects the agent: "no, that's wrong", "don't use X", a refusal with a reason.
 
     Only what the person typed is read: no injected text, no command wrapper, no quoted
     code; the first prompt is the task and cannot be a correction. What was typed when a
-    call was refused is one. English phrases, so the count is a lower bound for other
-    languages. Each correction is a turn that was paid
-    for twice; the same one in several sessions belongs in CLAUDE.md or AGENTS.md.
+    call was refused is one, unless it only names something, asks, or takes the work over.
+    English phrases, so the count is a lower bound for other languages. Each correction is
+    a turn that was paid for twice; the same one in several sessions belongs in CLAUDE.md or AGENTS.md.
     """
     if not view.prompts:
         return Reading(None, reason="the person typed nothing in this session")
     found = [e for e in view.prompts[1:] if corrects(e.text or "")]
-    found += words_of_refusals(view)
+    found += [e for e in words_of_refusals(view) if corrects(e.text or "") or objects(e.text or "")]
     return Reading(float(len(found)), tuple(e.event_id for e in found), confidence=0.7)
 
 
@@ -290,7 +328,7 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
 
 
 @signal(
-    version=5,
+    version=6,
     group="outcome",
     kind="categorical",
     better="higher",

@@ -236,3 +236,53 @@ def test_a_word_that_only_sessions_hold_which_a_filter_leaves_out_is_missing(ran
     assert missing("freezegun", "pytest") == missing("--host", "claude", "freezegun", "pytest") == []
     assert missing("--host", "codex", "Freezegun", "pytest") == ["Freezegun"]
     assert missing("Freezegu", "Zzqx") == ["Zzqx"], "a beginning of a word is found"
+
+
+@pytest.mark.feature("search.fixed-errors")
+def test_which_session_fixed_an_error_and_by_what_is_told_with_its_evidence(ran: Ctx):
+    found = ran.json("search", "--fixed", "ModuleNotFoundError", "freezegun")
+    (fixed,) = found["fixed"]
+    printed = ran("search", "--fixed", "ModuleNotFoundError", "freezegun").stdout
+
+    assert (fixed["session_id"], fixed["did"]) == ("51b369cc-0a63-4a24-aa2a-c6ba8b05c225", ["uv add --dev freezegun"])
+    assert (fixed["failed"], fixed["passed"]) == ("pytest -q tests/test_discounts.py", "uv run pytest -q tests/test_discounts.py")
+    assert "No module named 'freezegun'" in fixed["error"]
+    assert found["left_open"] == []
+    texts = [ran.json("sql", f"select text from events where event_id = '{event}'")["rows"][0]["text"] for event in fixed["evidence"]]
+    assert "freezegun" in texts[0]
+    assert "passed" in texts[-1]
+    assert all(words in printed for words in (fixed["session_id"], fixed["did"][0], fixed["passed"], fixed["evidence"][0], fixed["resume"]))
+    assert ran.json("search", "--fixed", "which session fixed the freezegun error?") == found | {"query": "freezegun error"}
+    assert ran.json("search", "--fixed", "freezegun nosuchword othernosuchword")["failures"] == 0
+
+
+@pytest.mark.feature("search.fixed-errors")
+def test_an_error_that_nobody_is_known_to_have_fixed_is_listed_with_what_came_next(ran: Ctx):
+    failures = "select e.session_id, e.event_id from events e join tool_calls t on t.result_event = e.event_id where t.is_error"
+    known = {(row["session_id"], row["event_id"]) for row in ran.json("sql", failures)["rows"]}
+    met = [one for word in ("refused", "connection", "command", "error") for one in ran.json("search", "--fixed", word)["left_open"]]
+
+    assert met
+    assert {(one["session_id"], one["event_id"]) for one in met} <= known
+    assert "; no failed output has these words" in ran("search", "--fixed", "nosuchword").stdout
+    assert ran("search", "--fixed", "x", "--regex", ok=False).returncode == 2
+    assert ran("search", "--fixed", ok=False).returncode == 2
+
+
+@pytest.mark.feature("search.fixed-errors")
+def test_a_search_for_the_words_of_an_error_says_how_to_see_what_fixed_it(ran: Ctx):
+    hint = "\nwhich session fixed it:\n  ctx search --fixed 'ModuleNotFoundError freezegun'\n"
+    assert hint in ran("search", "ModuleNotFoundError", "freezegun").stdout
+    assert "which session fixed it" not in ran("search", "freezegun").stdout
+    assert "which session fixed it" not in ran("search", "ModuleNotFoundError", "--role", "user").stdout
+
+
+@pytest.mark.feature("search.question-words")
+def test_the_words_with_which_a_question_begins_are_left_out_where_no_text_has_all(ran: Ctx):
+    found = ran.json("search", "which session fixed the ModuleNotFoundError named freezegun?")
+    bare = ran.json("search", "ModuleNotFoundError named freezegun")
+
+    assert found["query"] == bare["query"] == "ModuleNotFoundError named freezegun"
+    assert found["hits"] == bare["hits"]
+    assert "no text holds all of these words" not in ran("search", "which session fixed the ModuleNotFoundError freezegun").stdout
+    assert ran.json("search", "which nosuchword fixed the freezegun")["query"] == "which nosuchword fixed the freezegun"

@@ -33,3 +33,19 @@ def test_the_list_is_narrowed_and_cut_as_others_are(ran: Ctx):
     assert "2 more: --limit 3" in ran("signal", "evidence", "user_correction_count", "--limit", "1").stdout
     assert ran.json("signal", "evidence", "user_correction_count", "--since", "yesterday")["events"] == []
     assert ran("signal", "evidence", "nosuch", ok=False).returncode == 1
+
+
+@pytest.mark.feature("cli.signal-evidence")
+def test_what_the_agent_said_or_did_just_before_stands_above_each_correction(ran: Ctx):
+    found = ran.json("signal", "evidence", "user_correction_count")["events"]
+    printed = ran("signal", "evidence", "user_correction_count").stdout
+
+    assert found
+    for event in found:
+        sql = f"select kind, text from events where session_id = '{event['session_id']}' and kind in ('answer', 'tool_call') and text <> ''"
+        place = f"and seq < (select seq from events where event_id = '{event['event_id']}') order by seq desc limit 1"
+        (last,) = ran.json("sql", f"{sql} {place}")["rows"]
+        assert last["kind"] == "tool_call" or event["before"] == last["text"][:400]
+        assert f"agent before: {' '.join(event['before'].split())[:60]}" in printed
+    stopped = ran.json("signal", "evidence", "failed_command_count")["events"]
+    assert {event["before"] for event in stopped} == {None}

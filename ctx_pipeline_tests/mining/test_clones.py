@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from ctx_pipeline.memory.injection_policy import Choice
 from ctx_pipeline.memory.scope import first_commit, place_of
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.index import index_memory
+from ctx_pipeline.pipeline.lessons.repositories import _of_one_name as named_as_one
 from ctx_pipeline.pipeline.lessons.repositories import look
 from ctx_pipeline.pipeline.mine import candidates, mine
 from ctx_pipeline.recorded_paths import git as _git
@@ -197,3 +200,35 @@ def test_a_path_that_is_no_repository_is_nobodys_root_and_one_that_is_gone_still
     folders = {"plain": str(tmp_path), "gone": str(tmp_path / "gone"), "whole": str(app)}
     (app / ".git" / "config").write_text("".join(f'[remote "{name}"]\n\turl = {path}\n' for name, path in folders.items()))
     assert place_of(app / "src").roots == (str(app), str(tmp_path / "gone"))
+
+
+@pytest.mark.feature("memory.clones-of-a-name")
+@pytest.mark.parametrize(
+    ("folders", "repositories"),
+    [
+        (("/Users/ann/work/parser", "/home/bob/parser", "/Users/ann/work/parser/.worktrees/2"), 1),
+        (("/Users/ann/work/parser", "/Users/ann/other/parser"), 2),
+        (("/Users/ann/parser/src", "/Users/bob/lexer/src"), 2),
+        (("/Users/ann", "/home/ann"), 2),
+        (("/srv/parser", "/opt/parser"), 2),
+    ],
+    ids=["people", "one-person", "part-of-it", "home", "no-home"],
+)
+def test_clones_that_are_gone_are_one_repository_by_a_name_that_several_people_gave_them(chosen, folders, repositories):
+    with open_store(chosen) as store:
+        normalized(store, *(checked(f"s{n}", n, folder) for n, folder in enumerate(folders * 3)))
+        mine(store, chosen, cells=[CELL])
+        consolidate(store, chosen)
+        index_memory(store, chosen)
+    found = [m for m in api.memories(settings=chosen) if m.kind == "repo_convention"]
+    assert len(found) == repositories
+    assert sum(m.support for m in found) == 3 * len(folders)
+
+
+@pytest.mark.feature("memory.clones-of-a-name")
+def test_a_checkout_that_is_here_is_no_clone_of_those_that_are_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr("ctx_pipeline.pipeline.lessons.repositories._HOME", re.compile(rf"{re.escape(str(tmp_path))}/[^/]+"))
+    here, *gone = (f"{tmp_path}/{person}/parser" for person in ("ann", "bob", "cy"))
+    Path(here).mkdir(parents=True)
+    assert named_as_one([here, *gone], []) == dict.fromkeys(gone, gone[0])
+    assert named_as_one(gone, ["github.com/acme/parser"]) == {}

@@ -110,11 +110,11 @@ def test_three_wordings_of_one_rule_are_one_memory_that_is_thought_of_before_ano
     ("said", "want", "avoid"),
     [
         ("tests go to spec/", {"test", "spec"}, set()),
-        ("Draft PR please", {"draft", "pr"}, set()),
+        ("Draft PRs please", {"draft", "pr"}, set()),
+        ("not npm, but pnpm", {"pnpm"}, {"npm"}),
+        ("let's not use npm", set(), {"npm"}),
         ("meaningful commits please", {"meaningful", "commit"}, set()),
         ("no npm, use pnpm", {"pnpm"}, {"npm"}),
-        ("not as a comment, but as a document on the issue", {"document", "issue"}, {"comment"}),
-        ("let's not leave all the tests to the end", set(), {"leave", "test", "end"}),
         ("fix the lint. keep each commit with working code please (no broken state)", {"each", "commit", "work", "code"}, set()),
         ("let me know what you think before changing the tests", {"know", "me", "think", "before", "chang", "test", "what"}, set()),
     ],
@@ -123,6 +123,24 @@ def test_rules_are_heard_in_the_words_in_which_people_type_them(said, want, avoi
     for prompt in (said, f"Look at the parser.\n{said}"):
         (found,) = combine(mined(view("a").prompt(prompt)))
         assert (want <= set(found.body["want"]), avoid <= set(found.body["avoid"]), found.body["once"]) == (True, True, True)
+
+
+@pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Draft PR please",
+        "not as a comment, but as a document on the issue",
+        "let's not leave _all_ the tests to the very end",
+        "for every test in redact/redact_test.go i'd like literal expectations instead of substring checks",
+    ],
+)
+def test_what_only_its_chat_explains_is_no_rule_until_a_second_session_says_it(said):
+    stopped = view("a").prompt("go").shell("ls", text="a.py")
+    stopped.event("injected", "user", "interrupted", subtype="turn_aborted")
+    stopped.prompt(said)
+    assert (list(combine(mined(stopped))), list(combine(mined(view("a").prompt(said))))) == ([], [])
+    assert len(list(combine(mined(view("a").prompt(said), day("b", 1).prompt(said))))) == 2
 
 
 @pytest.mark.feature("mining.said-rules")

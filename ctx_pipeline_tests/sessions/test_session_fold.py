@@ -73,7 +73,52 @@ def test_what_failed_with_other_words_and_passed_later_is_not_said_to_fail():
     session.shell("uv run mypy", exit=0, text="Success: no issues found in 2 source files")
     assert "`uv run pytest -m browser --tb=short` fails: assert 0 > 0" in [f.text for f in fold(session.build()).findings]
     session.shell("uv run pytest -m browser -v", exit=0, text="20 passed in 3s")
-    told = "`uv run pytest -m browser --tb=short` failed, and `uv run pytest -m browser -v` passed later: assert 0 > 0"
+    told = "`uv run pytest -m browser --tb=short` failed: assert 0 > 0; `uv run pytest -m browser -v` passed later"
+    assert [f.text for f in fold(session.build()).findings] == [told]
+
+
+@pytest.mark.feature("session.failure-then-pass")
+@pytest.mark.parametrize(
+    ("failed", "later", "passed"),
+    [
+        ("pytest tests/test_a.py", "pytest tests/test_a.py -v", True),
+        ("pytest tests/test_a.py::test_x", "pytest tests/test_a.py", True),
+        ("pytest tests/test_a.py", "python -m pytest", True),
+        ("pytest tests/test_a.py", "uv run pytest tests -q -n 4", True),
+        ("pytest tests/test_a.py", "pytest /w/tests/test_a.py", True),
+        ("cd tests && pytest test_a.py", "pytest tests/test_a.py", True),
+        ("pytest tests/test_a.py", "pytest tests/test_b.py", False),
+        ("pytest tests/test_a.py", "pytest tests/test_a.py::test_x", False),
+        ("pytest tests/test_a.py", "pytest tests/test_a.py -k name", False),
+        ("pytest", "pytest tests/test_a.py", False),
+        ("pytest tests/test_a.py", "pytest --collect-only tests/test_a.py", False),
+        ("go test ./strategy/ -run TestA", "go test ./... -run TestB", False),
+        ("go test ./strategy/ -run TestA", "go test ./...", True),
+        ("go test -tags=e2e ./...", "go test ./...", False),
+        ("cargo deny check advisories", "cargo deny check", True),
+        ("mise run test:unit", "mise run test:e2e", False),
+        ("ruff check a.py", "ruff check .", True),
+        ("ruff check a.py", "ruff format --check .", False),
+    ],
+)
+def test_only_a_run_of_the_same_or_of_more_tells_that_what_failed_passed_later(failed, later, passed):
+    session = view(cwd="/w").prompt("Fix it").shell(failed, exit=1, text="error: it is broken")
+    session.shell(later, exit=0, text="ok")
+    (told, *_) = (f.text for f in fold(session.build()).findings)
+    by = f"failed: error: it is broken; `{later}` passed later"
+    assert told == (f"`{failed}` {by}" if passed else f"`{failed}` fails: error: it is broken")
+    session.shell(failed, exit=0, text="ok")
+    (told, *_) = (f.text for f in fold(session.build()).findings)
+    assert told == f"`{failed}` failed: error: it is broken; run again, it passed later"
+
+
+@pytest.mark.feature("session.failure-then-pass")
+def test_tests_that_failed_together_passed_when_each_of_them_did():
+    session = view(cwd="/w").prompt("Fix it").shell("pytest a_test.py b_test.py", exit=1, text="====== 2 failed in 0.35s ======")
+    session.shell("pytest a_test.py", exit=0, text="1 passed in 0.1s")
+    assert [f.text for f in fold(session.build()).findings] == ["`pytest a_test.py b_test.py` fails: 2 failed in 0.35s"]
+    session.shell("pytest b_test.py", exit=0, text="1 passed in 0.1s")
+    told = "`pytest a_test.py b_test.py` failed: 2 failed in 0.35s; `pytest b_test.py` passed later"
     assert [f.text for f in fold(session.build()).findings] == [told]
 
 

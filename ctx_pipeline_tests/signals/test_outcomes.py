@@ -100,6 +100,15 @@ def test_a_turn_that_the_host_replaced_was_not_stopped_by_the_person():
         "still doesn't work",
         "why did you delete it?",
         "you are not correct: the docs say so",
+        "claude stop is not correct, that is at the end of the turn.",
+        "The redirection doesn't work :( do we have to move it?",
+        "never open prs against release!!!",
+        "not as a comment, but as a document attached to the issue",
+        "let's not leave all the tests to the very end...",
+        "hmm, I was able to do it through the page",
+        "I don't think we need to loop through all items",
+        "why can't we just use real booleans?",
+        "the build is failing again",
     ],
 )
 def test_the_person_corrects(text):
@@ -117,6 +126,11 @@ def test_the_person_corrects(text):
         "> you forgot the tests\n\nanswer this review",
         "add a note that users can undo their changes",
         "what does the interrupt do? nothing?",
+        "never mind, commit it",
+        "tell me if the name is wrong",
+        "check why the login doesn't work for guests",
+        "not now",
+        "I think we need to loop through all items",
     ],
 )
 def test_ordinary_prompts_are_no_corrections(text):
@@ -146,6 +160,33 @@ def test_what_was_typed_when_a_call_was_refused_is_a_correction():
     printed = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse pnpm"
     session.shell("cat log", exit=None, failed=True, text=printed)
     assert take(user_correction_count, session) == Reading(1, ("s1.e3",), confidence=0.7)
+
+
+@pytest.mark.feature("signals.corrections")
+@pytest.mark.parametrize(
+    ("words", "corrections"),
+    [
+        ("Entire Inc.", 0),
+        ("i'll take it from here.", 0),
+        ("branch and PR. but also is there any other way to solve this?", 0),
+        ("commit first", 0),
+        ("pnpm", 1),
+        ("nein, das ist falsch", 1),
+        ("Use React", 1),
+        ("really? Can't we set the decoder to be strict?", 1),
+        ("is this right? it should be in main", 1),
+        ("huh, that's what my expectation says. Try again.", 1),
+    ],
+)
+def test_a_name_a_question_or_taking_over_is_no_correction_of_a_refused_call(words, corrections):
+    session = view().prompt("do it").shell("npm i", refused=words)
+    assert take(user_correction_count, session).value == corrections
+
+
+@pytest.mark.feature("signals.corrections")
+def test_hostile_words_of_a_refusal_are_read_in_linear_time():
+    for text in ("ok " * 200_000, "branch and " * 100_000, "A " * 200_000, "is " * 200_000, "." * 300_000, "not a " * 100_000):
+        assert take(user_correction_count, view().prompt("go").shell("ls", refused=text)).value in (0, 1)
 
 
 @pytest.mark.feature("signals.satisfaction")

@@ -202,7 +202,7 @@ def rule(sentence: str) -> Rule | None:
         bare = _REPO.sub("", said)
         tools = bool((want | avoid) & _PROGRAMS)
         of_work = (tools or bool(place) or bool(_OF_WORK.search(said))) and (form == "where" or not _OF_NOW.search(bare))
-        firm, everywhere = bool(_FIRM.search(said)), bool(_EVERYWHERE.search(said))
+        firm, everywhere = is_firm(said), bool(_EVERYWHERE.search(said))
         return Rule(form, said, want - avoid, avoid, firm, of_work, everywhere, about if place else frozenset(), place)
     return None
 
@@ -227,6 +227,11 @@ def _stem(word: str) -> str:
         return word[:-3]
     plural = len(word) > _LEAST_PLURAL and word.endswith("s") and not word.endswith("ss")
     return word[:-1] if plural or word in ("prs", "mrs") else word
+
+
+def is_firm(said: str) -> bool:
+    """Tell whether a saying says always or never, or that it holds from now on."""
+    return bool(_FIRM.search(said))
 
 
 def negates(said: str) -> bool:
@@ -332,6 +337,24 @@ def sentences(text: str) -> list[str]:
 def of_now(said: str) -> bool:
     """Tell whether a saying is about this moment, or about what somebody thinks."""
     return bool(_NOW.search(said)) and not _ASKS.search(said)
+
+
+def stands_alone(meant: Rule) -> bool:
+    """Tell whether a rule that was said once says to who was not there what holds for later work.
+
+    A wish for one thing ("draft PR please"), "let's not" of the moment, an answer without
+    a verb ("not as a comment, but as a document") and what is asked of one file do not.
+    """
+    if meant.firm or _tools(meant.want | meant.avoid):
+        return True
+    if meant.form == "please":
+        last = re.sub(r"(?i)\W*please\W*$", "", meant.text).rsplit(" ", 1)[-1]
+        return _stem(last.lower()) != last.lower()
+    return not _OF_CHAT.search(meant.text) and (bool(meant.place) or not _ONE_FILE.search(meant.text))
+
+
+_OF_CHAT = lazy_pattern(rf"(?ix)^{_OPENS}(?:let'?s\s+)?not\s")
+_ONE_FILE = lazy_pattern(r"(?<![\w.@/-])[\w.@-]*/[\w./@-]*\w\.[A-Za-z]\w{0,4}\b")
 
 
 def rivals(words: frozenset[str]) -> frozenset[str]:

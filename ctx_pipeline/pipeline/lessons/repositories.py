@@ -2,18 +2,21 @@
 
 What another agent saw in that folder, worktrees inside the checkout, and what the
 folder's own git repository says: two folders with the same remote, or with the same
-first commit where there is none, are one repository. What was seen is an observation of
+first commit where there is none, are one repository; of clones that are gone the name alone
+can say so. What was seen is an observation of
 the journal, which holds no path and no name: the hash of the remote, or the commit.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.memory.scope import first_commit, git_folder, identity, place_of, seen_key, token_of
-from ctx_pipeline.recorded_paths import FOLDER, UNKNOWN, look_at
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.recorded_paths import ABSENT, FOLDER, UNKNOWN, look_at
 from ctx_pipeline.recorded_paths import git as _git
 
 if TYPE_CHECKING:
@@ -167,8 +170,8 @@ def _last(name: str, newer: Mapping[str, str]) -> str:
 def recorded(store: Store, sessions: Sequence[tuple[Folder, int]] | None = None) -> dict[str, str]:
     """Return folder -> repository of the folders in which one was recorded or seen; one in which several were recorded is left out.
 
-    Folders of which only the same thing was seen belong to the repository that a session
-    recorded by that name, else to the folder with the oldest session.
+    Folders of which only the same thing was seen, and clones that are gone, belong to the
+    repository that a session recorded by that name, else to the folder with the oldest session.
     """
     found: dict[str, set[str]] = {}
     alone: dict[str, None] = {}
@@ -189,7 +192,33 @@ def recorded(store: Store, sessions: Sequence[tuple[Folder, int]] | None = None)
         token = answer.get("remote") or answer.get("first_commit")
         if token:
             known[cwd] = named.setdefault(str(token), cwd)
-    return known
+    return known | _of_one_name([cwd for cwd in alone if cwd not in known], set(known.values()))
+
+
+def _of_one_name(folders: Iterable[str], remotes: Iterable[str]) -> dict[str, str]:
+    """Return folder -> repository of checkouts that are gone, or of other machines, and have one name below several people's homes.
+
+    Nothing but their name can say that they are clones of one repository, as in the
+    figures of usage; a name that says nothing, or that remotes have too, does not.
+    """
+    taken = {PurePosixPath(name).name.lower() for name in remotes}
+    named: dict[str, list[str]] = {}
+    for folder in dict.fromkeys(map(discovery.checkout_of, folders)):
+        home, name = _HOME.match(folder), PurePosixPath(folder).name
+        if home and name.lower() not in taken | _SAYS_NOTHING and folder != home[0]:
+            named.setdefault(name, []).append(folder)
+    several = [clones for clones in named.values() if len({match[0] for c in clones if (match := _HOME.match(c))}) > 1]
+    gone = [[c for c in clones if look_at(c).kind == ABSENT] for clones in several]
+    return {clone: clones[0] for clones in gone for clone in clones}
+
+
+_HOME = lazy_pattern(r"/(?:Users|home)/[^/]+")
+_SAYS_NOTHING_TEXT = """
+    api app apps backend bin client cmd code core demo dev docs example examples frontend lib main mobile monorepo packages playground
+    project projects repo repos scripts server site src test tests tmp tools ui web website work workspace worktrees www
+"""
+_SAYS_NOTHING = frozenset(_SAYS_NOTHING_TEXT.split())
+"""Names that many repositories, and parts of them, have."""
 
 
 class Folder(NamedTuple):

@@ -18,6 +18,7 @@ from ctx_pipeline.mining.lessons.quoting import own_words, repeats
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
@@ -272,39 +273,47 @@ def _answers(answer: str) -> str:
 def _failures(view: SessionView) -> Iterator[Item]:
     """Yield for each check the failure that it ended with, or the last one that was mended; what still fails ranks first.
 
-    What failed with some words and passed with others later, with the same tool, is not said to fail.
+    Runs that check the same are one check, whatever shapes their output; what a later run
+    checked too, by itself or among more, and found in order, is not said to fail.
     """
     cwd, commands = view.session.cwd, runs_by_call(view)
-    by_program: dict[tuple[str, str, str], list[Any]] = {}
+    by_scope: dict[tuple[str, Scope], list[Any]] = {}
     every = check_runs(view)
     for check in every:
-        by_program.setdefault((check.thread_id, check.kind, check.program or check.runner), []).append(check)
-    for n, members in enumerate(by_program.values()):
+        by_scope.setdefault((check.thread_id, scope_of(check, cwd)), []).append(check)
+    for n, ((thread, scope), members) in enumerate(by_scope.items()):
         bad = next((c for c in reversed(members) if c.result == "failed"), None)
-        why = _why(view, bad) if bad is not None else ""
+        why = _RULE.sub("", _why(view, bad)) if bad is not None else ""
         if bad is None or not why:
             continue
         place = _PLACE.search(why)
         path, line = (place[1], int(place[2])) if place else (None, None)
-        ended = {"failed": "fails", "passed": "failed, and passes now"}.get(members[-1].result, "failed when it last ended")
+        later = _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in every if c.thread_id == thread and c.seq > bad.seq])
         command = commands[bad.call_event]
-        later = _passed_later(members[-1], every) if members[-1].result == "failed" else None
+        told = f"`{shown(command.command, cwd)}`"
         if later is not None:
-            ended = f"failed, and `{shown(commands[later.call_event].command, cwd)}` passed later"
-        score = (4.0 if later is not None or members[-1].result == "passed" else 8.0) + n / 100
-        text = f"`{shown(command.command, cwd)}` {ended}: {_cut(why, _LONG)}"
-        yield Item(text, "checks", _iso(command.started), bad.event, path, line, score=score)
+            again = shown(commands[later.call_event].command, cwd)
+            text = f"{told} failed: {_cut(why, _LONG)}; " + (
+                "run again, it passed later" if f"`{again}`" == told else f"`{again}` passed later"
+            )
+        else:
+            text = f"{told} {'fails' if members[-1].result == 'failed' else 'failed when it last ended'}: {_cut(why, _LONG)}"
+        yield Item(text, "checks", _iso(command.started), bad.event, path, line, score=(8.0 if later is None else 4.0) + n / 100)
 
 
-def _passed_later(check: Any, every: Sequence[Any]) -> Any:
-    """Return the last later run of the same kind of check with the same tool, if it passed."""
-    behind = [c for c in every if c.thread_id == check.thread_id and c.seq > check.seq and (c.kind, _tool(c)) == (check.kind, _tool(check))]
-    return behind[-1] if behind and behind[-1].result == "passed" else None
+def _passed_later(bad: Any, scope: Scope, behind: Sequence[tuple[Any, Scope]]) -> Any:
+    """Return the last later run of what a check had failed on, if all of it passed when it last ran, be it by parts."""
+    last = bad
+    for part in scope.parts():
+        found = next((c for c, wide in reversed(behind) if c.ran is not False and part.within(wide)), None)
+        if found is None or found.result != "passed":
+            return None
+        last = max(last, found, key=lambda c: c.seq)
+    return last
 
 
-def _tool(check: Any) -> str:
-    """Return the program that a check runs, behind what starts it: ``uv run pytest -v`` is pytest."""
-    return str(check.runner or check.program.partition(" ")[0])
+_RULE = lazy_pattern(r"^[=_*-]{3,}\s*|\s*[=_*-]{3,}$")
+"""The line that a runner draws around its last words."""
 
 
 def _why(view: SessionView, check: Any) -> str:

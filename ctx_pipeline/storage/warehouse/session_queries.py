@@ -113,23 +113,36 @@ def event_quotes(lake: Lake, sessions: Sequence[str], events: Sequence[str]) -> 
 
 
 _PROOFS = (
-    "SELECT e.ts, p.host, p.session_id, s.title, s.project, e.kind, e.event_id, left(e.text, 4000) AS text"
+    "SELECT e.ts, p.host, p.session_id, s.title, s.project, e.kind, e.event_id, left(e.text, 4000) AS text,"
+    " CASE WHEN e.kind NOT IN ('prompt', 'permission') THEN NULL WHEN r.call_id IS NOT NULL THEN r.did ELSE b.did END AS before"
     " FROM (SELECT host, session_id, unnest(evidence) AS event_id FROM readings WHERE signal = ?) p"
     " JOIN events e ON e.host = p.host AND e.session_id = p.session_id AND e.event_id = p.event_id"
     " JOIN sessions s ON s.host = p.host AND s.session_id = p.session_id"
+    " LEFT JOIN calls r ON e.kind = 'permission' AND r.host = e.host AND r.session_id = e.session_id AND r.call_id = e.call_id"
+    " ASOF LEFT JOIN acts b ON b.host = e.host AND b.session_id = e.session_id AND b.thread_id = e.thread_id AND b.seq < e.seq"
     " WHERE (? IS NULL OR p.host = ?) AND (? IS NULL OR ? IN (s.project, s.repository))"
     " AND (? IS NULL OR e.ts >= make_timestamp(?)) AND (? IS NULL OR e.ts < make_timestamp(?)) ORDER BY e.ts DESC, p.session_id, e.event_id"
 )
+_ACTS = (
+    "WITH calls AS (SELECT host, session_id, thread_id, seq, call_id,"
+    " left(tool || coalesce(': ' || coalesce(argv[1], paths[1]), ''), 400) AS did FROM tool_calls),"
+    " acts AS (SELECT host, session_id, thread_id, seq, did FROM calls UNION ALL"
+    " SELECT host, session_id, thread_id, seq, left(text, 400) FROM events WHERE kind = 'answer' AND text <> '') "
+)
+"""What the agent said and did, in a few words each."""
 
 
 def signal_events(
     lake: Lake, signal: str, *, host: str | None, project: str | None, since: int | None, until: int | None
 ) -> list[dict[str, Any]]:
-    """Return the events that the readings of a signal rest on, the newest first; bounds in microseconds since 1970."""
+    """Return the events that the readings of a signal rest on, the newest first; bounds in microseconds since 1970.
+
+    ``before`` is what the agent said or did last before the person's words, None for other events.
+    """
     chosen = [value for value in (host, project, since, until) for _ in range(2)]
     with closing(lake.connect()) as connection:
-        lake.views(connection, ("readings", "events", "sessions"))
-        rows = _rows(connection, _PROOFS, [signal, *chosen])
+        lake.views(connection, ("readings", "events", "sessions", "tool_calls"))
+        rows = _rows(connection, _ACTS + _PROOFS, [signal, *chosen])
     for row in rows:
         row["ts"] = row["ts"].isoformat(timespec="milliseconds") + "Z" if row["ts"] is not None else None
     return rows
