@@ -96,3 +96,19 @@ def test_the_scale_of_time_has_a_unit_that_fits(seconds, scale):
     chart = html.partition("Time by day")[2]
 
     assert re.findall(r"<span>([^<]*)</span>", chart.partition('class="scale">')[2].partition("</div>")[0]) == scale
+
+
+@pytest.mark.feature("dashboard.week")
+def test_where_hardly_a_day_of_the_last_had_calls_the_newest_days_with_calls_are_drawn():
+    def drawn(*ago: int) -> str:
+        days = tuple(DayLine(TODAY - timedelta(days=n), "claude", Usage(calls=1, cost_nano=10**9)) for n in ago)
+        host = HostLine("claude", "Claude Code", 0)
+        return week.build.build(PageData(datetime(2026, 3, 31, 20, tzinfo=UTC), "UTC", days=days, week=_week(), hosts=(host,)))
+
+    few = drawn(0, 40, 80, 120)
+    assert "the newest 4 days with calls" in few
+    assert "<span>1 Dec</span>" in few
+    assert "<span>31 Mar</span>" in few
+    assert "days with calls" not in drawn(0, 3, 5, 9, 40)
+    assert "<span>4 Mar</span>" in drawn(0, 3)
+    assert "<span>25 Feb 2025</span>" in drawn(0, 399)

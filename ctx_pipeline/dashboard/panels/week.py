@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.readings import Finding
 
 DRAWN_DAYS = 28
+_FEW = 4
+"""Days with calls among those drawn below which the newest days with calls are drawn instead, wherever they lie."""
 FINDINGS = 3
 
 
@@ -70,6 +72,9 @@ def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[s
     spent: dict[tuple[date, str], float] = {}
     for day, host, seconds in data.working:
         spent[day, host] = spent.get((day, host), 0.0) + seconds
+    told, busy = "", sorted({day for day, _ in by_day if day <= last})
+    if len(busy) > sum(day in days for day in busy) < _FEW:
+        days, told = busy[-DRAWN_DAYS:], f"the newest {min(len(busy), DRAWN_DAYS)} days with calls"
     used = [h for h in data.host_titles.values() if any((day, h.key) in by_day or (day, h.key) in spent for day in days)]
     classes = [h.tone for h in used]
 
@@ -85,19 +90,20 @@ def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[s
     cost = [_column(day, used, dollars_of, lambda v: money(round(v * 1e9))) for day in days]
     time = [_column(day, used, time_of, lambda v: duration(v * seconds)) for day in days]
     charts = [
-        ("Cost by day", "", stacked(cost, classes, dollars, title=f"Cost in dollars by day, {DRAWN_DAYS} days, stacked by agent")),
+        ("Cost by day", told, stacked(cost, classes, dollars, title=f"Cost in dollars by day, {len(days)} days, stacked by agent")),
         (
             "Time by day",
-            "in turns",
+            f"in turns, {told}" if told else "in turns",
             stacked(
                 time,
                 classes,
                 lambda v: f"{v:g} {unit}" if v else "0",
-                title=f"{name} in turns by day, {DRAWN_DAYS} days, stacked by agent",
+                title=f"{name} in turns by day, {len(days)} days, stacked by agent",
             ),
         ),
     ]
-    return used, charts, axis([f"{d.day} {d:%b}" for d in days], 5)
+    far = (days[-1] - days[0]).days > _YEAR
+    return used, charts, axis([f"{d.day} {d:%b %Y}" if far else f"{d.day} {d:%b}" for d in days], 3 if far else 5)
 
 
 def _column(day: date, used: Sequence[HostLine], of: Callable[[date, str], float], written: Callable[[float], str]) -> Column:
@@ -106,6 +112,7 @@ def _column(day: date, used: Sequence[HostLine], of: Callable[[date, str], float
     return Column(values, "\n".join([f"{day:%a} {day.day} {day:%b %Y}", *(parts or ["nothing"])]))
 
 
+_YEAR = 300
 _UNITS = (("h", 3600, "Hours"), ("min", 60, "Minutes"), ("s", 1, "Seconds"))
 """Units of the scale of time: sign, seconds, name."""
 

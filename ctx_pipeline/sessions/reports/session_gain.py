@@ -35,9 +35,9 @@ LONG_OUTPUT = 2_000
 """Tokens of a tool's output above which the rest could have been left out."""
 
 MECHANISMS = {
-    "repeated reads": f"lines that stood in the window, unchanged, were read once more; a notice of {NOTICE_TOKENS} tokens would have done",
-    "carried after use": "a file's text was sent along in calls after the last that touched or named the file",
-    "cache rebuilds": "the provider's cache ran out or the model was changed, and the prompt was paid for anew",
+    "repeated reads": "read again though it stood in the window, unchanged",
+    "carried after use": "a file's text sent along after its last use",
+    "cache rebuilds": "the cache ran out or the model was changed",
     "long outputs": f"what tools printed beyond {LONG_OUTPUT:,} tokens",
 }
 """Mechanism -> what happened."""
