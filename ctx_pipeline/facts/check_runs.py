@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ASKS_ONLY = lazy_pattern(
     r"--(?:markers|collect-only|co|fixtures|fixtures-per-test|setup-plan|version|help|list|listTests|list-tests|showConfig|show-config"
-    r"|print-config|list-files|dry-run|just-print|setup-only|no-run)\b|-(?:list|h|V|Vv|vV)$"
+    r"|print|print-config|list-files|dry-run|just-print|setup-only|no-run)\b|-(?:list|h|V|Vv|vV)$"
 )
 """Options with which a runner only lists or explains: nothing is checked."""
 _NONE_FOUND = lazy_pattern(

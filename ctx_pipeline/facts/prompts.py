@@ -37,7 +37,8 @@ _TELLING_WORDS = 8
 _PAGE = 4000
 _LEAST_WORDS, _MOST_WORDS, _TITLE = 6, 80, 120
 _STEERS = lazy_pattern(
-    r"(?i)(?:(?:y|n|yes|no|yep|yeah|nope|ok|okay|sure|right|correct|exactly|perfect|great|good|nice|cool|thanks|thank|you|please|go|on|ahead"
+    r"(?i)(?:(?:(?:great|good|nice|excellent|amazing|awesome|fantastic|perfect|wonderful|brilliant)\s+(?:work|job)"
+    r"|(?:very|so)\s+much|a\s+lot|for\s+(?:your|the|all\s+the)\s+(?:help|work)|y|n|yes|no|yep|yeah|nope|ok|okay|sure|right|correct|exactly|perfect|great|good|nice|cool|thanks|thank|you|please|go|on|ahead"
     r"|continue|proceed|resume|keep|going|carry|next|retry|again|try|do|it|that|this|so|stop|wait|push|commit|ship|merge|done|hi|hello|hey"
     r"|works|worked|working|looks|lgtm|fine|awesome|amazing|excellent|wonderful|brilliant"
     r"|and|then|now|all|both|the|first|second|third|one|option)\b\W*)+"

@@ -290,3 +290,24 @@ def test_a_session_stood_where_its_own_thread_did_and_not_at_an_agent_that_was_w
     last = built.events[-1]
     warm = last._replace(event_id="warm", thread_id=f"{built.session_id}/warm", ts=last.ts + 86_400_000_000, text="I am ready.")
     assert fold(replace(built, events=[*built.events, warm])).as_of == fold(built).as_of
+
+
+@pytest.mark.feature("session.auto-findings")
+def test_a_task_that_ran_again_in_order_does_not_fail_though_only_its_failure_told_which_tool_it_runs():
+    broken = "> tsc -b\n\napp/plan.ts(79,13): error TS7005: Variable 'session' implicitly has an 'any' type."
+    session = view(cwd="/w").prompt("Check it").shell("npm run typecheck", exit=2, text=broken)
+    assert [f.text.split("`")[2].split(":")[0] for f in fold(session.build()).findings] == [" fails"]
+    session.shell("cd web && npm run typecheck", exit=0, text="> tsc -b\n")
+    assert [f.text.split("`")[2].split(":")[0] for f in fold(session.build()).findings] == [" fails"], "that was another folder"
+    session.shell("npm run typecheck", exit=0, text="> tsc -b\n")
+    (found,) = fold(session.build()).findings
+    assert found.text.endswith("; run again, it passed later")
+
+
+@pytest.mark.feature("session.handoff")
+def test_praise_with_its_thanks_is_said_and_not_asked():
+    for praise in ("Excellent work, thank you!", "Great job, thanks so much!", "Thank you very much for your help."):
+        state = fold(view(cwd="/w").prompt("Mend the parser").answer("Done.").prompt(praise).answer("You are welcome.").build())
+        assert (state.asked_last, state.said_last.text) == (None, praise)
+    state = fold(view(cwd="/w").prompt("Mend the parser").answer("Done.").prompt("Great work, now commit it").answer("Done.").build())
+    assert state.asked_last.text == "Great work, now commit it"

@@ -27,9 +27,10 @@ from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 from ctx_pipeline.model.display import title_text
 
-_FILES = 10
+_FILES, _FINDINGS = 10, 5
 
 if TYPE_CHECKING:
+    from ctx_pipeline.context.session_state.state import Item, SessionState
     from ctx_pipeline.sessions.states.state import Found
     from ctx_pipeline.settings import Settings
 
@@ -81,7 +82,8 @@ def load(name: str | None, as_json: bool) -> None:
     last = local_time(state.as_of, for_reading().timezone) or "not captured yet"
     say(f"Restored session ({last}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
-    asked = f"“{cut(state.task.text, 300)}”" if state.task else ""
+    task = _task(state)
+    asked = f"“{cut(task.text, 300)}”" if task else ""
     for line in told.block.lines:
         if line.about not in ("files", "next_steps", "beside") and not (asked and line.text.endswith(asked)):
             say(plain(line.text))
@@ -235,18 +237,27 @@ def _view(found: Found) -> None:
         say("Tests: none were run")
 
 
+def _task(state: SessionState) -> Item | None:
+    """Return what a session is about: what somebody said of it, else what was asked of it last."""
+    return state.task if state.task and state.task.stated else state.asked_last or state.asked_first or state.task
+
+
 def _lines(found: Found) -> None:
     from ctx_pipeline.model.display import cut
 
     state = found.state
-    say(f"Task: {cut(state.task.text, 300) if state.task else 'none known'}")
+    task = _task(state)
+    say(f"Task: {cut(task.text, 300) if task else 'none known'}")
     said = sum(i.stated for i in (*state.findings, *state.decisions))
     say(f"Findings: {len(state.findings)}")
+    for finding in state.findings[:_FINDINGS]:
+        say(f"  {one_line(finding.text, 160)}")
     say(f"Decisions: {len(state.decisions)}" + (f" ({said} of both said, the rest drawn from the records)" if said else ""))
     # what was read beside the project, such as an agent's own skills, tells nothing about the work
     inside = [f for f in state.read if not f.path.startswith(("/", "~"))]
-    files = [f.path for f in (*state.modified, *(inside or state.read))]
-    say(f"Files touched: {', '.join(map(plain, files[:_FILES]))}" + (f" and {len(files) - _FILES} more" if len(files) > _FILES else ""))
+    files = [f"{plain(f.path)}{' (deleted)' if f.deleted else ''}" for f in state.modified]
+    files += [f"{plain(f.path)} (read)" for f in inside or state.read]
+    say(f"Files touched: {', '.join(files[:_FILES]) or 'none'}" + (f" and {len(files) - _FILES} more" if len(files) > _FILES else ""))
     if state.next_steps:
         say(f"Next: {'; '.join(cut(i.text, 100) for i in state.next_steps[:5])}")
 

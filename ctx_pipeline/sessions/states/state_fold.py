@@ -288,7 +288,8 @@ def _failures(view: SessionView) -> Iterator[Item]:
             continue
         place = _PLACE.search(why)
         path, line = (place[1], int(place[2])) if place else (None, None)
-        later = _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in every if c.thread_id == thread and c.seq > bad.seq])
+        behind = [c for c in every if c.thread_id == thread and c.seq > bad.seq]
+        later = _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in behind]) or _passed_again(bad, behind, commands)
         command = commands[bad.call_event]
         told = f"`{shown(command.command, cwd)}`"
         if later is not None:
@@ -310,6 +311,17 @@ def _passed_later(bad: Any, scope: Scope, behind: Sequence[tuple[Any, Scope]]) -
             return None
         last = max(last, found, key=lambda c: c.seq)
     return last
+
+
+def _passed_again(bad: Any, behind: Sequence[Any], commands: Mapping[str, Any]) -> Any:
+    """Return what the last later run of the same words found, if all of it passed: which tool a task runs shows only where it prints."""
+
+    def words(check: Any) -> tuple[str, str]:
+        return check.program, commands[check.call_event].command.partition(check.program)[0]
+
+    same = [c for c in behind if bad.program and words(c) == words(bad)]
+    last = [c for c in same if c.call_event == same[-1].call_event]
+    return last[-1] if last and all(c.result == "passed" for c in last) else None
 
 
 _RULE = lazy_pattern(r"^[=_*-]{3,}\s*|\s*[=_*-]{3,}$")
