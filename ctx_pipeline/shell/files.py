@@ -155,7 +155,7 @@ def below(base: str, name: str) -> str:
     """Return a name below a folder, without ``.`` and ``..``; ``~`` and absolute names, those of Windows too, stand for themselves."""
     if _WINDOWS.match(name):
         return name
-    if name.startswith(("/", "~")) or not base or name.startswith(f"{base.rstrip('/')}/"):
+    if name.startswith(("/", "~", f"{base.rstrip('/')}/")) or not base:  # a base that is not absolute may stand in the name already
         return posixpath.normpath(name) if name else name
     return posixpath.normpath(posixpath.join(base, name))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline.shell.commands import command_text, found_nothing, steps
-from ctx_pipeline.shell.files import files_changed
+from ctx_pipeline.shell.files import below, files_changed
 
 
 @pytest.mark.feature("signals.commands")
@@ -115,3 +115,10 @@ def test_where_a_program_prints_its_errors_makes_no_other_command():
     assert [s.text for s in steps("mise run lint 2>&1")] == [s.text for s in steps("mise run lint")]
     assert [s.text for s in steps("uv run pytest -q 2>&1 | tail -3")] == ["uv run pytest -q", "tail -3"]
     assert steps("pytest -q > out.txt 2>&1")[0].text == "pytest -q > out.txt"
+
+
+@pytest.mark.feature("signals.commands")
+def test_a_name_that_holds_its_folder_already_is_not_put_below_it_again():
+    assert below("tree/work", "tree/work/a.md") == "tree/work/a.md"
+    assert below("/w", "work/a.md") == "/w/work/a.md"
+    assert below("/w/", "/w/a.md") == "/w/a.md"

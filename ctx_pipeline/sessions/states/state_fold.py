@@ -289,7 +289,7 @@ def _failures(view: SessionView) -> Iterator[Item]:
         place = _PLACE.search(why)
         path, line = (place[1], int(place[2])) if place else (None, None)
         behind = [c for c in every if c.thread_id == thread and c.seq > bad.seq]
-        later = _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in behind]) or _passed_again(bad, behind, commands)
+        later = _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in behind]) or _passed_with_same_words(bad, behind, commands)
         command = commands[bad.call_event]
         told = f"`{shown(command.command, cwd)}`"
         if later is not None:
@@ -313,7 +313,7 @@ def _passed_later(bad: Any, scope: Scope, behind: Sequence[tuple[Any, Scope]]) -
     return last
 
 
-def _passed_again(bad: Any, behind: Sequence[Any], commands: Mapping[str, Any]) -> Any:
+def _passed_with_same_words(bad: Any, behind: Sequence[Any], commands: Mapping[str, Any]) -> Any:
     """Return what the last later run of the same words found, if all of it passed: which tool a task runs shows only where it prints."""
 
     def words(check: Any) -> tuple[str, str]:
