@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 _MENTIONS = 8
+_MISTYPED = 0.85
+"""How alike a word is to the name of a command that was meant."""
 
 
 @click.command()
@@ -218,12 +221,11 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
     command: click.Command = cli
     for word in words:
         found = command.get_command(root, word) if isinstance(command, click.Group) else None
-        if found is None and command is cli and _say_mentions(words, root):
-            return
         if found is None:
-            raise UnknownChoice(
-                "command or group", word, ["questions", *GROUPS, *(command.list_commands(root) if isinstance(command, click.Group) else [])]
-            )
+            names = ["questions", *GROUPS, *(command.list_commands(root) if isinstance(command, click.Group) else [])]
+            if command is cli and not get_close_matches(word, names, 1, _MISTYPED) and _say_mentions(words, root):
+                return
+            raise UnknownChoice("command or group", word, names)
         root, command = click.Context(found, info_name=word, parent=root), found
     say(command.get_help(root))
 

@@ -24,7 +24,7 @@ ANSWERS = {
     "ctx hints": r"43% of the cost, \$0\.26, was context sent again from the cache",
     "ctx explain 2026-10 --against ccusage": r"\nhere +21 .*\$0\.173777\nccusage +21 .*\$0\.173777\n",
     "ctx resume": r"^cd /home/sam/code/bookshop-api && claude --resume 0333c65c-ea52-4669-ae2b-0497866d8840\n",
-    "ctx session load latest": r"^Restored session .*, claude 0333c65c-[\s\S]*\nTask: use uv instead of pip in the Dockerfile too",
+    "ctx session load latest": r"^Restored session .*, claude 0333c65c-[\s\S]*\nTask: wait, stop\. Which network is the database on\?\n",
     "ctx hooks status": r"\neach new chat begins with .*: ctx hooks install claude --handoff\n",
     "ctx search --fixed ModuleNotFoundError freezegun": r"\n  then ran: `uv add --dev freezegun`\n[\s\S]*\n  passed: `uv run pytest -q ",
     "ctx search ModuleNotFoundError freezegun": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",

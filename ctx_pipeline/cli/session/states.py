@@ -257,7 +257,10 @@ def _lines(found: Found) -> None:
     inside = [f for f in state.read if not f.path.startswith(("/", "~"))]
     files = [f"{plain(f.path)}{' (deleted)' if f.deleted else ''}" for f in state.modified]
     files += [f"{plain(f.path)} (read)" for f in inside or state.read]
-    say(f"Files touched: {', '.join(files[:_FILES]) or 'none is recorded'}" + (f" and {len(files) - _FILES} more" if len(files) > _FILES else ""))
+    say(
+        f"Files touched: {', '.join(files[:_FILES]) or 'none is recorded'}"
+        + (f" and {len(files) - _FILES} more" if len(files) > _FILES else "")
+    )
     if state.next_steps:
         say(f"Next: {'; '.join(cut(i.text, 100) for i in state.next_steps[:5])}")
 
