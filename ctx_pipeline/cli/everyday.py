@@ -195,7 +195,7 @@ def _complete_help(_context: click.Context, _parameter: click.Parameter, incompl
 @click.argument("words", nargs=-1, shell_complete=_complete_help)
 @click.pass_context
 def show_help(context: click.Context, words: tuple[str, ...]) -> None:
-    """Show the commands of a group (ctx help pipeline), the help of a command, or where other words stand in it."""
+    """Show the commands of a group (ctx help pipeline), the help of a command, or the commands that speak of a word."""
     from ctx_pipeline.cli.root import GROUPS, cli
     from ctx_pipeline.errors import UnknownChoice
 

@@ -202,7 +202,7 @@ def _tells(ctx: Ctx, session: str, cwd: str, name: str, asked: dict[str, str]) -
 @pytest.mark.feature("cli.list-unchecked")
 def test_a_changed_file_whose_name_the_shell_made_up_is_said_to_be_unknown(ctx: Ctx):
     session = "22222222-2222-4333-8444-555555555555"
-    _tells(ctx, session, "/work/shop", "Bash", {"command": "mkdir -p out && cat > out/${NAME}.jsonl <<EOF\nx\nEOF"})
+    _tells(ctx, session, "/code/shop", "Bash", {"command": "mkdir -p out && cat > out/${NAME}.jsonl <<EOF\nx\nEOF"})
 
     row = next(line for line in ctx("list", "--unchecked").stdout.splitlines() if line.startswith(session))
     assert re.search(r"  claude  unknown +captured", row), row

@@ -206,8 +206,8 @@ def test_a_path_that_is_no_repository_is_nobodys_root_and_one_that_is_gone_still
 @pytest.mark.parametrize(
     ("folders", "repositories"),
     [
-        (("/Users/ann/work/parser", "/home/bob/parser", "/Users/ann/work/parser/.worktrees/2"), 1),
-        (("/Users/ann/work/parser", "/Users/ann/other/parser"), 2),
+        (("/Users/ann/code/parser", "/home/bob/parser", "/Users/ann/code/parser/.worktrees/2"), 1),
+        (("/Users/ann/code/parser", "/Users/ann/other/parser"), 2),
         (("/Users/ann/parser/src", "/Users/bob/lexer/src"), 2),
         (("/Users/ann", "/home/ann"), 2),
         (("/srv/parser", "/opt/parser"), 2),
