@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401  # the tokenizer imports it, which fails while the interpreter ends
 import gc
 import inspect
 import json
@@ -111,6 +112,8 @@ def _make_ready(settings: Settings) -> None:
     Walking it again for each answer doubled one in three of those over the whole history.
     """
     warm(settings)
+    if not threading.main_thread().is_alive():
+        return  # the client has left
     counter()("")
     gc.collect()
     gc.freeze()
