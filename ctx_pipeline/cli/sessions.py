@@ -316,6 +316,8 @@ def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> N
     if as_json:
         emit({"turns": found})
         return
+    if commands := sum(turn["prompt"]["command"] for turn in found):
+        say(f"{counted(len(found), 'turn')}: {counted(len(found) - commands, 'prompt')}, {counted(commands, 'slash command')}")
     for turn in found:
         cut = f", {counted(len(turn['compactions']), 'compaction')}" if turn["compactions"] else ""
         say(f"{local_time(turn['prompt']['ts'], zone) or '?'}  {one_line(turn['prompt']['text'], 150)}", bold=True)

@@ -9,7 +9,7 @@ from ctx_pipeline.facts.command_runs import asked_folder, start_folders
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.tables import FILE_ACCESSES
 from ctx_pipeline.shell.commands import command_text, steps_by_piece
-from ctx_pipeline.shell.files import CHANGES_FOLDER, below, entered, is_known, reads, shell_changes
+from ctx_pipeline.shell.files import CHANGES_FOLDER, below, entered, is_known, reads, shell_changes, works_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -170,7 +170,7 @@ def _mentions(command: str, folder: str | None, known: set[str]) -> Iterator[_Ac
         subject = members[0].subject if len(members) == 1 else ""
         if subject in _NO_FILES:
             continue
-        at = entered(piece.words[1:], base) if subject.startswith("git ") and piece.words[1:2] == ("-C",) else base
+        at = works_in(piece.words, base)
         for word in _named(subject.partition(" ")[0], piece.words[1:]):
             name = word.partition("::")[0]
             if (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.mining.lessons import git_hooks
 from ctx_pipeline.mining.lessons.commands import as_pattern, checks_format, form, formats, listed, runs
 from ctx_pipeline.mining.lessons.failures import clean, shorten_paths
+from ctx_pipeline.mining.lessons.proof import TELLS
 from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -87,9 +88,6 @@ _WHEN = {
 }
 _ASKING = ("command ", "which ", "type ")
 """Begins a line that asks whether a program is there."""
-
-_TELLS = frozenset({"--version", "-V", "-Vv", "-vV", "--help", "-h", "--collect-only", "--markers", "--fixtures", "--list-tests"})
-"""Arguments with which a program tells of itself, or what it would run, and checks nothing."""
 
 _LAUNCHED = re.compile(r"^(?:(?:uv|poetry|pipenv|rye|hatch|pdm|pixi|bundle)\s+(?:run|exec)|npx|bunx|pnpx|uvx|python3?\s+-m)\s+")
 """What starts a program in the project's environment: the same check with and without it."""
@@ -190,7 +188,7 @@ _OFTEN = 2
 
 
 def _runs_it(text: str) -> bool:
-    return not text.startswith(_ASKING) and _TELLS.isdisjoint(text.split())
+    return not text.startswith(_ASKING) and TELLS.isdisjoint(text.split())
 
 
 def _each(run: Run) -> list[Run]:

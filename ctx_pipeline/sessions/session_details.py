@@ -59,8 +59,8 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
 def turns(host: str, session_id: str, *, settings: Settings | None = None) -> list[dict[str, Any]]:
     """Return how each turn of a session ended, as plain values, in the order of its threads.
 
-    Keys: thread_id, prompt and answer (event_id, ts, text, a command as it was typed;
-    answer is None for a turn without a final one), ended (answered, interrupted, failed or open), interruption and
+    Keys: thread_id, prompt and answer (event_id, ts, text, a command as it was typed,
+    and whether it is one; answer is None for a turn without a final one), ended (answered, interrupted, failed or open), interruption and
     compactions (event ids), tool_calls. Raises UnknownName.
     """
     from ctx_pipeline.facts.prompts import command_in
@@ -68,7 +68,10 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
     from ctx_pipeline.model.codec import iso
 
     def event_summary(event: Any) -> dict[str, Any] | None:
-        return None if event is None else {"event_id": event.event_id, "ts": iso(event.ts), "text": command_in(event) or event.text or ""}
+        if event is None:
+            return None
+        command = command_in(event)
+        return {"event_id": event.event_id, "ts": iso(event.ts), "text": command or event.text or "", "command": bool(command)}
 
     with reading(settings) as (store, _):
         view = view_of(store, *resolve(store, host, session_id), ("events",))

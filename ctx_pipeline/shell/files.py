@@ -29,12 +29,18 @@ _VALUED = {
 _NO_FILE = lazy_pattern(r"[*?$`{}()<>|]|^[+-]?\d*$|^https?://|^-|^/dev/")
 _WINDOWS = lazy_pattern(r"[A-Za-z]:[/\\]|\\\\\w")
 _ABSOLUTE = lazy_pattern(r"[/~]|[A-Za-z]:[/\\]|\\\\\w")
+_AT_REVISION = lazy_pattern(r"^(?!-)[^:\s]{1,200}:(?=[^:/])")
 _SED_RANGE = lazy_pattern(r"^(\d{1,9})(?:,(?:\d{1,9}|\$))?p$")
 
 
 def files_read(step: Step) -> tuple[str, ...]:
-    """Return the files that a step prints, as typed; none for a program that is no reader, or that changes them."""
+    """Return the files that a step prints, as typed; none for a program that is no reader, or that changes them.
+
+    ``git show main:src/a.py`` prints a file as it was: a name from the root of the repository, taken as one of the folder.
+    """
     program = step.subject.partition(" ")[0]
+    if step.subject == "git show":
+        return tuple(name for w in step.words[1:] if (name := _AT_REVISION.sub("", w)) != w and not _NO_FILE.search(name))
     if program not in READERS:
         return ()
     words = step.words[1:]
@@ -112,6 +118,11 @@ def entered(words: tuple[str, ...], folder: str | None) -> str | None:
     if to == "-" or "$" in to or "`" in to:
         return None
     return below(folder or "", to) if is_known(to, folder) else None
+
+
+def works_in(words: tuple[str, ...], folder: str | None) -> str | None:
+    """Return the folder in which a program of a folder works: another one for ``git -C``; None where the words do not tell."""
+    return entered(words[1:], folder) if words[:2] == ("git", "-C") else folder
 
 
 def is_known(name: str, folder: str | None) -> bool:
@@ -213,10 +224,11 @@ def reads(command: str, cwd: str | None = None) -> tuple[ShellRead, ...]:
             continue
         last = []
         for step in () if following is not None and following.behind == "||" else members:
-            for name in files_read(step) if base is not None else filter(posixpath.isabs, files_read(step)):
+            at = works_in(piece.words, base)
+            for name in files_read(step) if at is not None else filter(posixpath.isabs, files_read(step)):
                 last.append(len(found))
                 lines = _lines(step)
-                found.append(ShellRead(below(base or "", name), lines or "", lines is not None and not elsewhere))
+                found.append(ShellRead(below(at or "", name), lines or "", lines is not None and not elsewhere))
     return tuple(found)
 
 
@@ -231,7 +243,7 @@ def _lines(step: Step) -> str | None:
         asked = _BAT.fullmatch(_value(words, ("-r", "--line-range")))
         return _span(asked[1] or "1", asked[2] or "$") if asked and asked[0] != ":" else ""
     if program not in ("head", "tail"):
-        return ""
+        return None if program == "git" else ""
     if any(w.startswith(("-c", "--bytes")) for w in words):
         return None
     short = next((w[1:] for w in words if re.fullmatch(r"-\d{1,9}", w)), "")

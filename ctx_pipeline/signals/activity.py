@@ -57,7 +57,7 @@ def unique_files_edited(view: SessionView) -> Reading:
     return _files(changes_of(view))
 
 
-@signal(version=4, group="activity", unit="files", reads=("file_accesses",))
+@signal(version=5, group="activity", unit="files", reads=("file_accesses",))
 def unique_files_read(view: SessionView) -> Reading:
     """Files that the agent read, by a read tool or by printing them in a shell.
 

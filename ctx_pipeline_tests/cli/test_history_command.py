@@ -289,6 +289,7 @@ def test_a_command_that_the_model_carried_out_is_a_turn_of_the_list_and_of_the_h
     ctx = Ctx(tmp_path, environment(tmp_path))
     ctx("sync")
     told = [(turn["prompt"]["text"], turn["answer"]["text"]) for turn in ctx.json("show", SESSION, "--turns")["turns"]]
+    assert "3 turns: 2 prompts, 1 slash command" in ctx("show", SESSION, "--turns").stdout
 
     assert told == [("first", "one"), ("/init", "two"), ("last", "three")]
     assert [m["moment"] for m in ctx.json("history", "claude", SESSION)["moments"]] == ["turn:1", "turn:2", "end"]

@@ -95,8 +95,9 @@ def test_of_two_installs_of_one_thing_the_later_one_is_the_cure_and_another_erro
         view().shell("rg todo", exit=1).edit("/w/app/a.py").shell("rg todo", text="x"),
         view().shell("pytest", exit=1, text="E   boom").edit("/w/app/a.py").on("agent").shell("pytest", text="ok"),
         view().shell("pytest", exit=1, text="E   AssertionError: boom").edit("/tmp/scratch.py").shell("pytest", text="3 passed"),
+        view().shell("node a.js", exit=1, text="Error: Cannot find module 'x'").edit("/w/app/a.js").shell("node --version", text="v20"),
     ],
-    ids=["talk", "green", "unsolved", "flaky", "red-behind-a-pipe", "looking", "no-hit", "other-thread", "outside"],
+    ids=["talk", "green", "unsolved", "flaky", "red-behind-a-pipe", "looking", "no-hit", "other-thread", "outside", "tells-of-itself"],
 )
 def test_a_session_with_nothing_to_learn_gives_nothing(session):
     assert lessons(session) == []

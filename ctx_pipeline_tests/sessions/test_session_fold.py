@@ -197,6 +197,8 @@ def test_a_record_of_an_unknown_kind_is_not_where_the_work_stood():
 def test_a_removed_file_that_is_named_again_is_not_said_to_be_gone():
     session = view(cwd="/w").prompt("Make it a submodule").shell("rm -rf public/tokenizer")
     assert "Changed files, the last first: public/tokenizer (deleted)" in block(fold(session.build()), len, 10**6).text
+    session.shell("git add public/tokenizer && git status --short public/tokenizer | head -5")
+    assert "Changed files, the last first: public/tokenizer (deleted)" in block(fold(session.build()), len, 10**6).text
     session.shell("git submodule add https://example.com/tokenizer public/tokenizer")
     assert "(deleted)" not in block(fold(session.build()), len, 10**6).text
 

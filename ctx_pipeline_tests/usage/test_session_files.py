@@ -124,6 +124,8 @@ def test_patches_of_a_rollout_tell_their_files_with_and_without_an_end(tmp_path:
         ("head -c 100 a.py", [("/r/a.py", "")]),
         ("bat -r 3:9 a.py", [("/r/a.py", "3-9")]),
         ("cd sub && sed -n 2,4p ../a.py", [("/r/a.py", "2-4")]),
+        ("git show main:src/a.py", [("/r/src/a.py", "")]),
+        ("git -C sub show HEAD~2:a.py | head -n 3; git show HEAD -- b.py; git show --stat v1", [("/r/sub/a.py", "1-3")]),
         ("cat /etc/hosts && rg needle src | head -3", [("/etc/hosts", "")]),
         ("bash -lc \"sed -n '8,9p' a.py\"", [("/r/a.py", "8-9")]),
         ("sed -i s/a/b/ a.py; cat > out.txt <<'EOF'\nx\nEOF", []),

@@ -36,6 +36,12 @@ _STARTS = re.compile(
     r"|(?:brew )?services? \S*\s?start|systemctl (?:re)?start|pg_ctl\b.*\bstart|redis-server|colima start|minikube start|supabase start"
     r"|(?:make|just|task|npm run|pnpm|yarn) (?:up|services?|db)\b)"
 )
+TELLS = frozenset({"--version", "-V", "-Vv", "-vV", "--help", "-h", "--collect-only", "--markers", "--fixtures", "--list-tests"})
+"""Arguments with which a program tells of itself, or what it would run, and checks nothing."""
+
+_NOT_FOUND = 127
+"""Exit status of a shell that does not find a program."""
+
 _SCRIPTED = frozenset({"python", "python3", "node", "ruby", "perl", "bash", "sh", "zsh", "deno", "bun", "php", "osascript"})
 _INLINE = frozenset({"-c", "-e", "--eval", "-"})
 _TEMPORARY = re.compile(r"(?:^|[\s='\"(])(?:/private)?(?:/tmp/|/var/(?:folders|tmp)/)|\$\(?mktemp|\$TMPDIR")
@@ -72,9 +78,12 @@ def proves(view: SessionView, run: Run, passed: Run) -> bool:
     """Tell whether a pass can be the cure of a failure.
 
     It ran in the foreground to its own exit status, checked something, and on the target
-    of the failure: host behind ssh, container, folder, package.
+    of the failure: host behind ssh, container, folder, package. ``pnpm --version`` shows
+    only that a program is there which was not.
     """
     if passed.row.background or not _ran(view, passed):
+        return False
+    if not TELLS.isdisjoint(passed.step.words) and TELLS.isdisjoint(run.step.words) and run.row.exit != _NOT_FOUND:
         return False
     if target(run) != target(passed):
         return False

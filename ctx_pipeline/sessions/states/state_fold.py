@@ -19,7 +19,7 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
-from ctx_pipeline.shell.commands import steps
+from ctx_pipeline.shell.commands import command_text, steps, steps_by_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -363,11 +363,29 @@ def _files(view: SessionView) -> list[FileState]:
     return [f._replace(deleted=f.ref in gone) for f in found]
 
 
+_ONLY_LOOK = frozenset(
+    {f"git {name}" for name in ("add", "commit", "diff", "log", "ls-files", "rm", "show", "status")}
+    | {"cat", "find", "grep", "head", "ls", "rg", "rm", "stat", "tail", "test", "wc", "["}
+)
+"""Programs that make no file which is gone."""
+
+
 def _named_later(view: SessionView, access: Any) -> bool:
-    """Tell whether a later call names a file that was removed: it may be there again."""
+    """Tell whether a later call that may make files names one that was removed: it may be there again."""
     name = access.path.rstrip("/").rpartition("/")[2]
     later = (c for c in view.tool_calls if c.thread_id == access.thread_id and c.seq > access.seq)
-    return any(name in view.call_text(c) for c in later)
+    return any(name in view.call_text(c) and _may_make(c, name) for c in later)
+
+
+def _may_make(call: Any, name: str) -> bool:
+    """Tell whether a call makes a file or shows that it is there; a command does where it writes it or gives it to a program that may."""
+    if call.action != "shell":
+        return call.action != "search" and not (call.action == READ and call.is_error)
+    by_piece = steps_by_piece(command_text(call.argv))
+    return any(
+        any(name in written for written in piece.writes) or any(name in s.text and s.subject not in _ONLY_LOOK for s in members)
+        for piece, members in by_piece
+    )
 
 
 def _hook_checked(event: Any) -> bool:
