@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline_tests import preloaded
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,6 +31,8 @@ def start(command: Sequence[str], **more: Any) -> subprocess.Popen[Any]:
 
 def run(command: Sequence[str], *, seconds: float = 280.0, **more: Any) -> subprocess.CompletedProcess[str]:
     """Return what a program printed and how it ended; with everything that it started it is killed when it hangs."""
+    if list(command[:3]) == preloaded.CTX and more.keys() <= {"env", "cwd"} and more.get("env"):
+        return preloaded.run(command[3:], env=more["env"], cwd=more.get("cwd") or Path.cwd(), stdin=None, seconds=seconds)
     process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **more)
     try:
         out, err = process.communicate(timeout=seconds)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ctx_pipeline_tests import preloaded
 from ctx_pipeline_tests.factories.shipped import copied, environment
 from ctx_pipeline_tests.waiting import remove
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 @dataclass
@@ -28,16 +30,7 @@ class Ctx:
         return Path(self.environ["CTX_HOME"])
 
     def __call__(self, *words: str, ok: bool = True, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "ctx_pipeline", *words],
-            env=self.environ,
-            cwd=self.folder,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=250,
-        )
+        done = preloaded.run(words, env=self.environ, cwd=self.folder, stdin=stdin, seconds=250)
         if ok:
             assert done.returncode == 0, f"ctx {' '.join(words)}\n{done.stdout}\n{done.stderr}"
         return done

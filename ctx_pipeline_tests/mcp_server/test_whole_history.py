@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline_tests import preloaded
 from ctx_pipeline_tests.factories.claude import ClaudeHome, tool_use
 from ctx_pipeline_tests.factories.shipped import copied
 from ctx_pipeline_tests.mcp_server.conftest import SECONDS, Home, over_stdio, run
@@ -18,7 +19,7 @@ NEW = "33333333-3333-4333-8333-333333333333"
 
 
 def ctx(home: Home, *words: str) -> None:
-    subprocess.run([sys.executable, "-m", "ctx_pipeline", *words], env=home.environ, check=True, capture_output=True, timeout=SECONDS)
+    preloaded.run(words, env=home.environ, cwd=Path.cwd(), stdin=None, seconds=SECONDS).check_returncode()
 
 
 async def told(client) -> dict:

@@ -22,7 +22,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.storage.ledger import Ledger
-from ctx_pipeline_tests import processes
+from ctx_pipeline_tests import preloaded, processes
 from ctx_pipeline_tests.factories import codex, patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.shipped import environment
@@ -121,10 +121,7 @@ class Machine:
 
     def ctx(self, *words: str, answer: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command as the person does."""
-        command = [sys.executable, "-m", "ctx_pipeline", *words]
-        return subprocess.run(
-            command, env=self.environ, cwd=self.repository, input=answer, capture_output=True, text=True, timeout=250, check=False
-        )
+        return preloaded.run(words, env=self.environ, cwd=self.repository, stdin=answer, seconds=250)
 
     def entered(self, host: str, event: str) -> list[str]:
         """Return the words of the hook that stands in the agent's own settings."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline_tests import preloaded
 from ctx_pipeline_tests.factories.shipped import copied
 
 
@@ -21,10 +22,7 @@ class Ctx:
         self.environ = copied(folder)
 
     def __call__(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "ctx_pipeline", *words]
-        return subprocess.run(
-            command, env=self.environ, cwd=self.folder, input=stdin, capture_output=True, text=True, check=False, timeout=250
-        )
+        return preloaded.run(words, env=self.environ, cwd=self.folder, stdin=stdin, seconds=250)
 
 
 @pytest.fixture
