@@ -98,12 +98,13 @@ def show(*, at: str | None = None, as_json: bool = False) -> None:
     path = _page(settings)
     import webbrowser
 
-    opened = webbrowser.open(path.absolute().as_uri() + (f"#session-{at}" if at else ""))
+    address = path.absolute().as_uri() + (f"#session-{at}" if at else "")
+    opened = webbrowser.open(address)
     if as_json:
-        emit({"site": str(path), "opened": opened})
+        emit({"site": str(path), "opened": opened, "address": address})
         return
     if not opened:
-        say(f"no browser found; open {path}")
+        say(f"no browser found; open {address if at else path}", whole=True)
     _draw_the_rest(settings)
 
 

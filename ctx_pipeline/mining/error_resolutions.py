@@ -96,7 +96,7 @@ def resolved(view: SessionView, event_id: str) -> Resolved | None:
         return None
     own = [r for r in view.once(runs) if r.call.thread_id == run.call.thread_id]
     calls = [c for c in view.tool_calls if c.thread_id == run.call.thread_id]
-    passed, between = _resolution(view, calls, own, own.index(run), error)
+    passed, between = _resolution(view, calls, own, own.index(run), error, through=True)
     if passed is None:
         return None
     cwd = view.session.cwd
@@ -133,8 +133,14 @@ def _error(view: SessionView, run: Run) -> str:
     return salient_line(run.output, view.session.cwd, of_tests=run.step.purpose == "test")
 
 
-def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int, error: str) -> tuple[Run | None, _Between]:
-    """Return the first later run that shows the same thing working, and what was done before it."""
+def _resolution(
+    view: SessionView, calls: list[Any], runs: list[Run], index: int, error: str, *, through: bool = False
+) -> tuple[Run | None, _Between]:
+    """Return the first later run that shows the same thing working, and what was done before it.
+
+    Another failure in between ends the search: what came before it cured that one or this.
+    ``through`` goes on behind it.
+    """
     run = runs[index]
     between = _Between()
     environment, called = _of_environment(error), bool(_CALL.search(error))
@@ -164,7 +170,7 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
             continue
         if later.failed:
             same = signature(_error(view, later)) == signature(error)
-            if not same and (between.edits or not environment):
+            if not same and not through and (between.edits or not environment):
                 return None, between
             if same:
                 between.setup.clear()  # what was installed so far did not help

@@ -160,11 +160,11 @@ def failed_lint_run_count(view: SessionView) -> Reading:
     return _failed_of(view, "lint")
 
 
-@signal(version=2, group="outcome", unit="problems", better="lower", reads=_CHECKS)
+@signal(version=3, group="outcome", unit="problems", better="lower", reads=_CHECKS)
 def lint_problems_at_end(view: SessionView) -> Reading:
-    """Problems in the last sum that a linter printed.
+    """Problems in the last sum that a linter printed; 0 where the same command passed later.
 
-    Zero is clean. Unknown where no linter printed a sum that is known.
+    Unknown where no linter printed a sum that is known, and where only another command, or one whose end is not known, ran later.
     """
     return _problems_at_end(view, "lint")
 
@@ -189,21 +189,34 @@ def failed_type_check_run_count(view: SessionView) -> Reading:
     return _failed_of(view, "types")
 
 
-@signal(version=2, group="outcome", unit="errors", better="lower", reads=_CHECKS)
+@signal(version=3, group="outcome", unit="errors", better="lower", reads=_CHECKS)
 def type_errors_at_end(view: SessionView) -> Reading:
-    """Errors in the last sum that a type checker printed.
+    """Errors in the last sum that a type checker printed; 0 where the same command passed later.
 
-    Zero is clean. Unknown where no type checker printed a sum that is known.
+    Unknown where no type checker printed a sum that is known, and where only another command, or one whose end is not known, ran later.
     """
     return _problems_at_end(view, "types")
 
 
 def _problems_at_end(view: SessionView, kind: str) -> Reading:
-    said = next((m for m in reversed(_of(view, kind)) if any(c.failed is not None for c in m)), None)
+    found = _of(view, kind)
+    place, said = next(((n, m) for n, m in reversed(list(enumerate(found))) if any(c.failed is not None for c in m)), (0, None))
     if said is None:
         return Reading(None, reason=f"no {_NAMES[kind]} printed a sum")
     counted = [c for c in said if c.failed is not None]
-    return Reading(float(sum(c.failed for c in counted)), _evidence([said]), metadata={"tools": sorted({c.runner for c in counted})})
+    tools = {"tools": sorted({c.runner for c in counted})}
+    if _red(said):
+        every = [c for c in check_runs(view) if c.program and c.ts is not None]
+        programs = {c.program for c in every if c.call_event == said[-1].call_event}
+        # what is clean prints no sum
+        clean = [c for c in every if c.result == "passed" and c.program in programs and c.ts > said[-1].ts]
+        if clean:
+            return Reading(0.0, (clean[-1].event,), confidence=0.8, metadata=tools)
+        if any(not _red(m) for m in found[place + 1 :]):
+            return Reading(
+                None, _evidence([said]), reason=f"a later {_NAMES[kind]} found nothing or did not end, or looked at something else"
+            )
+    return Reading(float(sum(c.failed for c in counted)), _evidence([said]), metadata=tools)
 
 
 @signal(version=3, group="outcome", unit="runs", better="lower", reads=_CHECKS)

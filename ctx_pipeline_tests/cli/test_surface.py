@@ -234,7 +234,7 @@ def test_the_page_is_built_opened_and_served_by_one_command_each(ran: Ctx, tmp_p
     opener.chmod(0o755)
     opened = Ctx(ran.folder, {**ran.environ, "BROWSER": str(opener)}).json("dashboard", "open")
     assert Ctx(ran.folder, {**ran.environ, "BROWSER": str(opener)}).json("open") == opened
-    assert opened == {"site": built["site"], "opened": True}
+    assert opened == {"site": built["site"], "opened": True, "address": Path(built["site"]).as_uri()}
     assert (tmp_path / "opened").read_text().strip() == Path(built["site"]).as_uri()
 
     command = [sys.executable, "-m", "ctx_pipeline", "dashboard", "serve", "--port", "0", "--json"]

@@ -51,6 +51,14 @@ def test_a_session_keeps_its_date_title_and_cost_at_sixty_columns(ran: Ctx):
 
 
 @pytest.mark.feature("cli.table-fits")
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_models_keep_their_whole_names(ran: Ctx, columns: int):
+    names = {row["model"] for row in ran.json("usage", "model")["rows"] if row["model"]}
+
+    assert names <= {line.split()[0] for line in screen(ran, columns, "usage", "model")}
+
+
+@pytest.mark.feature("cli.table-fits")
 @pytest.mark.parametrize(("columns", "told"), [(60, r"2026-09-14 08:0\d +Fix rounding.* +\$[\d.]+"), (40, r"Fix rounding.* +\$[\d.]+")])
 def test_a_list_keeps_title_date_and_cost_longest(ran: Ctx, columns: int, told: str):
     (line,) = [line for line in screen(ran, columns, "list") if line.startswith("51b369cc")]

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from ctx_pipeline.mining.error_resolutions import ERROR_RESOLUTIONS, combine, extract
+from ctx_pipeline.mining.error_resolutions import ERROR_RESOLUTIONS, combine, extract, resolved
+from ctx_pipeline.mining.lessons.commands import runs
 from ctx_pipeline.mining.lessons.failures import looks_red, salient_line, signature
 from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -326,3 +327,15 @@ def test_a_command_that_went_on_passed_only_when_a_later_look_saw_it_end_well(en
     assert len([c for c in found if c.text.endswith("without `--lib` it works: `cargo test`.")]) == kept
     if kept:
         assert found[0].evidence_refs[-2:] == ("s1.e2", "s1.e9")
+
+
+@pytest.mark.feature("search.fixed-errors")
+def test_an_error_is_followed_through_others_to_the_run_that_passed_wherever_it_was_called():
+    session = view(cwd="/w/app").shell("pytest test/test_a.py", exit=1, text="E   TypeError: one is missing").edit("/w/app/a.py")
+    session.shell("pytest test/test_a.py", exit=1, text="E   ValueError: another").edit("/w/app/b.py").shell("cd test")
+    passed = session.shell("pytest /w/app/test/test_a.py", text="1 passed").build()
+    first = passed.once(runs)[0]
+    found = resolved(passed, first.call.result_event)
+    assert found is not None
+    assert found.files == ["a.py", "b.py"]
+    assert not any("TypeError" in candidate.text for candidate in extract(passed))

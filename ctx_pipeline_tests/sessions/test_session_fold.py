@@ -253,6 +253,21 @@ def test_thousands_of_removed_files_are_told_in_time():
 
 
 @pytest.mark.feature("session.proven")
+def test_what_a_formatter_rewrote_and_what_a_clean_build_checked_again_is_not_said_to_fail():
+    odd = 'Diff in /w/a.rs:3:\n-    .map_err(|e| eyre!("failed to read: {}", e))?;\n+    .map_err(|e| eyre!("failed to read: {e}"))?;'
+    work = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").shell("cargo fmt --check", exit=1, text=odd)
+    assert any("`cargo fmt --check` fails" in item.text for item in fold(work.build()).findings)
+    told = [item.text for item in fold(work.shell("cargo fmt", text="").build()).findings]
+    assert any("`cargo fmt` passed later" in text for text in told)
+    assert not any("fails" in text for text in told)
+    red = "src/a.ts(3,9): error TS2769: No overload matches this call.\nFound 1 error."
+    build = view(cwd="/w").prompt("Build").edit("/w/a.ts").shell("npm run build", exit=2, text=red).edit("/w/a.ts")
+    told = [item.text for item in fold(build.shell("npm run build", text="> tsc\n").build()).findings]
+    assert len(told) == 1
+    assert "run again, it passed later" in told[0]
+
+
+@pytest.mark.feature("session.proven")
 def test_a_lint_run_is_told_as_one_where_no_test_ran():
     state = fold(view(cwd="/w").prompt("Format it").edit("/w/a.py").shell("ruff check .", text="All checks passed!").build())
     assert "Lint or format: passed (`ruff check .`)" in view_lines(state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline.model.declared import Reading
+from ctx_pipeline.signals.checks import lint_problems_at_end, type_errors_at_end
 from ctx_pipeline.signals.outcomes import (
     failed_command_count,
     failed_command_ratio,
@@ -241,3 +242,18 @@ def test_a_grade_is_made_of_its_parts():
         },
     }
     assert take(session_grade, view().prompt("hello").answer("hi")).reason == "the agent took no step"
+
+
+@pytest.mark.feature("signals.lint-types")
+def test_what_is_clean_in_the_end_has_no_problem_though_it_prints_no_sum():
+    red = "src/a.ts(3,9): error TS2769: No overload matches this call.\nFound 1 error."
+    session = view().shell("npm run build", exit=2, text=red)
+    assert take(type_errors_at_end, session).value == 1
+    assert take(type_errors_at_end, session.edit("/w/a.ts").shell("npm run build", text="> tsc\n")).value == 0
+
+
+@pytest.mark.feature("signals.lint-types")
+def test_a_formatter_after_its_check_leaves_the_end_unknown():
+    session = view().shell("cargo fmt --check", exit=1, text="Diff in /w/a.rs:3:\n-x\n+y")
+    assert take(lint_problems_at_end, session).value == 1
+    assert take(lint_problems_at_end, session.shell("cargo fmt", text="")).value is None

@@ -45,6 +45,8 @@ _SESSIONS = 20
 """Sessions on a terminal unless a limit is given."""
 _EXACT = 130
 """Cells of a terminal from which token counts are printed in full."""
+_NAME = 40
+"""Cells of the longest name of a model that is never cut."""
 _DROP = ("reasoning_tokens", "share", "host", "cache_write_tokens", "input_tokens", "models", "model", "cache_read_tokens", "output_tokens")
 _DROP_SESSION = (
     "reasoning_tokens",
@@ -109,7 +111,10 @@ def show(
     ]
     columns = _columns(report, key, shown)
     total = {**_figures(report.totals), key: "total"}
-    table(shown, columns, total=total, drop=_DROP_SESSION if key == "session_id" else tuple(name for name in _DROP if name != key))
+    drop = _DROP_SESSION if key == "session_id" else tuple(name for name in _DROP if name != key)
+    # cut, the names of models are all alike
+    keep = (key,) if key == "model" and max(len(str(row[key])) for row in shown) <= _NAME else ()
+    table(shown, columns, total=total, drop=drop, keep=keep)
     more_rows(left, len(rows))
     if report.gone:
         say(

@@ -88,7 +88,7 @@ def proves(view: SessionView, run: Run, passed: Run) -> bool:
     if target(run) != target(passed):
         return False
     first, second = run.row.folder, passed.row.folder
-    moved = bool(first and second and first != second)
+    moved = bool(first and second and first != second) and not any(word.startswith(f"{first}/") for word in passed.step.words)
     return not moved or "cd " in passed.command or "cd " in run.command
 
 

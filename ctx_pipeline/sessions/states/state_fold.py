@@ -12,7 +12,7 @@ from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, last_line
 from ctx_pipeline.facts.prompts import acts, arguments_of, in_time, task
-from ctx_pipeline.mining.lessons.commands import shown
+from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining.lessons.quoting import own_words, repeats
 from ctx_pipeline.model.codec import iso
@@ -279,6 +279,7 @@ def _failures(view: SessionView) -> Iterator[Item]:
     cwd, commands = view.session.cwd, runs_by_call(view)
     by_scope: dict[tuple[str, Scope], list[Any]] = {}
     every = check_runs(view)
+    listed: set[str] = set()
     for check in every:
         by_scope.setdefault((check.thread_id, scope_of(check, cwd)), []).append(check)
     for n, ((thread, scope), members) in enumerate(by_scope.items()):
@@ -289,7 +290,11 @@ def _failures(view: SessionView) -> Iterator[Item]:
         place = _PLACE.search(why)
         path, line = (place[1], int(place[2])) if place else (None, None)
         behind = [c for c in every if c.thread_id == thread and c.seq > bad.seq]
-        later = _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in behind]) or _passed_with_same_words(bad, behind, commands)
+        later = (
+            _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in behind])
+            or _passed_with_same_words(bad, every, commands)
+            or _formatted(bad, behind)
+        )
         command = commands[bad.call_event]
         told = f"`{shown(command.command, cwd)}`"
         if later is not None:
@@ -299,6 +304,9 @@ def _failures(view: SessionView) -> Iterator[Item]:
             )
         else:
             text = f"{told} {'fails' if members[-1].result == 'failed' else 'failed when it last ended'}: {_cut(why, _LONG)}"
+        if text in listed:
+            continue  # one run that two tools report of
+        listed.add(text)
         yield Item(text, "checks", _iso(command.started), bad.event, path, line, score=(8.0 if later is None else 4.0) + n / 100)
 
 
@@ -313,15 +321,24 @@ def _passed_later(bad: Any, scope: Scope, behind: Sequence[tuple[Any, Scope]]) -
     return last
 
 
-def _passed_with_same_words(bad: Any, behind: Sequence[Any], commands: Mapping[str, Any]) -> Any:
+def _passed_with_same_words(bad: Any, every: Sequence[Any], commands: Mapping[str, Any]) -> Any:
     """Return what the last later run of the same words found, if all of it passed: which tool a task runs shows only where it prints."""
 
     def words(check: Any) -> tuple[str, str]:
         return check.program, commands[check.call_event].command.partition(check.program)[0]
 
-    same = [c for c in behind if bad.program and words(c) == words(bad)]
+    ran = {words(c) for c in every if c.program and c.call_event == bad.call_event}
+    if bad.program:
+        ran &= {words(bad)}
+    same = [c for c in every if c.thread_id == bad.thread_id and c.seq > bad.seq and c.program and words(c) in ran]
     last = [c for c in same if c.call_event == same[-1].call_event]
     return last[-1] if last and all(c.result == "passed" for c in last) else None
+
+
+def _formatted(bad: Any, behind: Sequence[Any]) -> Any:
+    """Return the last later run of a formatter that rewrote what a check of the format had found, if it passed."""
+    rewrote = [c for c in behind if c.program and formats(c.program)] if bad.program and checks_format(bad.program) else []
+    return rewrote[-1] if rewrote and rewrote[-1].result == "passed" else None
 
 
 _RULE = lazy_pattern(r"^[=_*-]{3,}\s*|\s*[=_*-]{3,}$")
