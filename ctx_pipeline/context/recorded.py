@@ -169,7 +169,9 @@ class _Player:
             tree = self._changed(event, does, tree)
         elif does != OUT:
             tree = self._added(event, does, event.text, tree)
-        self.tree, self.seq, self.at = tree, event.seq, at if at is not None else self.at
+        self.tree, self.seq = tree, event.seq
+        if at is not None and (does != OUT or self.at is None):
+            self.at = at  # notes of the host, which it may write when the next turn begins, end no turn
         self._states[event.event_id] = _State(tree, self.turn, self.window)
 
     def seal(self, trigger: str) -> None:

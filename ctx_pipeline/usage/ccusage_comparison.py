@@ -25,6 +25,9 @@ from ctx_pipeline.usage.explain import Explained, Spot, explain, files_of, picks
 from ctx_pipeline.usage.groupings import Days
 from ctx_pipeline.usage.price_bridge import Bridges
 
+VERSIONS = {"ccusage": "20.0.24"}
+"""Tool -> the version whose rules are declared; older ones follow others."""
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -211,6 +211,7 @@ def test_against_prints_both_sides_and_names_an_unknown_tool(ctx: Ctx):
 
     assert told["ours"]["calls"] >= day["calls"] > 0
     assert told.keys() == {"what", "kind", "tool", "cost_mode", "ours", "theirs", "rules", "differences", "models", "bridge"}
+    assert "by the rules of ccusage 20.0.24, from the same files" in shown
     assert [line.split()[0] for line in shown.splitlines()[2:4]] == ["here", "ccusage"]
     assert (wrong.returncode, "'agent'" in wrong.stderr, "known: ccusage; " in wrong.stderr) == (2, True, True)
     assert wrong.stderr.endswith(f"recorded cost stands beside the list price of each call: ctx explain {day['date']} --by daily\n")

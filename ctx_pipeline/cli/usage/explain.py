@@ -215,14 +215,15 @@ _PRICES = {
 
 
 def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
-    from ctx_pipeline.usage.ccusage_comparison import against
+    from ctx_pipeline.usage.ccusage_comparison import VERSIONS, against
 
     found = against(tool, what, **chosen, settings=for_reading())
     if as_json:
         emit(found.to_json())
         return
     say(
-        f"{found.kind} {plain(what)}: counted here and by the rules of {tool}, from the same files, at {_PRICES[found.cost_mode]}",
+        f"{found.kind} {plain(what)}: counted here and by the rules of {' '.join(filter(None, (tool, VERSIONS.get(tool))))},"
+        f" from the same files, at {_PRICES[found.cost_mode]}",
         bold=True,
     )
     columns = {
