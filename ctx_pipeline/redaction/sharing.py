@@ -62,6 +62,12 @@ _BY = re.compile(
 )
 """Who did a thing, in JSON: an account, the user of a database or a word, which is replaced where it is told as a name alone."""
 
+_OWNER = re.compile(
+    r"(?P<before>[-dlbcps][-r][-w][-xsS][-r][-w][-xsS][-r][-w][-xtT][@+.]?\s{1,6}\d{1,6}\s{1,4})"
+    r"(?P<owner>[A-Za-z_][\w.-]{1,31})(?P<group>\s{1,16}(?P=owner)(?!\S))?(?=\s)"
+)
+"""The owner in a long listing of files, who may be a group of one too."""
+
 _MENTIONED = re.compile(r"(?:(?<![\w.+-])@|\b(?:github|gitlab)\.com[/:]|\bbitbucket\.org[/:])(?P<login>[A-Za-z0-9][\w-]{3,38})")
 _TOLD_AS_A_NAME = r"(?:(?<=[\s(\"'`]@)|(?<=github\.com[/:])|(?<=gitlab\.com[/:])|(?<=bitbucket\.org[/:]))"
 
@@ -202,7 +208,13 @@ class Sharing:
             (self._doubtful - known, _TOLD_AS_A_NAME),
         ):
             text = self._replaced("user names", _any(names, before), "user", text)
-        return _BY.sub(self._by, text)
+        return _OWNER.sub(self._owner, _BY.sub(self._by, text))
+
+    def _owner(self, match: re.Match[str]) -> str:
+        if not _identifies(match["owner"]):
+            return match[0]
+        self.counts["user names"] += 1
+        return f"{match['before']}user{' user' if match['group'] else ''}"
 
     def _by(self, match: re.Match[str]) -> str:
         if not _identifies(match["login"]):

@@ -86,7 +86,7 @@ def test_a_moment_has_the_time_and_the_place_of_its_event():
 def test_a_turn_ends_with_what_was_said_or_done_not_with_a_note_that_the_host_writes_later():
     late = [event(1, "prompt", "mend it"), event(2, "answer", "done"), event(90, "meta", "begun anew"), event(91, "prompt", "more")]
 
-    assert [(m.trigger, m.at) for m in replay_window(late).moments][0] == ("turn:1", 1_700_000_002_000_000)
+    assert next((m.trigger, m.at) for m in replay_window(late).moments) == ("turn:1", 1_700_000_002_000_000)
 
 
 @pytest.mark.feature("history.unseen")

@@ -50,6 +50,8 @@ ROOT = "/Users/sam.doe/src/shop"
         ("7+octo-sam@users.noreply.github.com octo-sam", "[email] user"),
         ('"login":"octo-sam","name":"Jo Doe"} Jo Doe', '"login":"user","name":"[person]"} [person]'),
         ('{"assignee":"Jo Doe"} and git -c user.name="Max Moe"', '{"assignee":"[person]"} and git -c user.name="[person]"'),
+        ("-rw-r--r--  1 jo-moe  staff  120 Jul  1 a.txt", "-rw-r--r--  1 user  staff  120 Jul  1 a.txt"),
+        ("drwxrwxr-x@ 12 jomoe jomoe 4096 Jul  1 src", "drwxrwxr-x@ 12 user user 4096 Jul  1 src"),
         ("Sams-MacBook-Pro.local, nas.lan, 192.168.1.20, thishost", "[host], [host], [host], [host]"),
     ],
 )
@@ -74,6 +76,7 @@ def test_what_is_private_is_replaced(text: str, said: str):
         "git show HEAD~/x, a ~\\n b =~ \\d, and https://github.com/samber/cc-skills-golang",
         '"user.name", "Test User", @types/node, "Co-Authored-By: Claude Opus 4.6 <noreply@anthropic.com>"',
         ".claude/settings.local.json, .env.local, 127.0.0.1, 10.2.1",
+        "drwxr-xr-x 2 root root 4096 Jul 1 x, -rw-r--r-- 1 www-data www-data 3 y, mode -rw-r--r-- of 3 files",
         "it will run on a mark of 3.5, REDACTED by hand",
     ],
 )
