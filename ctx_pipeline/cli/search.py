@@ -40,6 +40,7 @@ _BEST = 200
 _SHOWN = 8
 """Values of a facet that are printed."""
 
+_BEGINNING = "of a long output the beginning is searched; every character: --regex"
 _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words", "beginning": "beginnings of words"}
 
 
@@ -226,7 +227,7 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
         return
     say(f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')}{_level(found)}{_missing(found)}")
     if found.level in _LEVELS:
-        say("of a long output the beginning is searched; every character: --regex", dim=True)
+        say(_BEGINNING, dim=True)
 
 
 def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
@@ -256,6 +257,8 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
     if found.hits:
         say(f"times in {zone_name(zone)}", dim=True)
     say(_summary(found))
+    if found.level in _LEVELS and found.hits and found.next_offset is None and not found.offset:
+        say(_BEGINNING, dim=True)
     if any(hit.outcome == "failed" for hit in found.hits) and _ERROR.search(found.query):
         say("which session fixed it:")
         say_command(f"ctx search --fixed {shlex.quote(found.query)}", "  ")

@@ -86,6 +86,8 @@ def test_every_session_that_holds_a_hit_is_listed_once_with_its_hits(ran: Ctx):
         "of a long output the beginning is searched; every character: --regex",
     ]
     assert "more: --limit" in ran("search", "pytest", "--sessions", "--limit", "1").stdout
+    few, first = ran("search", "pytest", "--limit", "1000").stdout, ran("search", "pytest", "--limit", "1").stdout
+    assert ["the beginning is searched" in said for said in (few, first)] == [True, False]
 
 
 @pytest.mark.feature("search.filters")

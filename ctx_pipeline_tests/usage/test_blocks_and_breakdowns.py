@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import zstandard
+from click.testing import CliRunner
 
+from ctx_pipeline.cli.root import cli
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.blocks import blocks, statusline
@@ -172,6 +174,17 @@ def test_a_packed_rollout_tells_its_limits_too(tmp_path: Path):
     (block,) = blocks(settings=settings, now=at("2026-10-01T11:00:00Z"))
 
     assert block.limits["primary"]["used_percent"] == 41.5
+
+
+@pytest.mark.feature("usage.blocks-official")
+@pytest.mark.parametrize(("minutes", "said"), [(300, "5 h 41%"), (10_080, "7 d 41%"), (299, "299 min 41%"), (None, "primary 41%")])
+def test_a_limit_is_printed_by_the_length_of_its_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: int | None, said: str):
+    codex_home(tmp_path, {"used_percent": 41.0, "window_minutes": minutes, "resets_at": 1790870400})
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+
+    printed = CliRunner().invoke(cli, ["usage", "blocks"]).output
+
+    assert said in printed
 
 
 @pytest.mark.feature("usage.hostile-limits")

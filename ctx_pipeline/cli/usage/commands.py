@@ -309,6 +309,13 @@ for _grouping in GROUPINGS.values():
     _command(_grouping)
 
 
+def _window(minutes: int | None) -> str:
+    """Return the length of a limit's window: ``5 h``, ``7 d``; empty where it is not told."""
+    if not minutes:
+        return ""
+    return f"{minutes // 1440} d" if minutes % 1440 == 0 else f"{minutes // 60} h" if minutes % 60 == 0 else f"{minutes} min"
+
+
 @usage.command()
 @filters
 @click.option("--active", is_flag=True, help="Only the open window.")
@@ -348,7 +355,10 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
                 "cost": dollars(block.cost),
                 "rate": f"{burn['tokens_per_minute']:,.0f}/min, {money(round(burn['usd_per_hour'] * 1e9))}/h" if burn else "",
                 "ahead": f"{tokens(ahead['tokens'])}, {money(round(ahead['cost_usd'] * 1e9))}" if ahead else "",
-                "limits": ", ".join(f"{name} {limit['used_percent']:.0f}%" for name, limit in sorted(block.limits.items())),
+                "limits": ", ".join(
+                    f"{_window(limit['window_minutes']) or name} {limit['used_percent']:.0f}%"
+                    for name, limit in sorted(block.limits.items())
+                ),
             }
         )
     names = {"start": "start", "host": "host", "state": "", "calls": "calls", "tokens": "tokens", "cost": "cost"}
