@@ -83,14 +83,14 @@ def limits(host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
     if not found:
         say("no record says that a limit was reached")
         return
-    summed = {"host": "host", "kind": "of", "name": "limit", "times": "times", "last": "last", "waited": "waited"}
+    summed = {"host": "host", "kind": "of", "name": "limit", "times": "times", "last": "last", "waited": "no call for"}
     table([_local(line, zone) for line in by_limit(found)], summed)
     say()
     shown = found[-limit:] if limit else found
     rows = [_local({**r.to_json(), "projects": one_line(", ".join(r.projects), 60)}, zone) for r in shown]
     table(
         rows,
-        {"first": "reached", "host": "host", "name": "limit", "resets_at": "resets", "waited": "waited", "projects": "in"},
+        {"first": "reached", "host": "host", "name": "limit", "resets_at": "resets", "waited": "no call for", "projects": "in"},
     )
     more_rows(len(found), len(rows))
     say(f"times in {zone_name(zone)}")
