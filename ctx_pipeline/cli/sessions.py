@@ -312,6 +312,21 @@ def reading_text(value: float | None, unit: str, kind: str) -> str:
     return f"{number} {re.sub('(?<=[cs]h)es$|s$', '', unit) if value == 1 else unit}".rstrip()
 
 
+_TOOLS, _CHANGED, _CHECKED = 4, 6, 4
+"""Tools, files and checks that a turn is printed with."""
+
+
+def _first(tools: dict[str, int], before: str) -> str:
+    """Return the tools that a turn called most, each with its calls."""
+    most = list(tools.items())[:_TOOLS]
+    told = [f"{count:,} {tool}" for tool, count in most]
+    return before + ", ".join(told) + _more(sum(tools.values()) - sum(count for _, count in most)) if most else ""
+
+
+def _more(count: int) -> str:
+    return f" and {count:,} more" if count > 0 else ""
+
+
 def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> None:
     if as_json:
         emit({"turns": found})
@@ -321,7 +336,12 @@ def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> N
     for turn in found:
         cut = f", {counted(len(turn['compactions']), 'compaction')}" if turn["compactions"] else ""
         say(f"{local_time(turn['prompt']['ts'], zone) or '?'}  {one_line(turn['prompt']['text'], 150)}", bold=True)
-        say(f"  {turn['ended']}, {counted(turn['tool_calls'], 'tool call')}{cut}")
+        say(f"  {turn['ended']}, {counted(turn['tool_calls'], 'tool call')}{_first(turn['tools'], ': ')}{cut}")
+        if turn["changed"]:
+            say(f"  changed {', '.join(turn['changed'][:_CHANGED])}{_more(len(turn['changed']) - _CHANGED)}")
+        if turn["checks"]:
+            ended = [f"`{one_line(check['program'], 60)}` {check['result']}" for check in turn["checks"][-_CHECKED:]]
+            say(f"  checked {', '.join(ended)}")
         if turn["answer"]:
             say(f"  {one_line(turn['answer']['text'], 200)}")
     if not found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
@@ -60,11 +61,17 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
     """Return how each turn of a session ended, as plain values, in the order of its threads.
 
     Keys: thread_id, prompt and answer (event_id, ts, text, a command as it was typed,
-    and whether it is one; answer is None for a turn without a final one), ended (answered, interrupted, failed or open), interruption and
-    compactions (event ids), tool_calls. Raises UnknownName.
+    and whether it is one; answer is None for a turn without a final one), ended
+    (answered, interrupted, failed or open), interruption and compactions (event ids),
+    tool_calls, tools (tool -> its calls), changed (files, by their paths below the
+    session's folder), checks (the last run of each that the turn ended with: program, result).
+    Raises UnknownName.
     """
+    from ctx_pipeline.facts.check_runs import check_runs
+    from ctx_pipeline.facts.file_accesses import changes_of, inside
     from ctx_pipeline.facts.prompts import command_in
     from ctx_pipeline.facts.turns import turns as turns_of
+    from ctx_pipeline.mining.lessons.commands import shown
     from ctx_pipeline.model.codec import iso
 
     def event_summary(event: Any) -> dict[str, Any] | None:
@@ -74,12 +81,31 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
         return {"event_id": event.event_id, "ts": iso(event.ts), "text": command or event.text or "", "command": bool(command)}
 
     with reading(settings) as (store, _):
-        view = view_of(store, *resolve(store, host, session_id), ("events",))
+        view = view_of(store, *resolve(store, host, session_id), ("events", "tool_calls", "threads"))
+    changed: dict[str, list[str]] = {}
+    for access in changes_of(view):
+        changed.setdefault(access.call_event, []).append(inside(access.path, view.session.cwd))
+    checked: dict[str, list[Any]] = {}
+    for check in check_runs(view):
+        checked.setdefault(check.call_event, []).append(check)
+
+    def work_of(turn: Any) -> dict[str, Any]:
+        calls = [call.call_event for call in turn.calls]
+        last = {
+            check.program: check.result for event in calls for check in checked.get(event, ()) if check.program and check.ran is not False
+        }
+        return {
+            "tools": dict(Counter(call.tool for call in turn.calls).most_common()),
+            "changed": list(dict.fromkeys(path for event in calls for path in changed.get(event, ()))),
+            "checks": [{"program": shown(program, view.session.cwd), "result": result} for program, result in last.items()],
+        }
+
     return [
         {
             "thread_id": turn.thread_id,
             "ended": turn.ended,
             "tool_calls": turn.tool_calls,
+            **work_of(turn),
             "prompt": event_summary(turn.prompt),
             "answer": event_summary(turn.answer),
             "interruption": None if turn.interruption is None else turn.interruption.event_id,

@@ -47,8 +47,9 @@ def test_reads_are_printed_with_their_lines_and_a_path_that_fits_nothing_says_so
 def test_each_turn_is_printed_with_how_it_ended(ctx) -> None:
     told = ctx("show", "claude", DISCOUNTS, "--turns")
 
-    assert "answered, " in told
-    assert " tool calls" in told
+    assert "  answered, 5 tool calls: 3 Bash, 1 Read, 1 Edit\n  changed bookshop/discounts.py\n" in told
+    assert "\n  checked `uv run pytest -q tests/test_discounts.py` passed\n" in told
+    assert "\n  answered, 0 tool calls\n" in told
 
 
 @pytest.mark.feature("usage.cache-efficiency")
