@@ -32,7 +32,7 @@ ANSWERS = {
     "ctx search ModuleNotFoundError freezegun": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
     "ctx search pytest --sessions": r"\n\d+ hits in \d sessions\n",
     "ctx list --file discounts.py": r"\n51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 change, 1 read ",
-    "ctx show latest --turns": r"use uv instead of pip in the Dockerfile too, I said that before\n  interrupted, 4 tool calls\n",
+    "ctx show latest --turns": r"I said that before\n  interrupted, 4 tool calls: 2 Edit, 2 Bash\n  changed Dockerfile\n",
     "ctx files latest": r"/home/sam/code/bookshop-api/Dockerfile +0 +2 +\+2 -2",
     "ctx session status latest": r"\nTests: none were run",
     "ctx list --signal tests_failing_at_end": r"^no session fits\n",
