@@ -12,6 +12,8 @@ import importlib
 import json
 import os
 import runpy
+import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -121,8 +123,6 @@ def serve(path: str) -> tuple[list[str], str] | None:
     listening.bind(path)
     listening.listen(64)
     os.write(1, b"ready\n")
-    import select
-
     while listening in select.select([listening, sys.stdin], [], [])[0]:
         connection, _ = listening.accept()
         asked, files, _, _ = socket.recv_fds(connection, _LARGEST + 1, 3)
@@ -143,6 +143,7 @@ def serve(path: str) -> tuple[list[str], str] | None:
         for fd in files:
             os.close(fd)
         connection.close()
+    shutil.rmtree(Path(path).parent, ignore_errors=True)
     return None
 
 

@@ -316,11 +316,11 @@ _TOOLS, _CHANGED, _CHECKED = 4, 6, 4
 """Tools, files and checks that a turn is printed with."""
 
 
-def _first(tools: dict[str, int], before: str) -> str:
+def _first(tools: dict[str, int]) -> str:
     """Return the tools that a turn called most, each with its calls."""
     most = list(tools.items())[:_TOOLS]
-    told = [f"{count:,} {tool}" for tool, count in most]
-    return before + ", ".join(told) + _more(sum(tools.values()) - sum(count for _, count in most)) if most else ""
+    told = ", ".join(f"{count:,} {tool}" for tool, count in most)
+    return f": {told}{_more(sum(tools.values()) - sum(count for _, count in most))}" if most else ""
 
 
 def _more(count: int) -> str:
@@ -336,7 +336,7 @@ def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> N
     for turn in found:
         cut = f", {counted(len(turn['compactions']), 'compaction')}" if turn["compactions"] else ""
         say(f"{local_time(turn['prompt']['ts'], zone) or '?'}  {one_line(turn['prompt']['text'], 150)}", bold=True)
-        say(f"  {turn['ended']}, {counted(turn['tool_calls'], 'tool call')}{_first(turn['tools'], ': ')}{cut}")
+        say(f"  {turn['ended']}, {counted(turn['tool_calls'], 'tool call')}{_first(turn['tools'])}{cut}")
         if turn["changed"]:
             say(f"  changed {', '.join(turn['changed'][:_CHANGED])}{_more(len(turn['changed']) - _CHANGED)}")
         if turn["checks"]:

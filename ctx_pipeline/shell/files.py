@@ -40,7 +40,9 @@ def files_read(step: Step) -> tuple[str, ...]:
     """
     program = step.subject.partition(" ")[0]
     if step.subject == "git show":
-        return tuple(name for w in step.words[1:] if (name := _AT_REVISION.sub("", w)) != w and not _NO_FILE.search(name))
+        return tuple(
+            name for w in step.words[1:] if (name := _AT_REVISION.sub("", w)) != w and not _NO_FILE.search(name) and name[-1] != "/"
+        )
     if program not in READERS:
         return ()
     words = step.words[1:]
@@ -223,8 +225,8 @@ def reads(command: str, cwd: str | None = None) -> tuple[ShellRead, ...]:
             last = last if program in _WHOLE and lines == "" else []
             continue
         last = []
+        at = works_in(piece.words, base)
         for step in () if following is not None and following.behind == "||" else members:
-            at = works_in(piece.words, base)
             for name in files_read(step) if at is not None else filter(posixpath.isabs, files_read(step)):
                 last.append(len(found))
                 lines = _lines(step)

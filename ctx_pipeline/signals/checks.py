@@ -164,7 +164,8 @@ def failed_lint_run_count(view: SessionView) -> Reading:
 def lint_problems_at_end(view: SessionView) -> Reading:
     """Problems in the last sum that a linter printed; 0 where the same command passed later.
 
-    Unknown where no linter printed a sum that is known, and where only another command, or one whose end is not known, ran later.
+    Unknown where no linter printed a sum that is known, where the last run failed without one, and where
+    only another command, or one whose end is not known, ran later.
     """
     return _problems_at_end(view, "lint")
 
@@ -193,7 +194,8 @@ def failed_type_check_run_count(view: SessionView) -> Reading:
 def type_errors_at_end(view: SessionView) -> Reading:
     """Errors in the last sum that a type checker printed; 0 where the same command passed later.
 
-    Unknown where no type checker printed a sum that is known, and where only another command, or one whose end is not known, ran later.
+    Unknown where no type checker printed a sum that is known, where the last run failed without one, and where
+    only another command, or one whose end is not known, ran later.
     """
     return _problems_at_end(view, "types")
 
@@ -205,13 +207,17 @@ def _problems_at_end(view: SessionView, kind: str) -> Reading:
         return Reading(None, reason=f"no {_NAMES[kind]} printed a sum")
     counted = [c for c in said if c.failed is not None]
     tools = {"tools": sorted({c.runner for c in counted})}
+    if found[place + 1 :] and _red(found[-1]):
+        return Reading(None, _evidence([found[-1]]), reason=f"the last {_NAMES[kind]} failed and printed no sum")
     if _red(said):
-        every = [c for c in check_runs(view) if c.program and c.ts is not None]
-        programs = {c.program for c in every if c.call_event == said[-1].call_event}
-        # what is clean prints no sum
-        clean = [c for c in every if c.result == "passed" and c.program in programs and c.ts > said[-1].ts]
-        if clean:
-            return Reading(0.0, (clean[-1].event,), confidence=0.8, metadata=tools)
+        every = [c for c in check_runs(view) if c.program and c.ts is not None and c.result in ("passed", "failed")]
+        own = {c.program for c in said if c.program}
+        beside = {c.program for c in every if c.call_event == said[-1].call_event}
+        # a tool that a task runs names no program: the task does, where it is alone
+        ran = own or (beside if len(beside) == 1 else set())
+        last = next((c for c in reversed(every) if c.program in ran and c.ts > said[-1].ts), None)
+        if last is not None and all(c.result == "passed" for c in every if c.call_event == last.call_event and c.program in ran):
+            return Reading(0.0, (last.event,), confidence=0.8, metadata=tools)  # what is clean prints no sum
         if any(not _red(m) for m in found[place + 1 :]):
             return Reading(
                 None, _evidence([said]), reason=f"a later {_NAMES[kind]} found nothing or did not end, or looked at something else"

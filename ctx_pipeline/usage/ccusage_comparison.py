@@ -25,13 +25,13 @@ from ctx_pipeline.usage.explain import Explained, Spot, explain, files_of, picks
 from ctx_pipeline.usage.groupings import Days
 from ctx_pipeline.usage.price_bridge import Bridges
 
-VERSIONS = {"ccusage": "20.0.24"}
-"""Tool -> the version whose rules are declared; older ones follow others."""
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctx_pipeline.settings import Settings
+
+VERSIONS = {"ccusage": "20.0.24"}
+"""Tool -> the version whose rules are declared; older ones follow others."""
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _ZERO = Sum(0, 0, 0, 0, 0)

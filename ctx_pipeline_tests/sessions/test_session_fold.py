@@ -259,6 +259,8 @@ def test_what_a_formatter_rewrote_and_what_a_clean_build_checked_again_is_not_sa
     assert any("`cargo fmt --check` fails" in item.text for item in fold(work.build()).findings)
     told = [item.text for item in fold(work.shell("cargo fmt", text="").build()).findings]
     assert any("`cargo fmt` passed later" in text for text in told)
+    other = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").shell("cargo fmt --check", exit=1, text=odd).shell("black .", text="")
+    assert any("`cargo fmt --check` fails" in item.text for item in fold(other.build()).findings)
     assert not any("fails" in text for text in told)
     red = "src/a.ts(3,9): error TS2769: No overload matches this call.\nFound 1 error."
     build = view(cwd="/w").prompt("Build").edit("/w/a.ts").shell("npm run build", exit=2, text=red).edit("/w/a.ts")

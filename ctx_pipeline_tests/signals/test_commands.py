@@ -119,6 +119,6 @@ def test_where_a_program_prints_its_errors_makes_no_other_command():
 
 @pytest.mark.feature("signals.commands")
 def test_a_name_that_holds_its_folder_already_is_not_put_below_it_again():
-    assert below("tree/work", "tree/work/a.md") == "tree/work/a.md"
-    assert below("/w", "work/a.md") == "/w/work/a.md"
+    assert below("tree/docs", "tree/docs/a.md") == "tree/docs/a.md"
+    assert below("/w", "docs/a.md") == "/w/docs/a.md"
     assert below("/w/", "/w/a.md") == "/w/a.md"

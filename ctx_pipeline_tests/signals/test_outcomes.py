@@ -257,3 +257,13 @@ def test_a_formatter_after_its_check_leaves_the_end_unknown():
     session = view().shell("cargo fmt --check", exit=1, text="Diff in /w/a.rs:3:\n-x\n+y")
     assert take(lint_problems_at_end, session).value == 1
     assert take(lint_problems_at_end, session.shell("cargo fmt", text="")).value is None
+
+
+@pytest.mark.feature("signals.lint-types")
+def test_another_check_that_passed_and_a_pass_that_failed_again_are_no_clean_end():
+    red = "a.py:1:1: F401 unused\nFound 1 error."
+    both = view().shell("ruff check . ; mypy .", exit=1, text=red)
+    assert take(lint_problems_at_end, both.shell("mypy .", text="Success: no issues found in 3 source files")).value == 1
+    again = view().shell("ruff check .", exit=1, text=red).shell("ruff check .", text="All checks passed!")
+    assert take(lint_problems_at_end, again).value == 0
+    assert take(lint_problems_at_end, again.shell("ruff check .", exit=1, text="error: cannot read pyproject.toml")).value is None

@@ -309,11 +309,9 @@ for _grouping in GROUPINGS.values():
     _command(_grouping)
 
 
-def _window(minutes: int | None) -> str:
-    """Return the length of a limit's window: ``5 h``, ``7 d``; empty where it is not told."""
-    if not minutes:
-        return ""
-    return f"{minutes // 1440} d" if minutes % 1440 == 0 else f"{minutes // 60} h" if minutes % 60 == 0 else f"{minutes} min"
+def _length(minutes: int | None) -> str:
+    """Return how long the window of a limit is, as 5 h or 7 d; empty where it is not told."""
+    return age(60 * minutes) if minutes else ""
 
 
 @usage.command()
@@ -356,7 +354,7 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
                 "rate": f"{burn['tokens_per_minute']:,.0f}/min, {money(round(burn['usd_per_hour'] * 1e9))}/h" if burn else "",
                 "ahead": f"{tokens(ahead['tokens'])}, {money(round(ahead['cost_usd'] * 1e9))}" if ahead else "",
                 "limits": ", ".join(
-                    f"{_window(limit['window_minutes']) or name} {limit['used_percent']:.0f}%"
+                    f"{_length(limit['window_minutes']) or name} {limit['used_percent']:.0f}%"
                     for name, limit in sorted(block.limits.items())
                 ),
             }

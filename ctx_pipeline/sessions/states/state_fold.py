@@ -328,8 +328,8 @@ def _passed_with_same_words(bad: Any, every: Sequence[Any], commands: Mapping[st
         return check.program, commands[check.call_event].command.partition(check.program)[0]
 
     ran = {words(c) for c in every if c.program and c.call_event == bad.call_event}
-    if bad.program:
-        ran &= {words(bad)}
+    if bad.program or len(ran) > 1:
+        ran &= {words(bad)}  # what a task runs names no program: the task does, where it is alone
     same = [c for c in every if c.thread_id == bad.thread_id and c.seq > bad.seq and c.program and words(c) in ran]
     last = [c for c in same if c.call_event == same[-1].call_event]
     return last[-1] if last and all(c.result == "passed" for c in last) else None
@@ -337,8 +337,11 @@ def _passed_with_same_words(bad: Any, every: Sequence[Any], commands: Mapping[st
 
 def _formatted(bad: Any, behind: Sequence[Any]) -> Any:
     """Return the last later run of a formatter that rewrote what a check of the format had found, if it passed."""
-    rewrote = [c for c in behind if c.program and formats(c.program)] if bad.program and checks_format(bad.program) else []
-    return rewrote[-1] if rewrote and rewrote[-1].result == "passed" else None
+    if not bad.program or not checks_format(bad.program):
+        return None
+    tool = bad.program.split()[0]
+    last = next((c for c in reversed(behind) if c.program and c.program.split()[0] == tool and formats(c.program)), None)
+    return last if last is not None and last.result == "passed" else None
 
 
 _RULE = lazy_pattern(r"^[=_*-]{3,}\s*|\s*[=_*-]{3,}$")
