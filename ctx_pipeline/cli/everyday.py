@@ -9,7 +9,7 @@ import click
 
 from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, since_option, table_option, timezone_option, until_option
+from ctx_pipeline.cli.options import host_option, model_option, project_option, since_option, table_option, timezone_option, until_option
 from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, say_command, shares, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import complete_anything, session_name, session_of_person
 
@@ -84,6 +84,8 @@ def _key(name: str) -> str:
 @since_option
 @until_option
 @host_option
+@project_option
+@model_option
 @timezone_option
 @table_option
 @json_option
@@ -94,17 +96,23 @@ def cost(
     since: str | None,
     until: str | None,
     host: str | None,
+    project: str | None,
+    model: str | None,
     timezone: str | None,
     by: str | None,
     as_json: bool,
 ) -> None:
     """Show what agents cost today, this week, this month and in all, or from --since to --until; or what WHAT cost.
 
-    WHAT is a session, project, model, day (2026-10-03) or month (2026-10), or a row of the
-    table --by: ctx cost Bash --by tool. Its calls one by one: ctx explain WHAT.
+    WHAT is a session, project, model, day (2026-10-03), week (2026-W40) or month (2026-10),
+    or a row of the table --by: ctx cost Bash --by tool. Its calls one by one: ctx explain WHAT.
+    Where this week and the last have no calls, the latest seven days that end with one
+    follow.
     """
     from ctx_pipeline import discovery
     from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.model.usage_rules import UNNAMED
+    from ctx_pipeline.usage.known_names import known_names
     from ctx_pipeline.usage.periods import day
 
     if what and (since or until):
@@ -112,14 +120,19 @@ def cost(
     if what:
         from ctx_pipeline.cli.usage.explain import explain
 
-        context.invoke(explain, what=" ".join(what), host=host, timezone=timezone, by=by, limit=0, as_json=as_json)
+        context.invoke(
+            explain, what=" ".join(what), host=host, project=project, model=model, timezone=timezone, by=by, limit=0, as_json=as_json
+        )
         return
     if by:
         raise UsageError(f"--by {by} needs the row that is meant", hint=f"ctx cost WHAT --by {by}; all rows: ctx usage {by}")
     settings = for_reading()
     zone = timezone or settings.timezone
     chosen = (day(since, "--since", zone), day(until, "--until", zone))
-    rows = periods(settings, zone, discovery.host(host).key if host else None, chosen=chosen)
+    if project or model:
+        known_names(settings, project=project, model=model)
+    named = discovery.host(host).key if host else None
+    rows = periods(settings, zone, chosen=chosen, host=named, project=project, model="" if model == UNNAMED else model)
     if as_json:
         emit({"periods": [{**row, "cost_usd": row["cost_nano"] / 1e9} for row in rows], "timezone": zone or "local"})
         return
@@ -138,13 +151,20 @@ def cost(
 
 
 def periods(
-    settings: Settings, zone: str | None, host: str | None = None, *, chosen: tuple[date | None, date | None] = (None, None)
+    settings: Settings,
+    zone: str | None,
+    *,
+    chosen: tuple[date | None, date | None] = (None, None),
+    host: str | None = None,
+    project: str | None = None,
+    model: str | None = None,
 ) -> list[dict[str, Any]]:
     """Return calls, tokens and nano-dollars of today, yesterday, weeks, months and all; the latter holds calls without a time too.
 
-    Where a first or last day is chosen, of those days and all instead.
+    Where a first or last day is chosen, of those days and all instead; of a host, project
+    or model, its calls alone.
     """
-    from datetime import UTC, datetime, timedelta
+    from datetime import UTC, date, datetime, timedelta
 
     from ctx_pipeline.storage.warehouse.days import local_day
     from ctx_pipeline.usage.engine import usage
@@ -166,7 +186,10 @@ def periods(
         name = f"{chosen[0]} to {chosen[1]}" if all(chosen) else f"since {chosen[0]}" if chosen[0] else f"until {chosen[1]}"
         spans = [(name, *chosen), spans[-1]]
     found = []
-    rows = usage("daily", timezone=zone, host=host, settings=settings).rows
+    rows = usage("daily", timezone=zone, host=host, project=project, model=model, settings=settings).rows
+    latest = max((date.fromisoformat(r["date"]) for r in rows if r["date"]), default=None)
+    if chosen == (None, None) and latest and latest < monday - 7 * day:
+        spans.insert(-1, ("latest 7 days", latest - 6 * day, latest))
     for name, since, until in spans:
         start, end = str(since or ""), str(until or "9999")
         mine = [r for r in rows if since is until is None or (r["date"] and start <= r["date"] <= end)]

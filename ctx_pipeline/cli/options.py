@@ -27,6 +27,7 @@ def _zone(_context: click.Context, _parameter: click.Parameter, value: str | Non
 
 host_option = click.option("--host", help="Only this host.", shell_complete=complete_hosts)
 project_option = click.option("--project", help="Only this project.", shell_complete=complete_projects)
+model_option = click.option("--model", help="Only this model.")
 since_option = click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
 until_option = click.option("--until", metavar="DAY", help="Last day, as --since.")
 timezone_option = click.option("--timezone", metavar="ZONE", callback=_zone, help="IANA zone of the days.")

@@ -13,7 +13,7 @@ from ctx_pipeline.findings.evidence import history, history_of_all
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.display import money, title_text
-from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, ranked
+from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, at_first, ranked
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage.engine import parse_filters, usage
@@ -194,7 +194,8 @@ def _resent(history: History) -> Finding | None:
     if not cost or again / cost < 0.2:
         return None
     title = f"{min(1.0, again / cost):.0%} of the cost, {money(again)}, was context sent again from the cache"
-    return Finding("", title, "ctx gain --period all", usd=again / _NANO, cases=len(history.spent))
+    advice = "Begin a new chat for a new task: all that a chat holds is sent with each of its calls."
+    return Finding("", title, "ctx usage session --cache --sort tokens", "", advice, usd=again / _NANO, cases=len(history.spent))
 
 
 def _subagents(history: History) -> Finding | None:
@@ -451,10 +452,6 @@ def _show(key: Key) -> str:
 # The findings of a person's history, and what bare ctx shows of it: last week's usage and the first of them.
 
 
-SHOWN = 3
-"""Findings that bare ``ctx`` shows."""
-
-
 class Overview(NamedTuple):
     """Seven days, what to look at in them, and what is told in one line; ``usage`` by day, where it was asked for."""
 
@@ -519,7 +516,7 @@ def _overview(chosen: Settings, now: int | None, *, daily: bool) -> Overview:
     newest = [one for one in everything if not one.urgent and one.usd and not begun(chosen.home)]
     return Overview(
         usage("daily", since=days["since"], until=days["until"], settings=chosen) if daily else None,
-        ranked([*lasting, *staked, *newest])[:SHOWN],
+        at_first(ranked([*lasting, *staked, *newest])),
         shown,
         [one for one in everything if one.quiet],
         of_all,

@@ -258,6 +258,19 @@ class Finding(NamedTuple):
         return {**self._asdict(), "examples": [one._asdict() for one in self.examples], "text": self.text, "weight": self.weight}
 
 
+SHOWN = 3
+"""Findings that a first look shows."""
+
+
+def at_first(found: list[Finding]) -> list[Finding]:
+    """Return the first findings of a ranked list, none of which names the command of one before it; quiet ones are left out."""
+    by_command: dict[str, Finding] = {}
+    for one in found:
+        if not one.quiet:
+            by_command.setdefault(one.command, one)
+    return list(by_command.values())[:SHOWN]
+
+
 def ranked(found: list[Finding]) -> list[Finding]:
     """Return findings by what is at stake: what is urgent, then dollars, then time, then how common it is; quiet ones last."""
     return sorted(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.model.readings import at_first
 from ctx_pipeline.pipeline import session_errors
 from ctx_pipeline.pipeline.reports import DONE
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 KEPT = "summary.json"
-SHOWN = 3
-"""Findings that the end of a run shows."""
 _MADE_OF = ("warehouse/duckdb", "dashboard/site")
 """What the kept figures are of: with another content they are collected anew."""
 
@@ -186,7 +185,7 @@ def keep(store: Any, data: PageData, made_of: list[str]) -> dict[str, Any]:
             "cache_read": sum(u.cache_read_tokens for u in usage),
             "cost": sum(u.cost_nano for u in usage),
         },
-        "findings": [(f.text, f.command) for f in data.findings if not f.quiet][:SHOWN],
+        "findings": [(f.text, f.command) for f in at_first(list(data.findings))],
         "quiet": [f.title for f in data.findings if f.quiet],
     }
     if not store.read_only:

@@ -22,6 +22,7 @@ from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls_for, has_store, missing_of_calls, parse_filters, total, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
+from ctx_pipeline.usage.periods import monday_of
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import Call
 
@@ -51,6 +52,8 @@ def calls_of_row(what: str, by: str | None, found: Calls, zone: str | None, sett
     itself for days, months, calls, sessions, threads, models and projects. Raises UsageError for
     an unknown table and for the beginning of several session ids.
     """
+    if by is None and (monday := _monday(what)):
+        return calls_of_row(monday, "weekly", found, zone, settings, uses=uses)
     if by is None:
         return _found_out(what, found, Days(zone))
     if by == "blocks":
@@ -102,6 +105,15 @@ def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> 
     if len(near) > 1:
         raise AmbiguousName("session", what, near)
     return "session", [p for p in pairs if p.counted.session_id in near]
+
+
+def _monday(what: str) -> str | None:
+    """Return the Monday of a week that is named as 2026-W29; None for other names. Raises UsageError for a week that no year has."""
+    try:
+        monday = monday_of(what)
+    except ValueError:
+        raise UsageError(f"{what} is not a week of the calendar", hint="ctx usage weekly") from None
+    return monday.isoformat() if monday else None
 
 
 def _real(what: str, kind: str) -> None:
@@ -264,7 +276,7 @@ def explain(
     stored: bool = False,
     settings: Settings | None = None,
 ) -> Explained:
-    """Return the calls that a day (2026-10-01), month, session id (or its beginning), thread, model, project or call key is made of.
+    """Return the calls of a day (2026-10-01), week (2026-W40), month, session id (or its beginning), thread, model, project or call key.
 
     ``by`` names the table whose row is meant (``weekly``, ``tool``, ``blocks`` ...) where
     the name alone does not tell. The filters narrow it to one cell. Raises UsageError when
@@ -329,7 +341,7 @@ def _nothing(what: str, by: str | None, kind: str, *, host: str | None, stored: 
         near = sorted(sorted(set(days), key=lambda one: abs(one - asked))[:2])
         hint = f"nearest days with calls: {' and '.join(map(str, near))}; all of them: ctx usage daily" if near else "ctx run"
         return NothingFound(f"no model call on {what}", hint=hint)
-    said = "day, session, thread, model, project or call" if by is None else kind
+    said = "day, session, thread, model, project or call" if by is None and kind != "week" else kind
     hint = f"ctx usage {by}" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
     names = _near(what, by, stored, settings)
     return NothingFound(f"nothing matches the {said} {what!r}", hint=f"did you mean {', '.join(names)}? {hint}" if names else hint)

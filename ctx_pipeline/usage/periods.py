@@ -55,14 +55,21 @@ def before(one: Period) -> Period | None:
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _AGO = re.compile(r"(\d{1,4})\s*([dw])")
 _MONTH = re.compile(r"\d{4}-\d\d")
+_WEEK = re.compile(r"(\d{4})-W(\d\d)", re.IGNORECASE)
 _FIRST, _LAST = date(1971, 1, 1), date(9998, 12, 31)
 """Days that the arithmetic of every zone can reach; no record is older or newer."""
+
+
+def monday_of(text: str) -> date | None:
+    """Return the Monday of a week as ISO 8601 writes it (2026-W29), None for other text. Raises ValueError for a week that no year has."""
+    week = _WEEK.fullmatch(text)
+    return date.fromisocalendar(int(week[1]), int(week[2]), 1) if week else None
 
 
 def day(text: str | None, option: str, zone: str | None = None, *, today: date | None = None) -> date | None:
     """Return the day that a person's words mean in a zone, nothing for nothing.
 
-    2026-03-31, 2026-03 and 2026 (their first day; with ``--until`` their last), today,
+    2026-03-31, 2026-03, 2026-W14 and 2026 (their first day; with ``--until`` their last), today,
     yesterday, monday ... sunday (the latest one, today included), and 7d or 2w: with
     ``--since`` the first of the last seven days, else the day before them. Raises
     UsageError for anything else.
@@ -81,6 +88,8 @@ def day(text: str | None, option: str, zone: str | None = None, *, today: date |
         if _MONTH.fullmatch(word):
             first = date.fromisoformat(f"{word}-01")
             found = (first + timedelta(days=32)).replace(day=1) - timedelta(days=1) if last else first
+        elif monday := monday_of(word):
+            found = monday + timedelta(days=6 * last)
         elif word.isdecimal() and len(word) == 4:
             found = date(int(word), 12, 31) if last else date(int(word), 1, 1)
         else:

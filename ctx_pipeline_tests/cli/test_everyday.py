@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -71,7 +72,11 @@ def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
     found = ran.json("cost")["periods"]
     usage = ran.json("usage", "daily")["totals"]
 
-    assert [row["period"] for row in found] == ["today", "yesterday", "this week", "last week", "this month", "last month", "all"]
+    names = ["today", "yesterday", "this week", "last week", "this month", "last month", "latest 7 days", "all"]
+    assert [row["period"] for row in found] == names
+    latest = ran.json("usage", "daily", "--since", "2026-10-13", "--until", "2026-10-19")["totals"]
+    assert (found[-2]["since"], found[-2]["calls"]) == ("2026-10-13", latest["calls"])
+    assert latest["calls"] > 0
     assert (found[-1]["calls"], found[-1]["cost_usd"]) == (usage["calls"], pytest.approx(usage["cost_usd"]))
     assert f"${usage['cost_usd']:.2f}" in ran("cost").stdout
     assert ran("cost", "csv", "export").stdout.startswith("session csv export: 11 calls")
@@ -86,6 +91,32 @@ def test_cost_of_chosen_days_is_that_of_usage(ran: Ctx):
     assert 0 < chosen["calls"] < whole["calls"]
     assert [row["period"] for row in ran.json("cost", "--since", "2026-10")["periods"]] == ["since 2026-10-01", "all"]
     assert ran("cost", "main", "--since", "7d", ok=False).stderr.startswith("ctx: --since and --until are for all costs")
+
+
+@pytest.mark.feature("cli.cost")
+def test_cost_of_a_project_and_a_model_is_that_of_usage(ran: Ctx):
+    by_project: Counter[str] = Counter()
+    for row in ran.json("usage", "project")["rows"]:
+        by_project[row["project"]] += row["calls"]
+    model, calls = max(((row["model"], row["calls"]) for row in ran.json("usage", "model")["rows"]), key=lambda one: one[1])
+    for project, made in by_project.items():
+        assert ran.json("cost", "--project", project)["periods"][-1]["calls"] == made
+    assert len(by_project) > 1
+    assert ran.json("cost", "--model", model)["periods"][-1]["calls"] == calls
+    assert ran("cost", "--project", "no-such-project", ok=False).stderr.startswith("ctx: there is no project called")
+
+
+@pytest.mark.feature("cli.cost", "usage.explain")
+def test_a_week_is_named_as_the_calendar_names_it(ran: Ctx):
+    by_week = {row["date"]: row["calls"] for row in ran.json("usage", "weekly")["rows"]}
+    monday = max(filter(None, by_week))
+    year, week, _ = date.fromisoformat(monday).isocalendar()
+    name = f"{year}-W{week:02d}"
+
+    assert ran("cost", name).stdout.startswith(f"week {name}: {by_week[monday]} call")
+    assert ran.json("explain", name, "--limit", "0")["totals"] == ran.json("explain", monday, "--by", "weekly")["totals"]
+    assert ran("explain", "2026-W60", ok=False).stderr.startswith("ctx: 2026-W60 is not a week of the calendar")
+    assert ran("explain", "1999-W03", ok=False).stderr.startswith("ctx: nothing matches the week '1999-W03'")
 
 
 @pytest.mark.feature("cli.usage-default")

@@ -27,6 +27,7 @@ WEDNESDAY = date(2026, 10, 14)
         ("thursday", "2026-10-08", "2026-10-08"),
         ("7d", "2026-10-08", "2026-10-07"),
         ("2w", "2026-10-01", "2026-09-30"),
+        ("2026-W42", "2026-10-12", "2026-10-18"),
     ],
 )
 def test_a_day_is_read_as_people_say_it(word: str, since: str, until: str):
@@ -35,7 +36,7 @@ def test_a_day_is_read_as_people_say_it(word: str, since: str, until: str):
 
 
 @pytest.mark.feature("cli.days")
-@pytest.mark.parametrize("word", ["someday", "2026-13", "2026-02-30", "", "7"])
+@pytest.mark.parametrize("word", ["someday", "2026-13", "2026-W54", "2026-02-30", "", "7"])
 def test_what_is_no_day_is_an_error_that_shows_days(word: str):
     with pytest.raises(UsageError, match="is not a day"):
         day(word, "--since", "UTC", today=WEDNESDAY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +13,7 @@ from ctx_pipeline.cli.root import cli
 from ctx_pipeline.findings.evidence import history
 from ctx_pipeline.findings.rules import find, for_model
 from ctx_pipeline.mcp_server.report_tools import ReportTools
+from ctx_pipeline.model.readings import Finding, at_first
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.run_report import summary
@@ -25,6 +26,7 @@ from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -45,6 +47,18 @@ def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return settings
 
 
+def _plain(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    return json.loads(json.dumps([one.to_json() for one in found]))
+
+
+@pytest.mark.feature("findings.one-set")
+def test_a_first_look_names_no_command_twice_and_nothing_quiet() -> None:
+    found = [Finding("", f"title {n}", command) for n, command in enumerate(["a", "b", "a", "ctx-doctor", "c", "d"])]
+    found[3] = found[3]._replace(quiet=True)
+
+    assert [one.title for one in at_first(found)] == ["title 0", "title 1", "title 4"]
+
+
 @pytest.mark.feature("findings.one-set")
 def test_command_line_page_summary_and_mcp_server_show_the_same_findings(worked: Settings) -> None:
     page = page_records.current(worked).findings
@@ -55,12 +69,12 @@ def test_command_line_page_summary_and_mcp_server_show_the_same_findings(worked:
         at_the_end = summary(store, worked, None, seconds=0.0)
 
     assert {"secrets-in-transcripts", "file-reread-without-reason-count"} <= {one.rule for one in page}
-    told = [json.loads(json.dumps(one.to_json())) for one in page]
+    told = _plain(page)
     assert hints == told
     # both sessions are of one week: what bare ctx finds in it is what all find, but for what it tells in one line
-    assert bare["findings"] == [one for one in told if not one["quiet"] and (one["usd"] or one["signal"])][:3]
+    assert bare["findings"] == _plain(at_first([one for one in page if one.usd or one.signal]))
     assert [one["rule"] for one in bare["quiet"]] == [one["rule"] for one in told if one["quiet"]] == ["secrets-in-transcripts"]
-    assert [(one.text, one.command) for one in at_the_end.findings] == [(one.text, one.command) for one in page if not one.quiet][:3]
+    assert [(one.text, one.command) for one in at_the_end.findings] == [(one.text, one.command) for one in at_first(list(page))]
     assert at_the_end.quiet == [one.title for one in page if one.quiet]
     kept = [name for name in told[0] if name not in {"examples", "detail", "text"}]
     assert [[one[name] for name in kept] for one in served] == [[one[name] for name in kept] for one in told]

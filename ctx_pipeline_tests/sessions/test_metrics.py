@@ -169,6 +169,10 @@ def test_a_week_holds_its_own_days_and_nothing_else(shop: Shop):
     assert [name for name, _ in other.commands] == ["sed"]
     assert [day for day, n in week.daily if n] == ["2026-03-05"]
     assert len(week.daily) == 7
+    # where nothing was done, the latest week and month with a call before it
+    assert card(shop, today=date(2026, 5, 20)).period == week.period
+    assert card(shop, "month", today=date(2026, 5, 20)).period == month.period
+    assert card(shop, today=date(2026, 1, 2)).sessions == 0
     with pytest.raises(UsageError, match="no card"):
         card(shop, "year")
 

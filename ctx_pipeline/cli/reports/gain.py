@@ -250,14 +250,17 @@ def _percent(share: float | None) -> str:
 @timezone_option
 @json_option
 def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_json: bool) -> None:
-    """Show what a week (from Monday), a month or all time held, as a card.
+    """Show what a week (from Monday), a month or all time held, as a card; where it is empty, the latest that is not.
 
     Every figure is of the days of the card: tokens, cost, sessions, top commands, the
     busiest day. Nothing compares you with others.
     """
+    from datetime import UTC, datetime
+
     from ctx_pipeline.sessions.reports import wrapped as cards
     from ctx_pipeline.sessions.reports.wrapped import wrapped as api
     from ctx_pipeline.storage.files import PrivateFolder
+    from ctx_pipeline.storage.warehouse.days import local_day
 
     card = api(period, timezone=timezone, settings=for_reading())
     if as_json:
@@ -266,8 +269,8 @@ def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_j
     text = {"text": cards.text_card, "line": cards.line_card, "svg": cards.svg_card, "html": cards.html_card}[form](card)
     if out is None:
         say(text.rstrip("\n"))
-        if form == "text" and not card.sessions and period != "all":
-            say("no session ran in these days; ctx wrapped all shows every day")
+        if form == "text" and card.period.until and card.period.until < local_day(datetime.now(UTC), card.timezone):
+            say(f"no call was made this {period}; these are the days of the latest {period} with one. Every day: ctx wrapped all")
         return
     PrivateFolder(out.absolute().parent).text(out.name, text if text.endswith("\n") else f"{text}\n")
     say(plain(out))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
+from ctx_pipeline.cli.options import host_option, model_option, project_option, require_project, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import (
     age,
     counted,
@@ -168,7 +168,7 @@ _OPTIONS = (
     click.option("--breakdown", is_flag=True, help="A row for each host and model."),
     click.option("--stored", is_flag=True, help="Only captured calls: skip what is newer in the homes."),
     click.option("--cost-mode", metavar="MODE", help="Cost: auto, calculate (list prices) or display (what the host wrote down)."),
-    click.option("--model", help="Only this model."),
+    model_option,
     project_option,
     host_option,
     timezone_option,

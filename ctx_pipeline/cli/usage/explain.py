@@ -11,7 +11,7 @@ import click
 
 from ctx_pipeline.cli.export import share_option, shared_note
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, project_option, since_option, table_option, timezone_option, until_option
+from ctx_pipeline.cli.options import host_option, model_option, project_option, since_option, table_option, timezone_option, until_option
 from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, short_ids, table, zone_name
 from ctx_pipeline.cli.session_names import complete_anything, session_argument
 from ctx_pipeline.errors import NothingFound, StoreError
@@ -39,7 +39,7 @@ _ROWS = 5
 @click.command(epilog=_CELLS)
 @click.argument("what", shell_complete=complete_anything)
 @host_option
-@click.option("--model", help="Only this model.")
+@model_option
 @project_option
 @since_option
 @until_option
@@ -50,7 +50,7 @@ _ROWS = 5
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Calls to print.")
 @json_option
 def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: Any) -> None:
-    """Show the calls that WHAT is made of: a day (2026-10-01), month, session, thread, model, project or call.
+    """Show the calls that WHAT is made of: a day (2026-10-01), week (2026-W40), month, session, thread, model, project or call.
 
     Each call with its file and bytes, its price with date and source, and what was
     dropped as a copy of it, by which rule. The id of an event, which signals and memories

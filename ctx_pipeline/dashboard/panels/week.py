@@ -11,7 +11,7 @@ from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.dashboard.panels.activity import dollars
 from ctx_pipeline.model.declared import panel
 from ctx_pipeline.model.display import money
-from ctx_pipeline.model.readings import ranked
+from ctx_pipeline.model.readings import at_first, ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 DRAWN_DAYS = 28
 _FEW = 4
 """Days with calls among those drawn below which the newest days with calls are drawn instead, wherever they lie."""
-FINDINGS = 3
 
 
 class Figure(NamedTuple):
@@ -138,7 +137,7 @@ def to_act_on(data: PageData) -> tuple[list[Finding], bool]:
     urgent = [one for one in data.findings if one.urgent and not one.quiet]
     of_week = with_stake(data.period_findings)
     found = [*urgent, *of_week] or with_stake(data.findings)
-    return ranked(list({one.rule: one for one in found}.values()))[:FINDINGS], not (urgent or of_week)
+    return at_first(ranked(list({one.rule: one for one in found}.values()))), not (urgent or of_week)
 
 
 def title_of(week: Week) -> str:

@@ -88,11 +88,18 @@ class Wrapped:
 
 
 def wrapped(name: str = "week", *, timezone: str | None = None, today: date | None = None, settings: Settings) -> Wrapped:
-    """Return the card of the week or month that today lies in, or of everything. Raises UsageError for another period."""
+    """Return the card of the week or month that today lies in, or of everything.
+
+    Where these days have no call, the latest week or month before them that has one. Raises
+    UsageError for another period.
+    """
     if name not in ("week", "month", "all"):
         raise UsageError(f"there is no card of a {name!r}", hint="week, month or all")
     zone = timezone or settings.timezone
     one = period(name, zone=zone, today=today)
+    if one.since is not None and (latest := _latest(one, timezone, settings)):
+        today = latest
+        one = period(name, zone=zone, today=today)
     days: dict[str, Any] = {"since": one.since and one.since.isoformat(), "until": one.until and one.until.isoformat()}
     common: dict[str, Any] = {**days, "timezone": timezone, "stored": True, "settings": settings}
     daily = usage("daily", **common)
@@ -126,6 +133,15 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
         score(told.total),
         _every_day(by_day, one),
     )
+
+
+def _latest(one: Period, timezone: str | None, settings: Settings) -> date | None:
+    """Return the last day with a call where the period has none and one lies before it."""
+    dated = [
+        row["date"] for row in usage("daily", until=str(one.until), timezone=timezone, stored=True, settings=settings).rows if row["date"]
+    ]
+    last = date.fromisoformat(max(dated)) if dated else None
+    return last if last and one.since and last < one.since else None
 
 
 def _tokens(row: dict[str, Any]) -> int:
@@ -189,7 +205,7 @@ def line_card(card: Wrapped) -> str:
     """Return the card as one line to share."""
     cached = f", {percent(card.cached)} cached" if card.cached is not None else ""
     spent = f"{count(card.tokens)} tokens, {money(card.cost_nano)}"
-    return f"{card.title}: {spent}, {card.sessions} sessions, {card.active_days} active days{cached}"
+    return f"{card.title}: {spent}, {_many(card.sessions, 'session')}, {_many(card.active_days, 'active day')}{cached}"
 
 
 def svg_card(card: Wrapped) -> str:
@@ -239,13 +255,17 @@ def spark(card: Wrapped) -> str:
     return f"{bars}  a day" if step == 1 else f"{bars}  {step} days each"
 
 
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _facts(card: Wrapped) -> list[str]:
     return [
         f"{count(card.tokens)} tokens",
         f"{money(card.cost_nano)} spent",
-        f"{card.sessions:,} sessions",
-        f"{card.calls:,} model calls",
-        f"{card.active_days} active days",
+        _many(card.sessions, "session"),
+        _many(card.calls, "model call"),
+        _many(card.active_days, "active day"),
         f"{card.longest_streak} in a row",
         f"cache saved {money(card.saved_by_cache_nano)}",
         f"likely avoidable {money(card.avoidable_nano[1])}",
