@@ -197,9 +197,12 @@ def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
 @until_option
 @timezone_option
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="At most N events.")
+@click.option("--all", "with_zero", is_flag=True, help="Also what readings of 0 rest on.")
 @json_option
-def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
+def evidence(name: str, limit: int, with_zero: bool, as_json: bool, **chosen: Any) -> None:
     """List the events that the readings of signal NAME rest on, over all sessions, the newest first.
+
+    Readings of 0 are left out.
 
     Every time you corrected the agent: ctx signal evidence user_correction_count
     """
@@ -207,9 +210,10 @@ def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
     from ctx_pipeline.signals.context_compaction import said_of
 
     settings = for_reading()
-    found = find(name, **chosen, settings=settings)
-    if not found:
+    every = find(name, **chosen, settings=settings)
+    if not every:
         require_project(settings, chosen["project"])
+    found = every if with_zero else [event for event in every if event["value"] or event["value"] is None]
     if as_json:
         emit({"signal": name, "events": found[:limit], "total": len(found)})
         return
@@ -222,8 +226,12 @@ def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
         text = said_of(event["text"]) if event["kind"] == "compaction" else event["text"]
         say(f"  {one_line(text or '(' + event['kind'] + ', without text)', 300)}")
         say_command(f"ctx explain {event['event_id']}", "  ")
-    if not found:
+    if len(found) < len(every):
+        zero = len({(event["host"], event["session_id"]) for event in every if event["value"] == 0})
+        say(f"{counted(zero, 'session')} in which it is 0 left out: --all")
+    if not every:
         say(f"no reading of {name} rests on an event here; missing readings: ctx signal run")
+    if not found:
         return
     more_rows(len(found), limit)
     sessions = len({(event["host"], event["session_id"]) for event in found})

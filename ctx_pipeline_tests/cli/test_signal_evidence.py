@@ -49,3 +49,16 @@ def test_what_the_agent_said_or_did_just_before_stands_above_each_correction(ran
         assert f"agent before: {' '.join(event['before'].split())[:60]}" in printed
     stopped = ran.json("signal", "evidence", "failed_command_count")["events"]
     assert {event["before"] for event in stopped} == {None}
+
+
+@pytest.mark.feature("cli.signal-evidence")
+def test_what_a_reading_of_zero_rests_on_is_shown_only_on_request(ran: Ctx):
+    every = ran.json("signal", "evidence", "tests_failing_at_end", "--all")["events"]
+    found = ran.json("signal", "evidence", "tests_failing_at_end")["events"]
+    zero = {event["session_id"] for event in every if event["value"] == 0}
+    printed = ran("signal", "evidence", "tests_failing_at_end").stdout
+
+    assert found == [event for event in every if event["value"] != 0]
+    assert zero
+    assert f"{len(zero)} session{'s' * (len(zero) > 1)} in which it is 0 left out: --all" in printed
+    assert not any(session in printed for session in zero)

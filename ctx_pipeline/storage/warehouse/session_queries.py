@@ -113,9 +113,9 @@ def event_quotes(lake: Lake, sessions: Sequence[str], events: Sequence[str]) -> 
 
 
 _PROOFS = (
-    "SELECT e.ts, p.host, p.session_id, s.title, s.project, e.kind, e.event_id, left(e.text, 4000) AS text,"
+    "SELECT e.ts, p.host, p.session_id, s.title, s.project, e.kind, e.event_id, left(e.text, 4000) AS text, p.value, p.label,"
     " CASE WHEN e.kind NOT IN ('prompt', 'permission') THEN NULL WHEN r.call_id IS NOT NULL THEN r.did ELSE b.did END AS before"
-    " FROM (SELECT host, session_id, unnest(evidence) AS event_id FROM readings WHERE signal = ?) p"
+    " FROM (SELECT host, session_id, value, label, unnest(evidence) AS event_id FROM readings WHERE signal = ?) p"
     " JOIN events e ON e.host = p.host AND e.session_id = p.session_id AND e.event_id = p.event_id"
     " JOIN sessions s ON s.host = p.host AND s.session_id = p.session_id"
     " LEFT JOIN calls r ON e.kind = 'permission' AND r.host = e.host AND r.session_id = e.session_id AND r.call_id = e.call_id"
