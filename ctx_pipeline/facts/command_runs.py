@@ -55,6 +55,11 @@ def start_folders(view: SessionView) -> dict[str, str | None]:
     return {run.call.call_event: run.folder for run in view.once(_joined)}
 
 
+def waiting_calls(view: SessionView) -> set[str]:
+    """Return the event_ids of the calls that waited for a command that went on, or wrote to it."""
+    return {event for run in command_runs(view) for event in run.polls}
+
+
 def runs_by_call(view: SessionView) -> dict[str, Any]:
     """Return event_id of a call -> its row of ``command_runs``; the calls that waited for a command lead to that command."""
     return view.once(_by_call)

@@ -34,7 +34,7 @@ def verdict(result: Mapping[str, Any]) -> dict[str, Any]:
 
     Signs and their points: adjacent repetition 2 (3 when above 0.7, 1 in less than a
     twentieth of the calls), a loop over
-    non-adjacent calls 2, efficiency below half 1 (2 below a fifth), completions collapsed
+    non-adjacent calls 2 (1 as rare), efficiency below half 1 (2 below a fifth), completions collapsed
     below 0.3 of the first ones 2, superlinear growth 1, tools more than 0.6 of the growth
     1, cache lost 1, cost of a call tripled 1, ended with an error 2 when another sign
     stands. Score 0 is none, 1-2 mild, 3-4 moderate, above severe. Fewer than twelve calls
@@ -77,7 +77,7 @@ def _reasons(result: Mapping[str, Any]) -> list[Reason]:
         often = "most often " if len(result["loops"]) > 1 else ""
         again = "1 completion says" if times == 1 else f"{times} completions say"
         text = f"{again} again what was said earlier, {often}{loop['distance']} calls before, from call {_loop_onset(result)} on"
-        found.append(Reason("loop", 2, text))
+        found.append(Reason("loop", 1 if times < len(result["efficiency"]) * _RARE else 2, text))
     if result["efficiency_onset"] is not None:
         first, last = summary["initial_efficiency"], summary["final_efficiency"]
         points = 2 if last < first * 0.2 else 1

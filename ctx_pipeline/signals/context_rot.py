@@ -102,7 +102,7 @@ def _covered(new: list[_Span], old: list[_Span]) -> float:
     return both / size if size > 0 else 0.0
 
 
-ROT_TABLES = ("events", "tool_calls", "model_calls", "threads")
+ROT_TABLES = ("events", "tool_calls", "command_runs", "model_calls", "threads")
 ROT_KINDS = ("answer", "tool_call", "tool_result", "reasoning")
 ROT_COLUMNS = {
     "events": ("event_id", "thread_id", "seq", "ts", "kind", "call_key", "call_id", "text"),
@@ -137,11 +137,12 @@ def _events(found: dict[str, Any], seqs: list[int]) -> tuple[str, ...]:
     return tuple(events[s] for s in seqs if s in events)
 
 
-@signal(group="context", unit="ratio", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
+@signal(version=2, group="context", unit="ratio", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def completion_repetition(view: SessionView) -> Reading:
     """The largest share of word 3-grams that a completion shares with the one directly before it, 0 to 1 (Jaccard).
 
-    A completion is what the model said and which tools it called with what. Above 0.4 it
+    A completion is what the model said and which tools it called with what, but for calls
+    that only wait for a command that still runs. Above 0.4 it
     repeats itself; above 0.7 it is stuck. The first 100 words of each are compared.
     Unknown with fewer than two calls.
     """
@@ -153,7 +154,7 @@ def completion_repetition(view: SessionView) -> Reading:
     return Reading(best["summary"]["max_repetition"], _events(best, [place]) if place else ())
 
 
-@signal(group="context", unit="completions", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
+@signal(version=2, group="context", unit="completions", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def looping_completion_count(view: SessionView) -> Reading:
     """Completions that say again what was said two or more completions before, though others stand in between.
 
@@ -191,7 +192,7 @@ def completion_efficiency_kept(view: SessionView) -> Reading:
     return Reading(longest["efficiency_kept"], _events(longest, [onset] if onset else []), metadata=details)
 
 
-@signal(version=2, group="context", unit="points", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
+@signal(version=3, group="context", unit="points", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def context_rot_score(view: SessionView) -> Reading:
     """The points of the signs of context rot in the thread that has most of them.
 
@@ -208,7 +209,7 @@ def context_rot_score(view: SessionView) -> Reading:
     return Reading(float(verdict["score"]), evidence, metadata={"reasons": _why(verdict)})
 
 
-@signal(version=2, group="context", kind="categorical", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
+@signal(version=3, group="context", kind="categorical", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def context_rot_verdict(view: SessionView) -> Reading:
     """How badly the context rotted: none, mild, moderate or severe, with the reasons in the details.
 

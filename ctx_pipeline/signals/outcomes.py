@@ -328,7 +328,7 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
 
 
 @signal(
-    version=6,
+    version=7,
     group="outcome",
     kind="categorical",
     better="higher",

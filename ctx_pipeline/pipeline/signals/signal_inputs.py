@@ -6,6 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.command_runs import waiting_calls
 from ctx_pipeline.facts.output_counts import is_first_count
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.declared import Reading
@@ -52,6 +53,7 @@ def rot_by_thread(view: SessionView) -> list[dict[str, Any]]:
     ``efficiency_kept`` (the last efficiency as a multiple of the first, not rounded).
     """
     calls = {(c.thread_id, c.call_key): c for c in view.model_calls if c.owner}
+    waits = view.once(waiting_calls)
     threads: dict[str, _Thread] = {}
     for event in view.events:
         thread_id, key = event.thread_id, event.call_key
@@ -60,7 +62,7 @@ def rot_by_thread(view: SessionView) -> list[dict[str, Any]]:
             call = calls.pop((thread_id, key), None)
             if call is not None:
                 if thread is None:
-                    thread = threads[thread_id] = _Thread()
+                    thread = threads[thread_id] = _Thread(waits)
                 thread.add(call, event)
             if thread is not None:
                 thread.wrote(event)
@@ -72,7 +74,8 @@ def rot_by_thread(view: SessionView) -> list[dict[str, Any]]:
 
 
 class _Thread:
-    def __init__(self) -> None:
+    def __init__(self, waits: set[str]) -> None:
+        self._waits = waits
         self.calls: list[Any] = []
         self.events: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
@@ -90,7 +93,7 @@ class _Thread:
         if number is None:
             return
         self._written[number] += len(event.text or "")
-        if event.kind in ("answer", "tool_call"):
+        if event.kind in ("answer", "tool_call") and event.event_id not in self._waits:
             self._said.setdefault(number, []).append(compared_part(event.kind, event.text))
 
     def analysis(self, chars: Mapping[str, tuple[str, int]], status: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
+from ctx_pipeline.facts.command_runs import waiting_calls
 from ctx_pipeline.facts.output_counts import is_first_count
 from ctx_pipeline.facts.windows import peak
 from ctx_pipeline.model.codec import iso
@@ -282,7 +283,7 @@ class CapturedSession:
         calls.sort(key=lambda c: (first.get(c.call_key, len(events)), c.ts or 0))
         self._calls = {c.call_key: c for c in calls}
         self._numbers = {key: number for number, key in enumerate(self._calls, 1)}
-        self._said: dict[int, list[tuple[str, str]]] = {}
+        self._said: dict[int, list[tuple[str, str, str]]] = {}
         self._written: Counter[str] = Counter()
         self._messages: dict[int, list[dict[str, str]]] = {}
         self._tools: list[dict[str, Any]] = []
@@ -311,7 +312,7 @@ class CapturedSession:
                 at = number
                 self._messages[at], waiting = waiting, []
             if event.kind in {"answer", "tool_call"} and number is not None:
-                self._said.setdefault(at, []).append((event.kind, event.text or ""))
+                self._said.setdefault(at, []).append((event.kind, event.text or "", event.event_id))
             elif event.kind in _ROLES or event.kind == "tool_result":
                 waiting.append({"role": _ROLES.get(event.kind, "tool"), "content": event.text or ""})
             tool = tools.get(event.event_id)
@@ -386,7 +387,7 @@ class CapturedSession:
         """Return what was said at each call."""
         rows = []
         for call in self.get_growth_data(session_id):
-            messages, text = self._messages.get(call["seq"], []), "\n".join(text for _, text in self._said.get(call["seq"], ()))
+            messages, text = self._messages.get(call["seq"], []), "\n".join(text for _, text, _ in self._said.get(call["seq"], ()))
             rows.append(
                 {
                     "seq": call["seq"],
@@ -401,8 +402,9 @@ class CapturedSession:
         return rows
 
     def get_compared_content(self, session_id: str) -> list[dict[str, Any]]:  # noqa: ARG002 - the protocol's
-        """Return what repetition compares of each call: that of the signals."""
-        parts = {seq: [compared_part(kind, text) for kind, text in said] for seq, said in self._said.items()}
+        """Return what repetition compares of each call: that of the signals, without calls that waited for a command."""
+        waits = self._view.once(waiting_calls)
+        parts = {seq: [compared_part(kind, text) for kind, text, event in said if event not in waits] for seq, said in self._said.items()}
         return [{"seq": seq, "completion": compared_text(parts.get(seq, ()))} for seq in self._numbers.values()]
 
     def get_tool_impact(self, session_id: str) -> list[dict[str, Any]]:  # noqa: ARG002 - the protocol's
