@@ -126,10 +126,11 @@ def _fitting(store: Store, rows: Sequence[SessionRow], name: str, *, projects: b
 
 
 def _newest_of_project(store: Store, rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
-    """Return the newest session of the project of this very name."""
+    """Return the newest session of the project of this very name in which a tool was called, else the newest."""
     there = [row for row in rows if str(row.rows.get("project") or "").casefold() == name.casefold()]
     known = {(row.host, row.session_id): row for row in there}
-    return [known[place] for place in newest_first(store) if place in known][:1] if known else []
+    newest = [known[place] for place in newest_first(store) if place in known] if known else []
+    return sorted(newest, key=lambda row: not row.rows.get("tool_calls"))[:1]
 
 
 def _titled(rows: Sequence[SessionRow], name: str, *, exactly: bool = False) -> list[SessionRow]:

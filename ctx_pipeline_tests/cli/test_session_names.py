@@ -54,10 +54,10 @@ def test_words_of_a_title_and_a_transcript_name_a_session(ran: Ctx):
 
 @pytest.mark.feature("cli.session-names")
 def test_the_name_of_a_project_is_its_newest_session(ran: Ctx):
-    rows = ran.json("sql", "select session_id, project, title from sessions order by last_ts desc")["rows"]
+    rows = ran.json("sql", "select session_id, project, title, tool_calls from sessions order by last_ts desc")["rows"]
     project = next(row["project"] for row in rows if sum(row["project"].lower() in (r["title"] or "").lower() for r in rows) != 1)
 
-    assert shown(ran, project) == next(row["session_id"] for row in rows if row["project"] == project)
+    assert shown(ran, project) == next(row["session_id"] for row in rows if row["project"] == project and row["tool_calls"])
     assert shown(ran, project.upper()) == shown(ran, project)
     refused = ran("forget", project, "--yes", ok=False)
     assert refused.returncode == 1, "a project is forgotten by its option"

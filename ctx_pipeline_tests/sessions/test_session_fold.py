@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ctx_pipeline.context.session_state.snapshot import block, snapshot, view_lines
+from ctx_pipeline.context.session_state.snapshot import block, lines_of, snapshot, view_lines
 from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.sessions.states.state_fold import fold, upto
 from ctx_pipeline_tests.factories.views import view
@@ -73,7 +73,7 @@ def test_what_failed_with_other_words_and_passed_later_is_not_said_to_fail():
     session.shell("uv run mypy", exit=0, text="Success: no issues found in 2 source files")
     assert "`uv run pytest -m browser --tb=short` fails: assert 0 > 0" in [f.text for f in fold(session.build()).findings]
     session.shell("uv run pytest -m browser -v", exit=0, text="20 passed in 3s")
-    told = "`uv run pytest -m browser --tb=short` failed: assert 0 > 0; `uv run pytest -m browser -v` passed later"
+    told = "`uv run pytest -m browser --tb=short` failed, `uv run pytest -m browser -v` passed later: assert 0 > 0"
     assert [f.text for f in fold(session.build()).findings] == [told]
 
 
@@ -105,11 +105,11 @@ def test_only_a_run_of_the_same_or_of_more_tells_that_what_failed_passed_later(f
     session = view(cwd="/w").prompt("Fix it").shell(failed, exit=1, text="error: it is broken")
     session.shell(later, exit=0, text="ok")
     (told, *_) = (f.text for f in fold(session.build()).findings)
-    by = f"failed: error: it is broken; `{later}` passed later"
+    by = f"failed, `{later}` passed later: error: it is broken"
     assert told == (f"`{failed}` {by}" if passed else f"`{failed}` fails: error: it is broken")
     session.shell(failed, exit=0, text="ok")
     (told, *_) = (f.text for f in fold(session.build()).findings)
-    assert told == f"`{failed}` failed: error: it is broken; run again, it passed later"
+    assert told == f"`{failed}` failed, then passed: error: it is broken"
 
 
 @pytest.mark.feature("session.failure-then-pass")
@@ -118,7 +118,7 @@ def test_tests_that_failed_together_passed_when_each_of_them_did():
     session.shell("pytest a_test.py", exit=0, text="1 passed in 0.1s")
     assert [f.text for f in fold(session.build()).findings] == ["`pytest a_test.py b_test.py` fails: 2 failed in 0.35s"]
     session.shell("pytest b_test.py", exit=0, text="1 passed in 0.1s")
-    told = "`pytest a_test.py b_test.py` failed: 2 failed in 0.35s; `pytest b_test.py` passed later"
+    told = "`pytest a_test.py b_test.py` failed, `pytest b_test.py` passed later: 2 failed in 0.35s"
     assert [f.text for f in fold(session.build()).findings] == [told]
 
 
@@ -266,7 +266,47 @@ def test_what_a_formatter_rewrote_and_what_a_clean_build_checked_again_is_not_sa
     build = view(cwd="/w").prompt("Build").edit("/w/a.ts").shell("npm run build", exit=2, text=red).edit("/w/a.ts")
     told = [item.text for item in fold(build.shell("npm run build", text="> tsc\n").build()).findings]
     assert len(told) == 1
-    assert "run again, it passed later" in told[0]
+    assert told[0].startswith("`npm run build` failed, then passed: ")
+
+
+@pytest.mark.feature("session.auto-findings")
+def test_tests_that_a_later_run_names_as_passed_are_not_said_to_fail():
+    red = (
+        "--- FAIL: TestTwoSessionsOfOnePersonAreTold (0.25s)\n        Warning: failed to commit metadata: file not found or empty:\n"
+        "    two_sessions_of_one_person_test.go:305: the other person should be told of it\nFAIL\nFAIL\texample.com/app/two\t32.530s\nFAIL"
+    )
+    work = view(cwd="/w").prompt("Test it").shell("mise run test:two", exit=1, text=red).edit("/w/two.go")
+    (failing,) = fold(work.build()).findings
+    assert failing.text == "`mise run test:two` fails: FAIL example.com/app/two 32.530s"
+
+    part = fold(work.shell("mise run test:one", text="ok  \texample.com/app/one\t1.2s").build()).findings
+    assert [f.text for f in part] == [failing.text]
+    whole = fold(work.shell("mise run test:all", text="ok  \texample.com/app/one\t1.2s\nok  \texample.com/app/two\t39.5s").build()).findings
+    assert [f.text for f in whole] == ["`mise run test:two` failed, `mise run test:all` passed later: FAIL example.com/app/two 32.530s"]
+
+
+@pytest.mark.feature("session.proven")
+def test_a_task_that_checks_several_things_is_a_check_of_its_own():
+    work = view(cwd="/w").prompt("Fix it").shell("npm run typecheck", exit=0, text="> tsc\n").edit("/w/a.ts")
+    state = fold(work.shell("npm run check", exit=0, text="> biome check . && tsc\n").build())
+
+    told = [line.text for line in lines_of(state) if line.about == "tests"]
+    assert told == ["Last check: `npm run check` passed", "Last type check: `npm run typecheck` passed; files were changed since"]
+
+
+@pytest.mark.feature("session.proven")
+def test_a_fork_names_the_session_in_which_the_work_before_it_stands():
+    built = view(host="codex", cwd="/w")
+    begun = built.event("session_start", "system", "")
+    session = built.prompt("go on").build()
+    session = replace(session, session=session.session._replace(parent_session="019f2051-63a8-7ca1-bf70-43b7b1b6602c"))
+    (line,) = [one for one in lines_of(fold(session)) if one.text.startswith("Forked")]
+
+    assert line.text.endswith("how that session stood: ctx session status 019f2051-63a8-7ca1-bf70-43b7b1b6602c")
+    assert line.events == (begun.event_id,)
+    for other in (None, "x; rm -rf /", "-y"):
+        plain = replace(session, session=session.session._replace(parent_session=other), _made={})
+        assert not any(one.text.startswith("Forked") for one in lines_of(fold(plain)))
 
 
 @pytest.mark.feature("session.proven")
@@ -320,7 +360,7 @@ def test_a_task_that_ran_again_in_order_does_not_fail_though_only_its_failure_to
     assert [f.text.split("`")[2].split(":")[0] for f in fold(session.build()).findings] == [" fails"], "that was another folder"
     session.shell("npm run typecheck", exit=0, text="> tsc -b\n")
     (found,) = fold(session.build()).findings
-    assert found.text.endswith("; run again, it passed later")
+    assert found.text.startswith("`npm run typecheck` failed, then passed: ")
 
 
 @pytest.mark.feature("session.handoff")

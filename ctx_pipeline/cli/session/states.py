@@ -89,7 +89,8 @@ def load(name: str | None, as_json: bool) -> None:
             say(plain(line.text))
     if told.command:
         say(f"Resume it with: {plain(told.command)}")
-    say(f"(~{tokens(told.tokens)} tokens vs ~{tokens(told.cold_tokens)} that its reads brought in)")
+    if told.cold_tokens > told.tokens:
+        say(f"(~{tokens(told.tokens)} tokens vs ~{tokens(told.cold_tokens)} that its reads brought in)")
 
 
 @click.command()

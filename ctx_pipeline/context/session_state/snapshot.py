@@ -328,6 +328,9 @@ def lines_of(state: SessionState) -> list[Line]:
     Nothing is stated without an event that shows it, but for what somebody said.
     """
     made = [*_task_lines(state)]
+    if fork := state.forked_from:
+        text = f"Forked from {state.host} {fork.text}; how that session stood: ctx session status {fork.text}"
+        made.append(Line("task", text, 93, _shown_by(fork)))
     if state.subagents_only:
         made.append(Line("task", "Of this session only what its subagents did is recorded", 96))
     made += [Line("decisions", f"Decided: {_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(state.decisions[:_ITEMS])]

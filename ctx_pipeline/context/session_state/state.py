@@ -176,6 +176,8 @@ class SessionState:
     """the last run of each kind of check: test, types, lint, build"""
     titled: bool = True
     """the title was recorded; False where it is the first prompt"""
+    forked_from: Item | None = None
+    """id of the session that this one was forked from: what was done before stands there"""
     subagents_only: bool = False
     """no event of the main thread is recorded"""
     hooks_ran: bool = False
@@ -230,6 +232,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         asked_last=maybe("asked_last"),
         asked_before=maybe("asked_before"),
         said_last=maybe("said_last"),
+        forked_from=maybe("forked_from"),
         task=maybe("task"),
         answer=maybe("answer"),
         calls_since=int(value.get("calls_since", 0)),

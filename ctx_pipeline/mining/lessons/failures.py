@@ -60,6 +60,7 @@ _RED_COUNT = lazy_pattern(r"[1-9](?<!\w\d)\d* (?:failed|errors?|failing|problems
 _COUNTED = (" failed", " error", " failing", " problems")
 
 
+_WARNED = lazy_pattern(r"(?i)^\s*\[?warn(?:ing)?\b")
 _PRINTED = lazy_pattern(r"^(?:error|fatal|ERROR|Error): ")
 
 
@@ -95,6 +96,8 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
             if score <= best_score:
                 break
             if pattern.search(raw):
+                if of_tests and _WARNED.match(raw):
+                    break  # what the tested program warned of is not what a test failed on
                 if of_tests and _PRINTED.match(raw):
                     score = 4  # noqa: PLW2901 - the same line, believed less
                 said = raw if of_any_form else _quotable_part(raw)

@@ -167,6 +167,7 @@ def safe(state: SessionState) -> SessionState:
         asked_last=one(state.asked_last),
         asked_before=one(state.asked_before),
         said_last=one(state.said_last),
+        forked_from=one(state.forked_from),
         task=one(state.task),
         answer=one(state.answer),
         findings=visible_items(state.findings),

@@ -82,8 +82,8 @@ def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[s
             yield said, "" if call.is_error else truncate(clean(view.result_text(call)), _LONG), call
 
 
-_CHECKED = ("test", "types", "lint", "build")
-"""Purposes of a command that say how the work stands, the most telling first."""
+_CHECKED = ("test", "check", "types", "lint", "build")
+"""Purposes of a command that say how the work stands, the most telling first; ``check`` is a task that checks several things."""
 
 _LOOKED_FOR = 12
 """Files that were removed of which is looked whether a later call names them."""
@@ -133,6 +133,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=_files(view),
         unseen_agents=_unseen_agents(view),
+        forked_from=_forked_from(view, main),
         subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
         hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
@@ -144,6 +145,17 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         unanswered=unanswered,
         stats=_stats(view),
     )
+
+
+def _forked_from(view: SessionView, main: Sequence[Any]) -> Item | None:
+    """Return the id of the session that this one was forked from, with the event that begins it; None where it is none."""
+    parent = getattr(view.session, "parent_session", None) or ""
+    begun = next((e for e in main if e.kind == "session_start"), None)
+    return Item(parent, "fork", _iso(begun.ts), begun.event_id) if begun is not None and _ID.fullmatch(parent) else None
+
+
+_ID = lazy_pattern(r"[0-9A-Za-z][\w-]{3,63}")
+"""An id as it may stand in a command."""
 
 
 def resume_command(host: str, session_id: str, folder: str | None) -> str:
@@ -294,14 +306,14 @@ def _failures(view: SessionView) -> Iterator[Item]:
             _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in behind])
             or _passed_with_same_words(bad, every, commands)
             or _formatted(bad, behind)
+            or _named_as_passed(view, bad, behind)
         )
         command = commands[bad.call_event]
         told = f"`{shown(command.command, cwd)}`"
         if later is not None:
             again = shown(commands[later.call_event].command, cwd)
-            text = f"{told} failed: {_cut(why, _LONG)}; " + (
-                "run again, it passed later" if f"`{again}`" == told else f"`{again}` passed later"
-            )
+            passed = "then passed" if f"`{again}`" == told else f"`{again}` passed later"
+            text = f"{told} failed, {passed}: {_cut(why, _LONG)}"
         else:
             text = f"{told} {'fails' if members[-1].result == 'failed' else 'failed when it last ended'}: {_cut(why, _LONG)}"
         if text in listed:
@@ -344,7 +356,28 @@ def _formatted(bad: Any, behind: Sequence[Any]) -> Any:
     return last if last is not None and last.result == "passed" else None
 
 
-_RULE = lazy_pattern(r"^[=_*-]{3,}\s*|\s*[=_*-]{3,}$")
+_FAILED_PART = lazy_pattern(r"(?m)^\s{0,8}FAIL\s{1,4}(\S*[./]\S*)")
+_PASSED_PART = lazy_pattern(r"(?m)^\s{0,8}(?:ok|PASS)\s{1,4}(\S*[./]\S*)")
+"""The lines of Go and Jest that name the package or file of tests that failed, or passed."""
+
+
+def _named_as_passed(view: SessionView, bad: Any, behind: Sequence[Any]) -> Any:
+    """Return the last later run that passed and names as passed each part that a check named as failed; None where there is none."""
+    if bad.kind != "test":
+        return None
+    commands = runs_by_call(view)
+    failed = set(_FAILED_PART.findall(printed(view, commands[bad.call_event])))
+    for check in reversed(behind) if failed else ():
+        if check.kind == "test" and check.ran is not False:
+            passed = set(_PASSED_PART.findall(printed(view, commands[check.call_event])))
+            if check.result == "passed" and failed <= passed:
+                return check
+            if failed & set(_FAILED_PART.findall(printed(view, commands[check.call_event]))):
+                return None
+    return None
+
+
+_RULE = lazy_pattern(r"^[=_*\u2500\u2501\u2550-]{3,}\s*|\s*[=_*\u2500\u2501\u2550-]{3,}$")
 """The line that a runner draws around its last words."""
 
 
