@@ -247,14 +247,17 @@ def shares(rows: Sequence[Mapping[str, Any]], of: str, whole: int) -> list[str]:
     return ["" if not whole else percent(int(row.get(of) or 0) / whole) for row in rows]
 
 
-def short_ids(ids: Collection[str]) -> dict[str, str]:
-    """Return each id with as many first characters as tell it from the others, 8 to 20; where these are not enough, with its end.
+def short_ids(ids: Collection[str], among: Collection[str]) -> dict[str, str]:
+    """Return each id with as many first characters as tell it from the others and those ``among`` which it is named, 8 to 20.
 
-    Every one of them names its session on the command line.
+    Where these are not enough, with its end. Every one of them names its session on the command line.
     """
-    order = sorted(set(ids))
+    wanted = set(ids)
+    order = sorted(wanted.union(among))
     found = {}
     for before, name, behind in zip(["", *order], order, [*order[1:], ""], strict=False):
+        if name not in wanted:
+            continue
         length = 8
         while length < len(name) and (before.startswith(name[:length]) or behind.startswith(name[:length])):
             length += 1

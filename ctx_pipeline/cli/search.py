@@ -24,11 +24,11 @@ from ctx_pipeline.cli.output import (
     say,
     say_command,
     say_row,
-    short_ids,
     table,
     terminal_width,
     zone_name,
 )
+from ctx_pipeline.cli.session_names import short_names
 from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
     order = dict.fromkeys([*(f"{hit.host}/{hit.session_id}" for hit in found.hits), *hits])
     places = {key: (key.partition("/")[0], key.partition("/")[2]) for key in list(order)[:limit] if key in hits}
     known = ShownSessions(settings.home / "ledger.db").of(places.values())
-    names = short_ids([session_id for _, session_id in places.values()]) if terminal_width() is not None else {}
+    names = short_names([session_id for _, session_id in places.values()], settings) if terminal_width() is not None else {}
     rows = [
         {
             "session": names.get(session_id, session_id),

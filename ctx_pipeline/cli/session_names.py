@@ -10,7 +10,7 @@ import click
 from ctx_pipeline.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from click.shell_completion import CompletionItem
 
@@ -41,6 +41,20 @@ def complete_sessions(_context: click.Context, _parameter: click.Parameter, inco
         CompletionItem(one_line(session_id), help=one_line(title_text(shown.title or ""), 60))
         for (_, session_id), shown in fitting[:_COMPLETED]
     ]
+
+
+def short_names(ids: Collection[str], settings: Settings) -> dict[str, str]:
+    """Return each id as a terminal shows it: as many of its characters as name it among all captured sessions."""
+    from contextlib import closing, suppress
+
+    from ctx_pipeline.cli.output import short_ids
+    from ctx_pipeline.errors import StoreError
+    from ctx_pipeline.storage.own_sessions import ShownSessions
+
+    known: set[str] = set()
+    with suppress(StoreError), closing(ShownSessions(settings.home / "ledger.db")) as shown:  # without a store nothing is captured
+        known = shown.ids()
+    return short_ids(ids, known)
 
 
 def complete_hosts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

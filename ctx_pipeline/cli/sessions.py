@@ -23,13 +23,12 @@ from ctx_pipeline.cli.output import (
     one_line,
     plain,
     say,
-    short_ids,
     table,
     terminal_width,
     tokens,
     zone_name,
 )
-from ctx_pipeline.cli.session_names import session_argument
+from ctx_pipeline.cli.session_names import session_argument, short_names
 from ctx_pipeline.cli.signal import complete_signals
 from ctx_pipeline.model.display import size, title_text
 
@@ -90,7 +89,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     signal = (chosen["signal"] or "").partition("=")[0]
     readings = signal or ("last changed" if unchecked else "accesses")
     unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
-    names = short_ids([one.session_id for one in listing.sessions]) if terminal_width() is not None else {}
+    names = short_names([one.session_id for one in listing.sessions], settings) if terminal_width() is not None else {}
 
     def shown(reading: float | str | None) -> str:
         if unchecked:

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
 
@@ -105,13 +105,20 @@ class ShownSessions:
         """Return title, project and folder by host and session id of some sessions or of all; raises StoreError for no ledger."""
         chosen = None if sessions is None else json.dumps([list(place) for place in sessions])
         only = " WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))" if chosen is not None else ""
+        rows = self._asked(_SHOWN + only, (chosen,) if chosen is not None else ())
+        return {(host, session): Shown(*shown) for host, session, *shown in rows}
+
+    def ids(self) -> set[str]:
+        """Return the id of every captured session; raises StoreError for no ledger."""
+        return {session for (session,) in self._asked("SELECT session_id FROM sessions")}
+
+    def _asked(self, sql: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
         try:
-            rows = self._opened().execute(_SHOWN + only, (chosen,) if chosen is not None else ()).fetchall()
+            return self._opened().execute(sql, values).fetchall()
         except (sqlite3.Error, OSError) as error:
             self.close()
             kind = StoreError if "locked" in str(error) or "busy" in str(error) else StoreDamaged
             raise kind(f"{self._path} cannot be read: {error}", hint="ctx doctor --rebuild-ledger", path=str(self._path)) from error
-        return {(host, session): Shown(*shown) for host, session, *shown in rows}
 
     def close(self) -> None:
         """Close the ledger."""

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
 QUARTER_HOUR = 900_000_000
 """Microseconds of the smallest step between two zones: a day of a zone begins on such a border."""
-_SKILL_FILE = re.compile(r"[/\\]skills[/\\](?:\.system[/\\])?([\w.-]+)[/\\]SKILL\.md\b")
+_SKILL_FILE = re.compile(
+    r"(?<![\w.-])\.[a-z][\w-]{1,30}[/\\](?!worktrees[/\\])(?:[\w.@+-]{1,80}[/\\]){0,8}?skills[/\\](?:\.system[/\\])?([\w.-]{1,100})[/\\]SKILL\.md\b"
+)
+"""The instructions of a skill where agents install them, below a hidden folder (.codex, .agents, .claude); elsewhere they are worked on."""
+_PRINTS = re.compile(r"(?<![\w./-])(?:sed|cat|head|tail|less|more|bat|nl|awk|type|Get-Content)\s")
 _PLUGIN_SERVER = "mcp__plugin_"
 """Beginning of a tool's name whose server a plug-in brought: mcp__plugin_PLUGIN_SERVER__TOOL (Claude Code 2.x)."""
 
@@ -138,7 +142,8 @@ def _server(use: Use) -> list[str]:
 def _skill(use: Use) -> list[str]:
     """Return the skill that was called by its tool, or those whose instructions a shell command printed."""
     if use[3] is None:
-        return [found[:100] for found in dict.fromkeys(_SKILL_FILE.findall(command_text(use[2])))] if use[1] == "shell" else []
+        command = command_text(use[2]) if use[1] == "shell" else ""
+        return list(dict.fromkeys(_SKILL_FILE.findall(command))) if "SKILL.md" in command and _PRINTS.search(command) else []
     try:
         arguments = json.loads(use[3])
     except (ValueError, RecursionError):

@@ -137,7 +137,7 @@ USAGE = Figure("usage", 2, _usage, _only, {"model_calls": _CALLS}, timeless=True
 SHARES: Mapping[str, Figure] = {
     name: Figure(
         f"usage by {name}",
-        1,
+        2,
         partial(_shares, grouping=grouping),
         _added,
         {

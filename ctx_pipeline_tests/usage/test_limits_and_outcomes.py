@@ -236,6 +236,12 @@ def test_the_skill_the_plug_in_and_the_server_behind_a_call_are_known(tmp_path: 
     main.answer(claude.tool_use("t2", "mcp__plugin_context7_docs__query", q="x"), usages=[claude.usage(20, 0)])
     main.answer(claude.tool_use("t3", "Bash", command="cat ~/.codex/skills/.system/yeet/SKILL.md"), usages=[claude.usage(40, 0)])
     main.answer(claude.tool_use("t4", "mcp__linear__list", q="x"), usages=[claude.usage(80, 0)])
+    for work in (
+        "git add .claude/skills/pdf/SKILL.md",
+        "cat plugins/x/skills/pdf/SKILL.md",
+        "cat ~/.codex/worktrees/1/a/skills/pdf/SKILL.md",
+    ):
+        main.answer(claude.tool_use(f"t-{work}", "Bash", command=work), usages=[claude.usage(0, 1)])
     main.save()
 
     def by(name: str, settings: Settings) -> dict[str, tuple[int, int]]:

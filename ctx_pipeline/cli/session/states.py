@@ -18,13 +18,12 @@ from ctx_pipeline.cli.output import (
     one_line,
     plain,
     say,
-    short_ids,
     table,
     tokens,
     zone_name,
 )
 from ctx_pipeline.cli.session import at_option, session_option
-from ctx_pipeline.cli.session_names import session_name
+from ctx_pipeline.cli.session_names import session_name, short_names
 from ctx_pipeline.model.display import title_text
 
 _FILES, _FINDINGS = 10, 5
@@ -171,7 +170,7 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     if as_json:
         emit({"sessions": rows, "total": total})
         return
-    names = short_ids([row["session_id"] for row in rows])
+    names = short_names([row["session_id"] for row in rows], settings)
     shown = [
         {
             **row,

@@ -20,12 +20,12 @@ from ctx_pipeline.cli.output import (
     one_line,
     plain,
     say,
-    short_ids,
     table,
     terminal_width,
     tokens,
     zone_name,
 )
+from ctx_pipeline.cli.session_names import short_names
 from ctx_pipeline.cli.usage.tables import SORTS, in_order, session_labels, show
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
@@ -137,7 +137,7 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
     rows = [_shown(one, by) for one in found[:limit]]
     if by == "session":
         known = {session: shown for (_, session), shown in session_labels(settings).items()}
-        short = short_ids([row[by] for row in rows]) if terminal_width() is not None else {}
+        short = short_names([row[by] for row in rows], settings) if terminal_width() is not None else {}
         rows = [{**row, by: short.get(row[by], row[by]), "title": title_text(known.get(row[by], _UNNAMED).title or "")} for row in rows]
         names = {by: by, "title": "title", **{name: names[name] for name in names if name not in {by, "sessions"}}}
     names |= {"corrections": "corrections", "correction": "per correction", "tool_calls": "tool calls", "tool_call": "per tool call"}
@@ -228,6 +228,7 @@ def _report(
 ) -> None:
     from dataclasses import replace
 
+    from ctx_pipeline.usage.engine import missing_output
     from ctx_pipeline.usage.engine import usage as run
     from ctx_pipeline.usage.other_units import other_units
 
@@ -240,10 +241,10 @@ def _report(
     if (as_json or as_csv) and (sort or limit):
         keys = [row[key] for row in in_order(report.by_key(), key, sort, session_labels(settings) if key == "session_id" else None)][:limit]
         report = replace(report, rows=sorted((row for row in report.rows if row[key] in keys), key=lambda row: keys.index(row[key])))
+    if not as_csv:
+        report = replace(report, estimated_missing_output=missing_output(settings, report.filters))
     if as_json:
-        from ctx_pipeline.usage.engine import missing_output
-
-        told = replace(report, estimated_missing_output=missing_output(settings, report.filters)).to_json()
+        told = report.to_json()
         emit(told | {"rows": _named(told["rows"], key, settings)})
     elif as_csv:
         _csv(_named(report.to_json()["rows"], key, settings), key)

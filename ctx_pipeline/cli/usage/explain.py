@@ -12,8 +12,8 @@ import click
 from ctx_pipeline.cli.export import share_option, shared_note
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, model_option, project_option, since_option, table_option, timezone_option, until_option
-from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, short_ids, table, zone_name
-from ctx_pipeline.cli.session_names import complete_anything, session_argument
+from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, zone_name
+from ctx_pipeline.cli.session_names import complete_anything, session_argument, short_names
 from ctx_pipeline.errors import NothingFound, StoreError
 from ctx_pipeline.model.display import percent
 from ctx_pipeline.model.usage_rules import UNNAMED
@@ -117,7 +117,7 @@ def _sessions(found: Explained, settings: Settings) -> None:
         return
     costs = {key: sum(made.cost or 0 for made in calls) for key, calls in of.items()}
     first = sorted(of, key=lambda key: (-costs[key], key))[:_ROWS]
-    names = short_ids([session for _, session in of])
+    names = short_names([session for _, session in of], settings)
     kept: dict[tuple[str, str], SessionRow | None] = {}
     with suppress(StoreError), reading(settings) as (store, _):  # without a store they have no titles yet
         kept = {key: store.ledger.session(*key) for key in first}

@@ -13,12 +13,12 @@ from ctx_pipeline.cli.output import (
     plain,
     say,
     shares,
-    short_ids,
     table,
     terminal_width,
     tokens,
     zone_name,
 )
+from ctx_pipeline.cli.session_names import short_names
 from ctx_pipeline.model.display import amount, percent, title_text
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.usage.rollup import SUMS, TOKENS
@@ -92,7 +92,7 @@ def show(
         else [{**row, "hosts": [row["host"]], "models": [row["model"]]} for row in report.rows]
     )
     rows = in_order(rows, key, sort, sessions)
-    names = short_ids([row[key] for row in rows]) if key == "session_id" and terminal_width() is not None else {}
+    names = short_names([row[key] for row in rows], settings) if key == "session_id" and terminal_width() is not None else {}
     whole = int(report.totals["cost_nano"])
     left = len(rows)
     if limit is None and key == "session_id" and terminal_width() is not None:
@@ -170,6 +170,12 @@ def notes(report: Usage) -> Iterator[str]:
     elif unpriced:
         models = sorted({plain(r["model"] or UNNAMED) for r in report.rows if r["unpriced_calls"]})
         yield f"{counted(unpriced, 'call has', 'calls have')} no known price: {', '.join(models)}"
+    if any(int(row.get("uses") or 0) > int(row["calls"]) for row in report.rows):
+        yield "a call that asked for several is shared among them and counted with the first"
+    missing = report.estimated_missing_output
+    if missing and missing.tokens:
+        made = counted(missing.calls, "call records", "calls record")
+        yield f"{made} only the first count of the output: about {tokens(missing.tokens)} output tokens are in no figure here"
     if report.unread:
         yield f"{counted(report.unread, 'file')} could not be read, their calls are missing; more: ctx doctor"
     made = "list prices on the day of the call"
