@@ -230,7 +230,15 @@ def evidence(name: str, limit: int, with_zero: bool, as_json: bool, **chosen: An
         zero = len({(event["host"], event["session_id"]) for event in every if event["value"] == 0})
         say(f"{counted(zero, 'session')} in which it is 0 left out: --all")
     if not every:
-        say(f"no reading of {name} rests on an event here; missing readings: ctx signal run")
+        from ctx_pipeline.sessions.signals import measured_in
+        from ctx_pipeline.storage.reader import reading
+
+        with reading(settings) as (store, _):
+            measured = len(measured_in(store, settings, name))
+        if measured:
+            say(f"{name} is above 0 in {counted(measured, 'session')}, and no event here shows it: ctx list --signal {name}")
+        else:
+            say(f"no reading of {name} rests on an event here; missing readings: ctx signal run")
     if not found:
         return
     more_rows(len(found), limit)

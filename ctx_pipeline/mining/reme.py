@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, form, listed, outside, runs, shown, typed, whole
@@ -289,7 +290,8 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     often = f"in {sessions} sessions" if sessions > 1 else f"{newest['times']} times in one session"
     cured = sum(bool(c.body["cured"]) for c in rows)
     works = _preferred(rows)
-    quoted = without_place(str(newest["error"]))
+    quoted = _in_common([without_place(str(c.body["error"])) for c in rows]) or without_place(str(newest["error"]))
+    command = _in_common([str(c.body["command"]) for c in rows]) or f"{subject} …"
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
     body["seconds"] = sum(int(c.body.get("seconds") or 0) for c in rows)
     if works and ABSENT.search(quoted):
@@ -298,13 +300,13 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
         body["steps"] = [f"run `{works[0]}`"]
     else:
         outcome = f"{cured or 'none'} of them got it to pass" if sessions > 1 else "called otherwise it passed in between"
-        text = f"`{newest['command']}` failed with “{quoted}” {often}; {outcome}"
+        text = f"`{command}` failed with “{quoted}” {often}; {outcome}"
         cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
         if works:
-            text = f"`{newest['command']}` fails with “{quoted}” ({often.removeprefix('in ')}): `{works[0]}` works"
+            text = f"`{command}` fails with “{quoted}” ({often.removeprefix('in ')}): `{works[0]}` works"
             body["steps"] = [f"run `{works[0]}`"]
         elif cause:
-            text = f"`{newest['command']}` failed with “{quoted}” {often}; the cause passes ({cause}): wait and run it again"
+            text = f"`{command}` failed with “{quoted}” {often}; the cause passes ({cause}): wait and run it again"
             body |= {"transient": cause}
         else:
             body["warning"] = not cured or sessions == 1
@@ -315,6 +317,24 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in rows:
         yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _in_common(texts: Sequence[str]) -> str:
+    """Return the words that several texts share, in their order, with an ellipsis for what differs; empty where they do not begin alike."""
+    shared = texts[0].split()
+    for other in texts[1:]:
+        words = other.split()
+        blocks = SequenceMatcher(None, shared, words, autojunk=False).get_matching_blocks()
+        merged: list[str] = []
+        a = b = 0
+        for block in blocks:
+            differs = block.a > a or block.b > b
+            merged += ["…"] * (differs and merged[-1:] != ["…"])
+            merged += shared[block.a : block.a + block.size]
+            a, b = block.a + block.size, block.b + block.size
+        shared = merged
+    own = [word for word in shared if word != "…"]
+    return " ".join(shared) if own and shared[0] != "…" else ""
 
 
 def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:

@@ -392,15 +392,18 @@ def _purpose(subject: str, words: list[str]) -> str:
 
 
 def found_nothing(argv: Sequence[str], exit_status: int | None) -> bool:
-    """Tell whether an exit status of 1 only says that a search or comparison came out negative.
+    """Tell whether an exit status only says that a search or comparison came out negative, or that what was asked for is not done yet.
 
     grep, rg, diff, cmp, test and pgrep answer "no" with 1 (POSIX); 2 and above are errors.
-    Behind a check and ``&&`` the 1 may be the check's, and is a failure.
+    Behind a check and ``&&`` the 1 may be the check's, and is a failure. ``gh pr checks``
+    answers 8 while checks are pending (its manual).
     """
-    if exit_status != 1:
+    if exit_status not in (1, 8):
         return False
     command = command_text(argv)
     found = steps(command)
+    if exit_status == 8:
+        return bool(found) and found[-1].words[:3] == ("gh", "pr", "checks")
     if "&&" in command and any(s.purpose in _CHECKS for s in found[:-1]):
         return False
     return (bool(found) and found[-1].subject.partition(" ")[0] in _ANSWERS) or _quiet_git(found)

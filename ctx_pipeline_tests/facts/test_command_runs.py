@@ -148,6 +148,13 @@ def test_a_search_that_found_nothing_has_not_failed():
     assert only(view().shell("command -v shellcheck", exit=1)).result == "passed"
 
 
+@pytest.mark.feature("facts.command-end")
+def test_checks_of_a_pull_request_that_are_pending_are_no_failure_of_the_command():
+    assert only(view().shell("gh pr checks 10870", exit=8, text="build\tpending\t0")).result == "passed"
+    assert only(view().shell("gh pr checks 10870", exit=1, text="build\tfail\t2m")).result == "failed"
+    assert only(view().shell("gh pr view 10870", exit=8, text="x")).result == "failed"
+
+
 STOPPED = "[Request interrupted by user for tool use]\npre-push: building"
 BLOCKED = "<tool_use_error>Blocked: sleep 180 followed by: echo done. Use run_in_background.</tool_use_error>"
 REJECTED = (

@@ -216,10 +216,24 @@ def test_a_failure_that_two_sessions_met_is_a_trigger_and_one_alone_is_not():
     first = day("a", 1).shell("make test", exit=1, text="error: port 5432 is taken")
     second = day("b", 2).shell("make test", exit=1, text="error: port 6000 is taken").shell("make test", text="ok")
     found = [m for m in lessons("reme", first, second) if m.kind == "failure_trigger"]
-    assert [m.text for m in found] == ["`make test` failed with “error: port 6000 is taken” in 2 sessions; 1 of them got it to pass"]
+    assert [m.text for m in found] == ["`make test` failed with “error: port … is taken” in 2 sessions; 1 of them got it to pass"]
     assert found[0].support == 2
     assert lessons("reme", first) == []
     assert list(lessons("reme", first, day("c", 3, cwd="/w/other").shell("make test", exit=1, text="error: port 1 is taken"))) == []
+
+
+@pytest.mark.feature("mining.success-failure")
+def test_of_commands_that_failed_alike_a_lesson_shows_what_they_have_in_common():
+    runs = [
+        day("a", 1).shell(
+            "gh run view 28943 --job 858 --log-failed", exit=1, text="run 28943 is still in progress; logs will be available"
+        ),
+        day("b", 2).shell("gh run view 11111 --log-failed", exit=1, text="run 11111 is still in progress; logs will be available"),
+    ]
+    (found,) = [m for m in lessons("reme", *runs) if m.kind == "failure_trigger"]
+    assert found.text.startswith(
+        "`gh run view … --log-failed` failed with “run … is still in progress; logs will be available” in 2 sessions; the cause passes"
+    )
 
 
 @pytest.mark.feature("mining.success-failure")
