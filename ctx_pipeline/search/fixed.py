@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.mining.error_resolutions import resolved
 from ctx_pipeline.model.codec import Plain, iso
 from ctx_pipeline.search import Filters, search
@@ -84,11 +85,15 @@ def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10,
     found = search(asked, filters=chosen, limit=_READ, settings=settings)
     relaxed = found.level in {"any", "beginning"}
     hits = found.hits[: found.with_all_words or None] if relaxed else found.hits
+    # an agent's record may say that a call ended well whose command failed
+    silent = search(asked, filters=replace(chosen, outcome=("passed",)), limit=_READ, settings=settings)
+    other = silent.hits[: silent.with_all_words] if silent.level in {"any", "beginning"} else silent.hits
     ended: dict[tuple[str, str, str, str], Fixed] = {}
     left: dict[tuple[str, str], LeftOpen] = {}
     with reading(settings) as (store, _):
-        places = dict.fromkeys((hit.host, hit.session_id) for hit in hits)
+        places = dict.fromkeys((hit.host, hit.session_id) for hit in (*hits, *other))
         views = {place: view_of(store, *place, ("events", "tool_calls")) for place in places}
+        hits = [*hits, *(hit for hit in other if _of_failed_command(views[hit.host, hit.session_id], hit.event_id))]
         if relaxed and not found.with_all_words:
             hits = _nearest(hits, views, asked)
         for hit in hits:
@@ -100,6 +105,10 @@ def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10,
                 left.setdefault(place, _left_open(views[place], hit))
     met = [one for place, one in left.items() if not any(key[:2] == place for key in ended)]
     return FixedErrors(asked, list(ended.values())[:limit], met[:limit], len(hits), len({(h.host, h.session_id) for h in hits}))
+
+
+def _of_failed_command(view: Any, event: str) -> bool:
+    return any(run.result == "failed" and event in run.outputs for run in command_runs(view))
 
 
 def _nearest(hits: Sequence[SearchHit], views: Mapping[tuple[str, str], Any], asked: str) -> list[SearchHit]:
