@@ -87,7 +87,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         return
     zone = settings.timezone
     signal = (chosen["signal"] or "").partition("=")[0]
-    readings = signal or ("last changed" if unchecked else "accesses")
+    readings = signal or ("changed, not checked" if unchecked else "accesses")
     unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
     names = short_names([one.session_id for one in listing.sessions], settings) if terminal_width() is not None else {}
 

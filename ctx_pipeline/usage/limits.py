@@ -46,6 +46,8 @@ class Reached:
     waited: int | None = None
     """microseconds that the host stood still: the longest time without a model call, from the first record to the
     first call behind the last one, at most until the limit reset; None where no call came after"""
+    calls: int = 0
+    """model calls of the host behind the first record, until the limit reset: it still answered"""
     sessions: list[str] = field(default_factory=list)
     projects: list[str] = field(default_factory=list)
 
@@ -66,6 +68,7 @@ class Reached:
             "resets_at": iso(self.resets_at),
             "records": self.records,
             "waited_minutes": None if self.waited is None else round(self.waited / _MINUTE, 1),
+            "calls": self.calls,
             "sessions": self.sessions,
             "projects": self.projects,
         }
@@ -109,6 +112,7 @@ def reached(
     for one in found:
         known = times.get(one.host, [])
         begin, place = bisect_right(known, one.first), bisect_right(known, one.last)
+        one.calls = bisect_right(known, one.resets_at or one.last) - begin
         if place < len(known):
             reset = one.resets_at or known[place]
             one.waited = max(max(0, min(b, reset) - a) for a, b in pairwise([one.first, *known[begin : place + 1]]))
@@ -142,7 +146,8 @@ def by_limit(found: list[Reached]) -> list[dict[str, Any]]:
         own = [r for r in found if (r.host, r.kind, r.name) == (host, kind, name)]
         waits = [r.waited for r in own if r.waited is not None]
         minutes = round(sum(waits) / _MINUTE, 1) if waits else None
-        lines.append({"host": host, "kind": kind, "name": name, "times": count, "last": iso(own[-1].first), "waited_minutes": minutes})
+        told = {"times": count, "last": iso(own[-1].first), "calls": sum(r.calls for r in own), "waited_minutes": minutes}
+        lines.append({"host": host, "kind": kind, "name": name, **told})
     return lines
 
 

@@ -97,7 +97,7 @@ def test_sessions_are_listed_by_what_a_signal_reads_the_largest_first(ran: Ctx):
     for session, path in changed.items():
         assert path in {row["path"] for row in accesses if row["session_id"] == session}
     shown = ran("list", "--unchecked").stdout.splitlines()
-    assert "last changed" in shown[0]
+    assert "changed, not checked" in shown[0]
     assert all(str(path).rpartition("/")[2] in "\n".join(shown) for path in changed.values())
     assert "tool_call_count" in ran("list", "--signal", "tool_call_count").stdout.splitlines()[0]
 

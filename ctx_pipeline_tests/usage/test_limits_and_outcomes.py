@@ -54,7 +54,7 @@ def test_a_limit_is_reached_once_until_it_resets_and_the_wait_ends_with_the_next
     assert (one.host, one.kind, one.name, one.records) == ("codex", "plan", "five-hour", 2)
     assert (iso(one.first), iso(one.resets_at)) == ("2026-03-01T12:02:00.000000Z", "2026-03-01T14:00:00.000000Z")
     assert one.to_json()["waited_minutes"] == 118.0  # until it reset; the next call came 100 seconds later
-    assert (one.sessions, one.projects) == ([codex.THREAD], ["app"])
+    assert (one.sessions, one.projects, one.calls) == ([codex.THREAD], ["app"], 0)
 
 
 @pytest.mark.feature("usage.rate-limits")
@@ -68,7 +68,7 @@ def test_work_that_goes_on_behind_a_limit_is_no_wait(tmp_path: Path) -> None:
     [found] = reached(settings=ingested(chosen(tmp_path)))
 
     assert (iso(found.first), found.records) == ("2026-03-01T12:11:00.000000Z", 3)
-    assert found.to_json()["waited_minutes"] == round(3200 / 60, 1)
+    assert (found.to_json()["waited_minutes"], found.calls) == (round(3200 / 60, 1), 2)
 
 
 @pytest.mark.feature("usage.rate-limits")

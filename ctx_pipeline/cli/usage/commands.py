@@ -83,17 +83,33 @@ def limits(host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
     if not found:
         say("no record says that a limit was reached")
         return
-    summed = {"host": "host", "kind": "of", "name": "limit", "times": "times", "last": "last", "waited": "no call for"}
+    summed = {
+        "host": "host",
+        "kind": "of",
+        "name": "limit",
+        "times": "times",
+        "last": "last",
+        "calls": "calls after",
+        "waited": "pauses",
+    }
     table([_local(line, zone) for line in by_limit(found)], summed)
     say()
     shown = found[-limit:] if limit else found
     rows = [_local({**r.to_json(), "projects": one_line(", ".join(r.projects), 60)}, zone) for r in shown]
     table(
         rows,
-        {"first": "reached", "host": "host", "name": "limit", "resets_at": "resets", "waited": "no call for", "projects": "in"},
+        {
+            "first": "reached",
+            "host": "host",
+            "name": "limit",
+            "resets_at": "resets",
+            "calls": "calls after",
+            "waited": "longest pause",
+            "projects": "in",
+        },
     )
     more_rows(len(found), len(rows))
-    say(f"times in {zone_name(zone)}")
+    say(f"calls and pause between reaching a limit and its reset; times in {zone_name(zone)}")
 
 
 def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
