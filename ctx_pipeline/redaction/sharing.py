@@ -33,6 +33,9 @@ _IMPORTED = re.compile(r"(?:from|import|require)\s{0,4}\(?\s{0,4}\\{0,4}[\"'`]\Z
 _ENCODED = re.compile(r"(?<![A-Za-z0-9])-(?:Users|home)-(?P<name>[A-Za-z0-9_.]+)(?:-[\w.-]*)?")
 """A folder as an agent names it in its home: signs that are no letters became dashes."""
 
+_TEMPORARY = re.compile(r"(?<![\w.~/])(?:/private)?/var/folders/[^/\s]{1,4}/[\w+-]{8,64}/[TC](?![\w-])")
+"""The temporary folder of a person on macOS, whose name is that person's alone."""
+
 _EMAIL = re.compile(
     r"(?:(?<![\w.+/:-])|(?<=mailto:))(?P<local>[\w.+-]{1,64})@(?P<domain>(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24})(?![\w@]|[.-]\w)"
 )
@@ -174,6 +177,7 @@ class Sharing:
         for kind, pattern, put in (
             ("home folders", _ENCODED, "[folder]"),
             ("other folders", self._outside, r"[folder]/\g<last>"),
+            ("other folders", _TEMPORARY, "/tmp"),
         ):
             text = self._replaced(kind, pattern, put, text)
         text = _EMAIL.sub(self._email, text)

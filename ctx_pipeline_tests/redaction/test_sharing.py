@@ -51,6 +51,7 @@ ROOT = "/Users/sam.doe/src/shop"
         ('"login":"octo-sam","name":"Jo Doe"} Jo Doe', '"login":"user","name":"[person]"} [person]'),
         ('{"assignee":"Jo Doe"} and git -c user.name="Max Moe"', '{"assignee":"[person]"} and git -c user.name="[person]"'),
         ("-rw-r--r--  1 jo-moe  staff  120 Jul  1 a.txt", "-rw-r--r--  1 user  staff  120 Jul  1 a.txt"),
+        ("/private/var/folders/5g/w6qvhr890pxfz9sg1l0d5c0r0000gn/T/tmp.V4/a.zip: no", "/tmp/tmp.V4/a.zip: no"),
         ("drwxrwxr-x@ 12 jomoe jomoe 4096 Jul  1 src", "drwxrwxr-x@ 12 user user 4096 Jul  1 src"),
         ("Sams-MacBook-Pro.local, nas.lan, 192.168.1.20, thishost", "[host], [host], [host], [host]"),
     ],
@@ -66,7 +67,7 @@ def test_what_is_private_is_replaced(text: str, said: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "/usr/bin/env python, /etc/hosts, /tmp/x/y.log, /opt/homebrew/bin",
+        "/var/folders/readme.md, /var/folders/5g/x, /usr/bin/env python, /etc/hosts, /tmp/x/y.log, /opt/homebrew/bin",
         "https://example.com/home/page and app/routes/home/index.ts",
         "git@github.com:acme/shop.git and npm i @types/node@20.1.0",
         "noreply@anthropic.com, sam@example.com, test@test.com",
