@@ -36,7 +36,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("When did I have to correct the agent?", "ctx signal evidence user_correction_count"),
     ("What should go into the rules file that agents read?", "ctx learn --all --agents-md"),
     ("How do I share a session without secrets and private paths?", "ctx render latest --share"),
-    ("Did a secret stand in my sessions?", "ctx doctor --redactions"),
+    ("Are there secrets in my transcripts?", "ctx doctor --redactions"),
     ("Which records could not be read?", "ctx doctor"),
 )
 """(question, command): each command answers as it stands."""

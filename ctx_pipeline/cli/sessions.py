@@ -215,7 +215,7 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     say(one_line(title_text(s["title"] or "") or s["session_id"], 120), bold=True)
     place = s["repository"] if s["repository"] and s["project"] != s["repository"] else s["project"]
     say("  ".join(filter(None, (f"{s['host']} {s['session_id']}", place, s["branch"]))))
-    began, ended = (local_time(s[name], settings.timezone) or "?" for name in ("first_ts", "last_ts"))
+    began, ended = (local_time(s[name], settings.timezone) or "no time" for name in ("first_ts", "last_ts"))
     say(f"{began} to {ended}, {zone_name(settings.timezone)}  models: {', '.join(s['models']) or 'none'}")
     if detail["resume"]:
         say(f"resume: {detail['resume']}", whole=True)

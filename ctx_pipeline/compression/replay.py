@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.tokens.tokenizers import Tokenizer
 
 BOUNDS = {
-    "certain": "reads whose every line stood in the window already, unchanged: a notice in place of them",
+    "certain": "reads whose every line was in the context already, unchanged: a notice in place of them",
     "likely": "... and files that were read once and not changed later, in the form that is recommended for them",
     "upper": "... and all other reads in that form, though an edit or a second look wanted the text",
 }

@@ -238,7 +238,7 @@ def _compactions(history: History) -> Finding | None:
     worst = max(shortened, key=lambda key: (shortened[key], key))
     filled = history.readings.get("context_peak_share", {})
     many = sum(filled[key].value >= FILLED for key in shortened if key in filled)
-    where, full = _named(history, worst), f"in {count(many)} the window was seven tenths full or more"
+    where, full = _named(history, worst), f"in {count(many)} the window was at least 70% full"
     return Finding(
         "",
         f"History was compacted {_times(round(sum(shortened.values())))}",
@@ -272,7 +272,7 @@ HABITS = (
     Habit(
         "file_reread_without_reason_count",
         3,
-        "Files were read again {sum:,.0f} times though they stood in the window unchanged",
+        "Files were read again {sum:,.0f} times though they were still in the context, unchanged",
         "Name the outline of large files in the project's instructions, or begin a fresh session for the next part",
         "No file read again three times without need",
     ),
@@ -286,9 +286,9 @@ HABITS = (
     Habit(
         "failed_command_ratio",
         0.3,
-        "Three of ten commands and more failed",
+        "At least 30% of the commands failed",
         "Write down how the project is built and tested, in the project's instructions",
-        "Fewer than three of ten commands fail",
+        "Fewer than 30% of the commands fail",
         needs=("failed_command_count", 5),
     ),
     Habit(
@@ -323,9 +323,9 @@ HABITS = (
     Habit(
         "context_peak_share",
         FILLED,
-        "The window was filled to seven tenths and more",
+        "The context window was at least 70% full",
         "Split the task, or let subagents read",
-        "No window fuller than seven tenths",
+        "No context window more than 70% full",
     ),
     Habit(
         "compaction_recovery_tokens",

@@ -121,4 +121,4 @@ def decoded(value: Any) -> dict[str, Any]:
 def no_object(value: Any) -> str:
     """Return why a JSON value is no record, in the words of JSON."""
     names = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
-    return f"no object but {names.get(type(value), 'null')}"
+    return f"expected an object, found {names.get(type(value), 'null')}"

@@ -177,7 +177,7 @@ class Sharing:
         for kind, pattern, put in (
             ("home folders", _ENCODED, "[folder]"),
             ("other folders", self._outside, r"[folder]/\g<last>"),
-            ("other folders", _TEMPORARY, "/tmp"),
+            ("other folders", _TEMPORARY, "/tmp"),  # noqa: S108 - what stands in the text
         ):
             text = self._replaced(kind, pattern, put, text)
         text = _EMAIL.sub(self._email, text)

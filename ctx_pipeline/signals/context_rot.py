@@ -257,7 +257,7 @@ def file_reread_count(view: SessionView) -> Reading:
 
 @signal(group="context", unit="reads", better="lower", reads=_READ_TABLES, kinds=_READ_KINDS, columns=_READ_COLUMNS)
 def file_reread_without_reason_count(view: SessionView) -> Reading:
-    """Reads again of a file that had neither changed nor been dropped since: it still stood in the window.
+    """Reads again of a file that had neither changed nor been dropped since: it was still in the context.
 
     Each pays for the same text twice, and again with every later call. A few are usual
     for an agent that checks its footing; above five, name the file's outline in the

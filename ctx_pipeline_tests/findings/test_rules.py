@@ -165,4 +165,4 @@ def test_a_compaction_says_nothing_of_a_window_that_was_not_full():
     (found,) = [f for f in findings(_history(_session("a"), _session("b"), readings=readings)) if f.signal == "compaction_count"]
 
     assert found.title == "History was compacted 3 times"
-    assert found.detail == "In 2 sessions, most often in “Title of a”; in 1 the window was seven tenths full or more."
+    assert found.detail == "In 2 sessions, most often in “Title of a”; in 1 the window was at least 70% full."

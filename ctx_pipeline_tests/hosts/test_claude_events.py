@@ -429,6 +429,6 @@ def test_a_bad_line_is_quarantined_and_its_neighbours_are_read(tmp_path) -> None
     main.raw(b'{"type":"user","uuid":"z","message":{"role":"user","content":"caf\xe9"}}\n').prompt("after")
     parsed = parse_one(main)
     assert [row[9] for row in parsed.events] == ["before", "caf\ufffd", "after"]
-    assert [(q.line, q.reason) for q in parsed.quarantined][1:] == [(2, "only NUL bytes"), (3, "no object but a list")]
+    assert [(q.line, q.reason) for q in parsed.quarantined][1:] == [(2, "only NUL bytes"), (3, "expected an object, found a list")]
     assert [q.line for q in parsed.quarantined] == [1, 2, 3]
     assert (parsed.lines, parsed.repaired) == (6, 1)

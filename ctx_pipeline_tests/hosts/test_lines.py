@@ -66,9 +66,9 @@ def test_a_damaged_record_keeps_what_can_be_kept(line: bytes, kept: Record):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"123", "no object but a number"),
-        (b"[1,2]", "no object but a list"),
-        (b"null", "no object but null"),
+        (b"123", "expected an object, found a number"),
+        (b"[1,2]", "expected an object, found a list"),
+        (b"null", "expected an object, found null"),
         (b"\x00\x00\x00", "only NUL bytes"),
         (b'{"type":"cut', "not JSON: Unterminated string starting at"),
         (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),

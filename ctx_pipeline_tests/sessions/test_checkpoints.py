@@ -73,7 +73,7 @@ def test_the_status_tells_which_limits_of_the_profile_a_session_went_beyond(own:
 
     told = own.ctx(monkeypatch, "session", "status").stdout.splitlines()[-1]
 
-    assert told.startswith("Beyond the limits of profile tiny: a prompt of ")
+    assert told.startswith("Above the limits of profile tiny: a prompt of ")
     assert told.endswith(" tool calls (at most 2)")
     assert "$" not in told
 

@@ -138,7 +138,7 @@ def test_a_session_near_its_limits_is_warned_of_and_one_beyond_them_too(own: Sho
 
     assert warned("tool_calls = 10\ncontext_tokens = 0\ncost_usd = 0\n") == ["Near the limits of profile tight: 9 tool calls (at most 10)"]
     assert warned("tool_calls = 10\ncontext_tokens = 0\ncost_usd = 0\nwarn_at = 0.95\n") == []
-    assert warned("tool_calls = 8\ncontext_tokens = 0\ncost_usd = 0\n") == ["Beyond the limits of profile tight: 9 tool calls (at most 8)"]
+    assert warned("tool_calls = 8\ncontext_tokens = 0\ncost_usd = 0\n") == ["Above the limits of profile tight: 9 tool calls (at most 8)"]
 
 
 @pytest.mark.feature("session.profile-behaviour", "session.checkpoint-switches")

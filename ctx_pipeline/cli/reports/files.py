@@ -45,7 +45,7 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
         return
     if len({s.directory for s in found.stays}) > 1:
         for stay in found.stays:
-            say(f"{local_time(stay.first_ts, zone) or '?'}  {plain(stay.directory)}  {stay.events:,} events from {stay.first_event}")
+            say(f"{local_time(stay.first_ts, zone) or 'no time'}  {plain(stay.directory)}  {stay.events:,} events from {stay.first_event}")
         say()
     if diff:
         for t in found.touches:
@@ -58,7 +58,7 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
         return
     if each:
         rows = [
-            {"ts": local_time(t.ts, zone, seconds=True) or "?", "path": t.path, "lines": t.lines or "all", "through": t.through}
+            {"ts": local_time(t.ts, zone, seconds=True) or "no time", "path": t.path, "lines": t.lines or "all", "through": t.through}
             for t in found.touches
             if t.did == "read"
         ]

@@ -83,7 +83,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         return
     sums = found.totals
     uses = sum(made.uses for made in found.calls)
-    part = f", its part of {len(found.calls):,} that asked for it {uses:,} times" if uses else ""
+    part = f", its share of {len(found.calls):,} that used it {uses:,} times" if uses else ""
     say(f"{found.kind} {plain(what)}: {_calls(sums['calls'])}{part}", bold=True)
     say(
         f"input {sums['input_tokens']:,}, output {sums['output_tokens']:,}, cache write "

@@ -41,9 +41,9 @@ CAUSES = {
     "changed": "the file had been changed",
     "other lines": "other lines of it were needed",
     "more lines": "some of the lines stood there, others did not",
-    "idle": "the provider's cache had run out; the text still stood in the window",
+    "idle": "the provider's cache had expired; the text was still in the context",
     "other thread": "another thread of the session had read it; each window is its own",
-    "redundant": "nothing forced it: all of it stood in the window, unchanged",
+    "redundant": "no reason for it: all of it was still in the context, unchanged",
 }
 """Why a file was delivered again, from what forces it most to what does not."""
 

@@ -35,7 +35,7 @@ LONG_OUTPUT = 2_000
 """Tokens of a tool's output above which the rest could have been left out."""
 
 MECHANISMS = {
-    "repeated reads": "read again though it stood in the window, unchanged",
+    "repeated reads": "read again though it was still in the context, unchanged",
     "carried after use": "a file's text sent along after its last use",
     "cache rebuilds": "the cache ran out or the model was changed",
     "long outputs": f"what tools printed beyond {LONG_OUTPUT:,} tokens",

@@ -63,7 +63,7 @@ def warnings(name: str, *, host: str, session_id: str, settings: Settings) -> li
     )
     over = [text for most, value, text in figures if most and value > most]
     near = [text for most, value, text in figures if most and chosen.warn_at and chosen.warn_at * most <= value <= most]
-    told = (("Beyond the limits", over), ("Near the limits", near))
+    told = (("Above the limits", over), ("Near the limits", near))
     return [f"{place} of profile {name}: {'; '.join(texts)}" for place, texts in told if texts]
 
 
