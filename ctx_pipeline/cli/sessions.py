@@ -126,6 +126,10 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         more_rows(listing.total, len(rows))
     elif not listing.empty and not any(chosen[name] for name in ("project", "since", "until", "signal", "file")) and not unchecked:
         say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
+    elif signal:
+        from ctx_pipeline.sessions.signals import measured_count
+
+        say(f"no session fits; {signal} could be measured in {counted(measured_count(signal, settings=settings), 'session')} in all")
     else:
         say("no session fits")
     if listing.empty:

@@ -127,6 +127,14 @@ def measured_in(store: Store, settings: Settings, said: str, *, at_least: float 
     return found
 
 
+def measured_count(name: str, *, settings: Settings | None = None) -> int:
+    """Return in how many sessions a signal could be measured, whatever it reads there."""
+    from ctx_pipeline.storage.warehouse.session_queries import values_of
+
+    with reading(settings) as (store, _):
+        return len(values_of(store.lake, store.warehouse_path, name))
+
+
 def summary(signals: list[str] | None = None, *, group: str | None = None, settings: Settings | None = None) -> list[dict[str, Any]]:
     """Return what the readings of all sessions add up to, of all signals or of these.
 
