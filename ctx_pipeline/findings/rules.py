@@ -124,8 +124,8 @@ def _secrets(history: History) -> Finding | None:
     found = history.replaced if stored else history.newest.secrets
     kinds = ", ".join(f"{name} {count(n)}" for name, n in sorted(found.items(), key=lambda r: (-r[1], r[0]))[:4])
     if stored:
-        title, command = f"{plural(stored, 'secret')} replaced before anything was stored", "ctx doctor --redactions"
-        detail = f"{kinds}. Still in plain text in your transcripts. Rotate them."
+        title, command = f"{plural(stored, 'secret')} in your transcripts", "ctx doctor --redactions"
+        detail = f"{kinds}. Replaced in tables, search and page; your transcripts and the raw copies still hold them. Rotate them."
         return Finding("", title, command, detail, cases=stored)
     number = sum(found.values())
     title = f"{plural(number, 'secret')} in plain text in the newest {plural(history.newest.sessions, 'transcript')}: {kinds}"
@@ -477,11 +477,19 @@ def find(
     """Return every finding of the sessions that the filters select, by what is at stake; ``now`` in microseconds since 1970.
 
     With a store its tables are read as they are, without one the homes. A connection to a
-    ``warehouse`` that is up to date is read in place of the tables.
+    ``warehouse`` that is up to date is read in place of the tables. Their commands show what
+    the filters select.
     """
     chosen = settings or settings_module.load()
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
-    return findings(history(chosen, filters, signals_read(), now=now, warehouse=warehouse))
+    found = findings(history(chosen, filters, signals_read(), now=now, warehouse=warehouse))
+    asked = {"since": since, "until": until, "host": host, "project": project}
+    options = "".join(f" --{name} {shlex.quote(value)}" for name, value in asked.items() if value)
+    return [one._replace(command=f"{one.command}{options}") if one.command.startswith(_NARROWED) else one for one in found]
+
+
+_NARROWED = ("ctx list --signal ", "ctx usage ", "ctx signal evidence ")
+"""Commands that take the days, host and project of a report."""
 
 
 def for_model(found: list[Finding]) -> list[Finding]:

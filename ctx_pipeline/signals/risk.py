@@ -55,7 +55,7 @@ def _secrets(view: SessionView) -> tuple[dict[str, int], list[str]]:
 def secret_exposure_count(view: SessionView) -> Reading:
     """Secrets that stood in the session's text, each once, by the detector that found them.
 
-    The values were replaced before anything was stored, so the same secret behind the
+    The values were replaced before any table was written, so the same secret behind the
     same name is one, and behind two names two. Every one of them went to the provider:
     rotate it, and keep the file that it came from out of the agent's reach.
     """

@@ -292,7 +292,7 @@ def test_secrets_are_one_quiet_line_behind_the_findings(environ):
 
 @pytest.mark.feature("cli.week")
 def test_the_quiet_line_names_the_command_of_each_of_its_parts(capsys):
-    quiet_line(["1 secret replaced before anything was stored", "2 records could not be read"])
+    quiet_line(["1 secret in your transcripts", "2 records could not be read"])
 
     said = " ".join(capsys.readouterr().out.split())
-    assert said == "also: 1 secret replaced before anything was stored; 2 records could not be read (ctx doctor --redactions, ctx doctor)"
+    assert said == "also: 1 secret in your transcripts; 2 records could not be read (ctx doctor --redactions, ctx doctor)"

@@ -87,7 +87,7 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
         "2 lessons wait for a review",
         "No price is known for 1 model",
         "9 lessons were drawn from past sessions",
-        "3 secrets replaced before anything was stored",
+        "3 secrets in your transcripts",
         "7 records of an unknown kind",
         "1 record could not be read",
     ]

@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.findings.evidence import history
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.detectors import DETECTORS
 from ctx_pipeline.redaction.liveness import PUBLIC, is_live
+from ctx_pipeline.settings import Settings
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage.rollup import Filters
+from ctx_pipeline_tests.factories import claude
 
 KEY = "sk_live_" + "9fQ2mZr7Lw4XbT8kVn3Y"
 SHOWN = {
@@ -124,3 +130,21 @@ def test_what_is_read_from_a_file_of_tests_or_documentation_is_an_example():
     assert is_live(name, text, start, end, '{"file_path": "/home/ada/shop/.env"}')
     assert not is_live(name, text, start, end, '{"file_path": "/home/ada/shop/tests/fixtures/env"}')
     assert not is_live(name, text, start, end, '{"file_path": "/home/ada/shop/docs/setup.md"}')
+
+
+@pytest.mark.feature("redaction.live")
+def test_a_secret_that_the_person_typed_is_told_though_a_document_shows_it_too(tmp_path):
+    def told(*sources: str) -> int:
+        home = claude.ClaudeHome(tmp_path / "-".join(("home", *sources)))
+        main = home.session()
+        main.prompt(f"call the shop with STRIPE_KEY={KEY}" if "typed" in sources else "go on")
+        for number, name in enumerate(s for s in sources if s != "typed"):
+            main.call(f"t{number}", "Read", f"{number}\nSTRIPE_KEY={KEY}", file_path=f"/home/ada/shop/{name}")
+        main.save()
+        settings = Settings(home=tmp_path / "-".join(("store", *sources)), timezone="UTC", demo_roots={"claude": (home.root,)})
+        with open_store(settings) as store:
+            ingest(store, settings)
+        return sum(history(settings, Filters(), ()).replaced.values())
+
+    assert [told("typed"), told("typed", "docs/setup.md"), told(".env", "README.md")] == [1, 1, 1]
+    assert [told("docs/setup.md"), told("src/pay.py", "docs/setup.md")] == [0, 0]

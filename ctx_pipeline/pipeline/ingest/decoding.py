@@ -15,6 +15,7 @@ from ctx_pipeline.errors import ContractError
 from ctx_pipeline.facts.prompts import requests
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.host_records import ShellAnswers
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import UNKNOWN, ThreadFacts, project_of, repository_of
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
 from ctx_pipeline.pipeline.ingest.split_texts import split_secrets
@@ -100,14 +101,24 @@ def _live(redactor: Redactor, secrets: Mapping[str, str], split: SplitSecrets, e
     for call, text in zip(events[_CALL], events[_TEXT], strict=True):
         if text in secrets or text in parts:
             where.setdefault(text, (asked.get(call) or "")[:_CALL_CHARS])
+    typed = {text for kind, text in zip(events[_KIND], events[_TEXT], strict=True) if kind == "prompt" and text}
     shown: dict[str, bool] = {}
+    used: set[str] = set()
     whole = [(detector, text, start, end, text) for text in secrets if text not in parts for detector, start, end in redactor.find(text)]
     cut = [(detector, text, start, end, events[_TEXT][row]) for detector, text, start, end, row in split.found]
     for detector, text, start, end, row_text in (*whole, *cut):
         name = named(detector, text[start:end])
-        # shown as an example anywhere it is one everywhere
-        shown[name] = shown.get(name, True) and is_live(detector, text, start, end, where.get(row_text, ""))
-    return tuple(sorted(name for name, live in shown.items() if live))
+        place = where.get(row_text, "")
+        live = is_live(detector, text, start, end, place)
+        # shown as an example anywhere it is one everywhere, but for what the person typed and what a program reads its secrets from
+        shown[name] = shown.get(name, True) and live
+        if live and (row_text in typed or _SETTINGS.search(place)):
+            used.add(name)
+    return tuple(sorted(name for name, live in shown.items() if live or name in used))
+
+
+_SETTINGS = lazy_pattern(r"(?<![\w-])\.env(?:\.(?:local|production|prod|development|dev|staging|test))?(?![\w.-])")
+"""The file that programs read secrets from, and not the example of one."""
 
 
 def cleaned(secrets: Secrets, events: list[tuple], calls: list[tuple], tools: list[tuple]) -> tuple[list[tuple], list[tuple], list[tuple]]:
