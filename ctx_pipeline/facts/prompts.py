@@ -222,8 +222,26 @@ def in_time(events: Sequence[Any]) -> list[Any]:
     return sorted(events, key=lambda e: (e.ts, e.seq) if timed else e.seq)
 
 
+_COMMAND = lazy_pattern(r"\s{0,9}(/[a-z][\w-]{1,60}(?::[\w-]{1,60}){1,3})\s{0,9}")
+"""A command of a plug-in that was typed and that its host recorded as a prompt."""
+
+
+def command_before(view: SessionView, event: Any) -> str:
+    """Return the slash command whose words a prompt holds (``/review`` of ``/review the tests``); empty where it holds none's."""
+    if event is None or event.subtype != "command-args":
+        return ""
+    wrapper = next((e for e in view.of_kinds("injected") if e.thread_id == event.thread_id and e.seq == event.seq - 1), None)
+    named = _NAMED.search(wrapper.text) if wrapper is not None and wrapper.text else None
+    return named[1] if named else ""
+
+
+_NAMED = lazy_pattern(r"<command-name>\s{0,9}(/[\w:.-]{1,120})")
+
+
 def command_in(event: Any) -> str:
     """Return the command that the person gave the model with nothing behind it (``/init``); empty for another event."""
+    if event.kind == "prompt" and event.text and (typed_as := _COMMAND.fullmatch(event.text)):
+        return typed_as[1]
     text = event.text.lstrip() if event.kind == "injected" and event.text else ""
     match = discovery.declared_pattern("records.command").match(text) if text.startswith("<") else None
     return next(filter(None, match.groups()), "") if match else ""

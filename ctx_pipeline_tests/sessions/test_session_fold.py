@@ -177,7 +177,7 @@ def test_files_are_told_in_the_order_of_their_changes_and_those_that_are_gone_so
 @pytest.mark.feature("session.proven")
 def test_what_subagents_changed_is_said_to_be_missing_where_their_threads_are():
     session = view(cwd="/w").prompt("Simplify it").tool("Task", action="task").edit("/w/a.py")
-    said = "- Changed files, the last first: a.py; changes of subagents, if there are any, are not among them"
+    said = "- Changed files, the last first: a.py; what 1 subagent changed, if anything, is not recorded here"
     assert said in block(fold(session.build()), len, 10**6).text.splitlines()
     seen = session.subagent("agent-1").edit("/w/b.py").build()
     assert fold(seen).unseen_agents == 0
@@ -370,3 +370,88 @@ def test_praise_with_its_thanks_is_said_and_not_asked():
         assert (state.asked_last, state.said_last.text) == (None, praise)
     state = fold(view(cwd="/w").prompt("Mend the parser").answer("Done.").prompt("Great work, now commit it").answer("Done.").build())
     assert state.asked_last.text == "Great work, now commit it"
+
+
+def said(built, about: str) -> list[str]:
+    return [line.text for line in lines_of(fold(built.build())) if line.about == about]
+
+
+@pytest.mark.feature("session.proven")
+def test_the_last_commit_is_told_as_git_printed_it_with_what_came_after():
+    made = "[main 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py")
+    assert said(work, "commit") == []
+    assert "No commit is among its commands" in said(work, "absent")
+
+    work.shell("git commit -qam x", text="")
+    assert "No commit is among its commands" not in said(work, "absent"), "git printed nothing of it"
+    work.shell("git commit -am 'fix: round discounts'", text=made)
+    assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”"]
+    work.shell("git push", text="To github.com:a/b.git\n   1d2e3f4..7f2c1ab  main -> main")
+    assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed"]
+    work.edit("/w/a.py")
+    assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed; files were changed since"]
+    assert said(work.shell("git commit -am y", exit=1, text=made.replace("7f2c1ab", "0000000")), "commit")[0].startswith(
+        "Last commit: 7f2c1ab"
+    )
+
+
+@pytest.mark.feature("session.proven")
+def test_a_formatter_that_rewrote_files_and_git_that_brought_others_make_an_earlier_check_stale():
+    def checked(command: str, text: str) -> list[str]:
+        work = (
+            view(cwd="/w").prompt("Check it").edit("/w/a.py").shell("uv run pyright", exit=0, text="0 errors, 0 warnings, 0 informations")
+        )
+        return [one for one in said(work.shell(command, text=text), "tests") if "pyright" in one]
+
+    fresh, stale = ["Last type check: `uv run pyright` passed"], ["Last type check: `uv run pyright` passed; files were changed since"]
+    assert checked("ruff format .", "2 files reformatted, 18 files left unchanged") == stale
+    assert checked("ruff format .", "20 files left unchanged") == fresh
+    assert checked("git pull --rebase", "Updating 1d2e3f4..7f2c1ab\nFast-forward") == stale
+    assert checked("git pull --rebase", "Already up to date.") == fresh
+    assert checked("git cherry-pick 7f2c1ab", "[main 1111111] pin it") == stale
+    assert checked("git status", "On branch main") == fresh
+
+
+@pytest.mark.feature("session.proven")
+def test_edits_that_were_taken_back_and_what_tools_left_behind_are_no_changed_files():
+    def edit(built, path: str, old: str, new: str):
+        built.edit(path)
+        place = next(n for n in range(len(built.events) - 1, -1, -1) if built.events[n].kind == "tool_call")
+        asked = json.dumps({"file_path": path, "old_string": old, "new_string": new})
+        built.events[place] = built.events[place]._replace(text=asked)
+        return built
+
+    work = edit(edit(view(cwd="/w").prompt("Try it").edit("/w/b.py"), "/w/a.py", "one", "two"), "/w/a.py", "three", "four")
+    assert said(work, "files") == ["Changed files, the last first: a.py, b.py"]
+    edit(edit(work, "/w/a.py", "four", "three"), "/w/a.py", "two", "one")
+    assert said(work, "files") == ["Changed files, the last first: b.py"]
+    work.shell("git status --short", text=" M b.py\n?? root_path/").shell("rm -rf root_path")
+    assert said(work, "files") == ["Changed files, the last first: b.py"]
+
+
+@pytest.mark.feature("session.proven")
+def test_a_file_that_was_removed_is_said_to_be_gone_though_another_of_its_name_is_made_elsewhere():
+    gone = view(cwd="/w").prompt("Move the manifest").shell("mkdir -p /w/p/.x && rm /w/.x/plugin.json")
+    gone.tool("Write", action="write", paths=("/w/p/.x/plugin.json",))
+    assert said(gone, "files") == ["Changed files, the last first: p/.x/plugin.json, .x/plugin.json (deleted)"]
+    gone.tool("Write", action="write", paths=("/w/.x/plugin.json",))
+    assert not any("(deleted)" in text for text in said(gone, "files"))
+
+
+@pytest.mark.feature("session.proven")
+def test_a_slash_command_stands_before_what_was_asked_with_it():
+    session = view(cwd="/w").prompt("Fix it").answer("Done.")
+    session.event(
+        "injected", "user", "<command-message>a:b</command-message><command-name>/a:search</command-name>", subtype="command-message"
+    )
+    session.event("prompt", "user", "what is the purpose of the parser", subtype="command-args")
+    assert "Asked last: “/a:search what is the purpose of the parser”" in said(session, "task")
+    alone = view(cwd="/w").prompt(" /workflows:review").edit("/w/a.py").prompt("can you explain the third point of it to me?")
+    assert said(alone, "task")[0] == "Asked first: “/workflows:review”"
+
+
+@pytest.mark.feature("session.proven")
+def test_skipped_tests_are_told_beside_those_that_passed():
+    work = view(cwd="/w").prompt("Test it").edit("/w/a.py").shell("pytest -q", exit=0, text="179 passed, 1 skipped in 3.2s")
+    assert said(work, "tests") == ["Last test run: `pytest -q` passed (179/179, 1 skipped)"]

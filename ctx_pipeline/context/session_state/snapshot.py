@@ -338,7 +338,8 @@ def lines_of(state: SessionState) -> list[Line]:
     if changed:
         more = f" and {len(state.modified) - _FILES} more" if len(state.modified) > _FILES else ""
         paths = ", ".join(f"{cut(f.path, _SHORT)}{' (deleted)' if f.deleted else ''}" for f in changed)
-        unseen = "; changes of subagents, if there are any, are not among them" if state.unseen_agents else ""
+        agents = "1 subagent" if state.unseen_agents == 1 else f"{state.unseen_agents} subagents"
+        unseen = f"; what {agents} changed, if anything, is not recorded here" if state.unseen_agents else ""
         made.append(Line("files", f"Changed files, the last first: {paths}{more}{unseen}", 75, tuple(f.event for f in changed if f.event)))
     elif state.read:
         paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
@@ -347,6 +348,10 @@ def lines_of(state: SessionState) -> list[Line]:
     said = [i for i in state.findings if i.stated or i.by == BUNDLE]
     made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(said[:_ITEMS])]
     made += [_check_line(check, n) for n, check in enumerate(state.checks or ([state.tests] if state.tests else []))]
+    if state.commit:
+        made.append(Line("commit", f"Last commit: {state.commit.text}", 68, _shown_by(state.commit)))
+    elif state.modified and state.committed is False and not state.unseen_agents:
+        made.append(Line(ABSENT, "No commit is among its commands", 38, (state.modified[0].event or "",)))
     if state.modified and not (state.checks or state.tests or state.hooks_ran):
         made.append(Line(ABSENT, "No test, type check, linter or build is known among its commands", 40, (state.modified[0].event or "",)))
     if state.next_steps:

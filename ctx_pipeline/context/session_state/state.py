@@ -112,6 +112,7 @@ class CheckRun(NamedTuple):
     """what is counted where that is no test: package, file"""
     by_person: bool = False
     """the person ran it in the prompt, and not the agent"""
+    skipped: int = 0
     cut: bool = False
     """its output went through a program that shows a part of it, such as ``tail``"""
 
@@ -132,7 +133,8 @@ class CheckRun(NamedTuple):
             return self.counts
         units = f" {self.unit}s" if self.unit not in ("", "test") else ""
         total = self.passed + self.failed
-        told = f" ({self.passed}/{total}{units}{'' if self.ok else ' passed'})" if total else ""
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        told = f" ({self.passed}/{total}{units}{'' if self.ok else ' passed'}{skipped})" if total else ""
         if self.unit in _FOUND and self.failed:
             told = f" ({self.failed} {self.unit}{'s' if self.failed > 1 else ''})"
         part = " as far as the shown part of its output says" if self.cut and self.ok else ""
@@ -178,6 +180,10 @@ class SessionState:
     """the title was recorded; False where it is the first prompt"""
     forked_from: Item | None = None
     """id of the session that this one was forked from: what was done before stands there"""
+    commit: Item | None = None
+    """the last commit that git said it made: hash, branch, subject, whether it was pushed and files were changed since"""
+    committed: bool | None = None
+    """a command speaks of a commit, whatever came of it; None where nobody looked"""
     subagents_only: bool = False
     """no event of the main thread is recorded"""
     hooks_ran: bool = False
@@ -233,6 +239,8 @@ def from_json(value: dict[str, Any]) -> SessionState:
         asked_before=maybe("asked_before"),
         said_last=maybe("said_last"),
         forked_from=maybe("forked_from"),
+        commit=maybe("commit"),
+        committed=None if value.get("committed") is None else bool(value["committed"]),
         task=maybe("task"),
         answer=maybe("answer"),
         calls_since=int(value.get("calls_since", 0)),
@@ -268,7 +276,7 @@ _FILE: dict[str, tuple[type, ...]] = {
 }
 _RUN: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("command", "purpose", "why", "result", "unit"), _TEXT),
-    **dict.fromkeys(("passed", "failed"), _COUNT),
+    **dict.fromkeys(("passed", "failed", "skipped"), _COUNT),
     **dict.fromkeys(("ok", "stale", "cut", "by_person"), (bool,)),
     "event": _MAYBE,
 }

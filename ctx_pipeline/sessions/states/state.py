@@ -168,6 +168,7 @@ def safe(state: SessionState) -> SessionState:
         asked_before=one(state.asked_before),
         said_last=one(state.said_last),
         forked_from=one(state.forked_from),
+        commit=one(state.commit),
         task=one(state.task),
         answer=one(state.answer),
         findings=visible_items(state.findings),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
 from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
-from ctx_pipeline.facts.command_runs import printed, runs_by_call, shown_in_part
+from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, last_line
-from ctx_pipeline.facts.prompts import acts, arguments_of, in_time, task
+from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, in_time, task
 from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining.lessons.quoting import own_words, repeats
@@ -134,6 +134,8 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         files=_files(view),
         unseen_agents=_unseen_agents(view),
         forked_from=_forked_from(view, main),
+        commit=_commit(view),
+        committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
         subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
         hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
@@ -217,7 +219,15 @@ def task_of(view: SessionView) -> Item | None:
 def _asked(view: SessionView) -> list[Item | None]:
     """Return the first and the last prompt that ask for something, and what the person said behind it."""
     known = task(view)
-    return [Item(r.text, r.by, _iso(r.ts), r.event_id) if r and r.event_id else None for r in (known.first, known.last, known.then)]
+    return [_asked_item(view, request) for request in (known.first, known.last, known.then)]
+
+
+def _asked_item(view: SessionView, request: Any) -> Item | None:
+    """Return a request with the slash command that it stands behind."""
+    if request is None or not request.event_id:
+        return None
+    command = command_before(view, view.by_event.get(request.event_id))
+    return Item(f"{command} {request.text}".lstrip(), request.by, _iso(request.ts), request.event_id)
 
 
 _DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$", re.MULTILINE)
@@ -408,12 +418,30 @@ def _files(view: SessionView) -> list[FileState]:
     for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
         reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
         shows = next((a for a in reversed(members) if a.did != READ), members[-1])
-        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[shows.call_event], shows.call_event))
+        changes = 0 if _undone(view, [a for a in members if a.did != READ]) else len(members) - reads
+        found.append(FileState(f"F{n}", path, reads, changes, last, order[shows.call_event], shows.call_event))
         deleted[found[-1].ref] = shows if shows.did == DELETE else None
     newest = sorted((f for f in found if deleted[f.ref]), key=lambda f: -f.last)
     # who tells of files tells of the last ones; to look for every one of thousands takes seconds
     gone = {f.ref for n, f in enumerate(newest) if n >= _LOOKED_FOR or not _named_later(view, deleted[f.ref])}
-    return [f._replace(deleted=f.ref in gone) for f in found]
+    residue = {f.ref for f in newest[:_LOOKED_FOR] if _tidies_up(view, deleted[f.ref])}
+    return [f._replace(changes=0) if f.ref in residue else f._replace(deleted=f.ref in gone) for f in found]
+
+
+def _undone(view: SessionView, changes: Sequence[Any]) -> bool:
+    """Tell whether nothing is left of the changes of a file: each edit was taken back."""
+    open_edits: list[tuple[str, str]] = []
+    for change in changes:
+        asked = view.by_event.get(change.call_event)
+        told = arguments_of(asked.text or "") if asked is not None and change.did == "edit" else {}
+        old, new = told.get("old_string"), told.get("new_string")
+        if not isinstance(old, str) or not isinstance(new, str):
+            return False
+        if open_edits and open_edits[-1] == (new, old):
+            open_edits.pop()
+        else:
+            open_edits.append((old, new))
+    return bool(changes) and not open_edits
 
 
 _ONLY_LOOK = frozenset(
@@ -425,9 +453,23 @@ _ONLY_LOOK = frozenset(
 
 def _named_later(view: SessionView, access: Any) -> bool:
     """Tell whether a later call that may make files names one that was removed: it may be there again."""
-    name = access.path.rstrip("/").rpartition("/")[2]
+    path = access.path.rstrip("/")
+    name = path.rpartition("/")[2]
+    token = re.compile(rf"[\w./@~+-]*{re.escape(name)}(?![\w-])")
     later = (c for c in view.tool_calls if c.thread_id == access.thread_id and c.seq > access.seq)
-    return any(name in view.call_text(c) and _may_make(c, name) for c in later)
+    for call in later:
+        text = view.call_text(call)
+        told = call.paths if call.action in (READ, "edit", "write") and call.paths else token.findall(text) if name in text else ()
+        if any(_may_be(one, path) for one in told) and _may_make(call, name):
+            return True
+    return False
+
+
+def _may_be(told: str, path: str) -> bool:
+    """Tell whether words of a call may name a file: an absolute path does only where it is the file's own."""
+    if told.startswith("/") or not path.startswith("/"):
+        return told == path or not path.startswith("/")
+    return path.endswith(f"/{told.removeprefix('./')}") or told.startswith(("~", "../"))
 
 
 def _may_make(call: Any, name: str) -> bool:
@@ -482,11 +524,12 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
             passed,
             failed,
             ok=result == "passed",
-            stale=any(_follows(a, run) and not _tidies_up(view, a) for a in changes_of(view)),
+            stale=_changed_since(view, run),
             event=last.event,
             why=_cut(why, _LONG),
             result=result,
             unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
+            skipped=sum(c.skipped or 0 for c in same),
             cut=any(shown_in_part(run.command, c.program) for c in same),
         )
 
@@ -499,13 +542,68 @@ def _ran_by_person(view: SessionView, run: PersonRun) -> CheckRun:
         run.passed,
         run.failed,
         ok=run.result == "passed",
-        stale=any(_follows(a, run) and not _tidies_up(view, a) for a in changes_of(view)),
+        stale=_changed_since(view, run),
         event=run.event,
         why=_cut(salient_line(run.printed, view.session.cwd, of_tests=run.kind == "test"), _LONG) if failed else "",
         result=run.result,
         unit="" if run.unit == "test" else run.unit,
         by_person=True,
     )
+
+
+def _changed_since(view: SessionView, run: Any) -> bool:
+    """Tell whether files were changed behind a run: by the agent, by git, or by a formatter that says so."""
+    if _edited_since(view, run):
+        return True
+    later = (other for other in command_runs(view) if other.result == "passed" and _follows(other, run))
+    return any(_rewrites(view, other) for other in later)
+
+
+def _edited_since(view: SessionView, run: Any) -> bool:
+    return any(_follows(a, run) and not _tidies_up(view, a) for a in changes_of(view))
+
+
+_REWRITTEN = lazy_pattern(r"(?m)^[1-9]\d{0,6} files? reformatted\b")
+_UNCHANGED = lazy_pattern(r"(?i)\balready up[ -]to[ -]date\b|\bis up to date\b")
+_BY_GIT = frozenset(f"git {name}" for name in ("am", "apply", "cherry-pick", "merge", "pull", "rebase", "revert"))
+"""Subcommands of git that bring other contents into the files."""
+
+
+def _rewrites(view: SessionView, run: Any) -> bool:
+    """Tell whether a command changed files that none of its words names."""
+    if any(program in _BY_GIT for program in run.programs):
+        return not _UNCHANGED.search(printed(view, run))
+    return "lint" in run.purposes and _REWRITTEN.search(printed(view, run)) is not None
+
+
+_COMMITTED = lazy_pattern(r"(?m)^\[(?P<branch>[^\s\]]{1,80})(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>\S.{0,200})$")
+"""What git prints of a commit that it made."""
+_PUSHED = lazy_pattern(r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})\s{1,40}\S{1,200}\s{1,40}-> \S")
+"""What it prints of a branch that it sent."""
+
+
+def _commit(view: SessionView) -> Item | None:
+    """Return the last commit that git said it made, and whether git sent it and files were changed since; None where it said of none."""
+    found: tuple[Any, re.Match[str]] | None = None
+    sent: Any = None
+    for run in command_runs(view):
+        if run.result == "failed" or "git" not in run.command:
+            continue
+        told = printed(view, run)
+        if made := list(_COMMITTED.finditer(told)):
+            found, sent = (run, made[-1]), None
+        if found is not None and _PUSHED.search(told):
+            sent = run
+    if found is None:
+        return None
+    run, made = found
+    text = f"{made['sha'][:10]} on {made['branch']}, “{_cut(clean(made['subject']), _SUBJECT)}”"
+    text += ", pushed" if sent is not None else ""
+    return Item(text + ("; files were changed since" if _edited_since(view, run) else ""), "git", _iso(run.ended), run.event)
+
+
+_SUBJECT = 80
+"""Characters of a commit's subject that are told."""
 
 
 _MADE_BY_TOOLS = frozenset(
