@@ -590,8 +590,8 @@ def _commit(view: SessionView) -> Item | None:
         if run.result == "failed" or "git" not in run.command:
             continue
         told = printed(view, run)
-        if made := list(_COMMITTED.finditer(told)):
-            found, sent = (run, made[-1]), None
+        if commits := list(_COMMITTED.finditer(told)):
+            found, sent = (run, commits[-1]), None
         if found is not None and _PUSHED.search(told):
             sent = run
     if found is None:
