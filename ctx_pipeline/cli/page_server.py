@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -34,9 +35,11 @@ POST_ONLY = ("/api/search", "/api/lesson")
 
 RUNNING_SECONDS = 15 * 60
 """A session whose last record is no older runs now."""
-LOOK_SECONDS, SYNC_SECONDS, RUN_SECONDS = 2.0, 60.0, 90.0
-"""How often the newest files are looked at, everything is captured, and the page is made anew."""
-_WATCHED, _MOST = 60, 5
+LOOK_SECONDS, SYNC_SECONDS, RUN_SECONDS = 2.0, 60.0, 20.0
+"""How often the newest files are looked at, everything is captured, and the page is made anew, at least."""
+_SHARE = 10
+"""Times that making the page took, which pass before it is made again: it takes a tenth of a processor."""
+_WATCHED, _FOLDERS, _MOST = 60, 2_000, 5
 _VERBS = {"accept": "accept", "reject": "reject"}
 _CHUNK = re.compile(r"[0-9a-f]{24}")
 _MEMORY = re.compile(r"[A-Za-z0-9_][\w-]{0,79}")
@@ -198,6 +201,7 @@ class Refresher(threading.Thread):
         """Look at the newest files every two seconds; what changed is captured, and the page made anew when that is due."""
         seen: dict[str, tuple[int, int]] = {}
         synced = made = time.monotonic()
+        due = RUN_SECONDS
         stale = False
         while not self._ended.wait(LOOK_SECONDS):
             now, newest = time.monotonic(), self._newest()
@@ -207,24 +211,26 @@ class Refresher(threading.Thread):
                 synced, seen = now, newest
                 with suppress(ValueError, TypeError):
                     stale = stale or changed or bool(json.loads(done.stdout)["sessions_parsed"])
-            if stale and now - made > RUN_SECONDS:
+            if stale and now - made > due:
+                began = time.monotonic()
                 command("run", "--json")
                 made, stale = time.monotonic(), False
+                due = max(RUN_SECONDS, _SHARE * (made - began))
 
     def _newest(self) -> dict[str, tuple[int, int]]:
-        """Return size and time of the files that were written last, and the time of the folders that they lie in."""
+        """Return size and time of the files that were written last, and the time of the folders in which files may appear."""
         from ctx_pipeline.storage.reader import reading
 
         found: dict[str, tuple[int, int]] = {}
         with suppress(CtxError), reading(self._settings) as (store, _):
-            sources = sorted(store.ledger.sources().values(), key=lambda s: -s.mtime_ns)[:_WATCHED]
-            from pathlib import Path
-
-            paths = [Path(s.root) / s.rel for s in sources]
-            for path in {*paths, *(p.parent for p in paths), *(p.parent.parent for p in paths)}:
+            sources = sorted(store.ledger.sources().values(), key=lambda s: -s.mtime_ns)
+            paths = [os.path.join(s.root, s.rel) for s in sources[:_WATCHED]]  # noqa: PTH118 - of thousands, every other second
+            folders = dict.fromkeys(os.path.join(s.root, os.path.dirname(s.rel)) for s in sources)  # noqa: PTH118, PTH120 - the same
+            above = dict.fromkeys(os.path.dirname(folder) for folder in folders)  # noqa: PTH120 - the same
+            for path in (*paths, *[*folders][:_FOLDERS], *[*above][:_FOLDERS]):
                 with suppress(OSError):
-                    status = path.stat()
-                    found[str(path)] = (status.st_size, status.st_mtime_ns)
+                    status = os.stat(path)  # noqa: PTH116 - the same
+                    found[path] = (status.st_size, status.st_mtime_ns)
         return found
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline.cli.page_server import application
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline.settings import load
 from ctx_pipeline_tests import processes
@@ -190,8 +191,18 @@ def test_a_running_session_grows_on_the_page_while_its_agent_writes(tmp_path):
         grown = eventually(lambda: "2 turns" in page.locator("#running li").text_content())
         after = page.locator("#running li").text_content()
         reloaded = page.evaluate("window.opened") != 1
+        page.evaluate(f"location.hash = 'session-{digest('claude', SESSION, size=16)}'")
+        page.wait_for_selector("#session .now-here")
+        followed = page.locator("#session .now-here").text_content()
+        with file.open("a") as out:
+            out.write(_turn(2, "And tabs", 130_000))
+        follows = eventually(lambda: "3 turns" in page.locator("#session .now-here").text_content())
+        page.locator("#session .now-here button").click(timeout=SECONDS * 2000)
+        page.wait_for_function("() => !window.opened && document.querySelector('#session[open]')?.textContent.includes('And tabs')")
         browser.close()
 
+    assert "Running now \u00b7 2 turns, 2 model calls" in followed
+    assert follows
     assert FIRST in before
     assert not reloaded
     assert "1 turn, 1 model call, 0 tool calls, $0.12" in before
