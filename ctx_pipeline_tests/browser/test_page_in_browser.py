@@ -106,6 +106,8 @@ def test_the_words_of_a_mark_are_shown_to_a_finger_and_go_with_a_tap_beside_it(b
     page.goto(f"{site.as_uri()}/history.html")
     column = page.locator("#activity svg.plot g").last
     column.scroll_into_view_if_needed()
+    page.locator("#activity svg.plot g").first.tap()
+    first = page.locator(".tip").text_content()
     column.tap()
     shown = page.locator(".tip").text_content()
     inside = page.locator(".tip").evaluate("tip => { const b = tip.getBoundingClientRect(); return b.left >= 0 && b.right <= innerWidth; }")
@@ -113,6 +115,7 @@ def test_the_words_of_a_mark_are_shown_to_a_finger_and_go_with_a_tap_beside_it(b
     hidden = page.locator(".tip").is_hidden()
     context.close()
 
+    assert first != shown, "the first tap shows the column under the finger, not the last one"
     assert re.search(r"\d+ calls?, ", shown)
     assert inside
     assert hidden

@@ -99,6 +99,9 @@ def test_a_word_is_found_in_pieces_that_were_not_looked_at_and_its_event_has_a_l
     reading.keyboard.press("Enter")
     reading.wait_for_selector("dialog .here")
     assert reading.locator("dialog .finder [role=status]").text_content() == "1 of 1"
+    painted = "() => [...CSS.highlights.get('found') || []].map((range) => range.toString().toLowerCase())"
+    reading.wait_for_function("() => CSS.highlights.has('found')")
+    assert set(reading.evaluate(painted)) == {"answer 77"}
     here = reading.locator("dialog .here")
     assert here.text_content().startswith("answer")
     link = here.locator("a.anchor").evaluate("link => link.href")

@@ -48,6 +48,7 @@
   addEventListener("scroll", hide, { passive: true, capture: true });
   document.addEventListener("focusin", (event) => {
     if (event.target instanceof SVGSVGElement) {
+      if (shown && event.target.contains(shown)) return; // a finger or pointer chose it before the drawing got the focus
       const marks = marksOf(event.target);
       if (marks.length) show(marks.at(-1));
     } else if (shown) hide();

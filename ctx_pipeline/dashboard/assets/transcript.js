@@ -257,6 +257,7 @@
       await draw(one);
       const node = nodes.get(pos) || nodes.get([...nodes.keys()].filter((at) => at <= pos).sort((a, b) => a - b).at(-1));
       if (node) show(node);
+      return node;
     }
 
     function show(node) {
@@ -314,6 +315,7 @@
       const words = input.value.trim().toLowerCase();
       if (!words) {
         shown.textContent = "";
+        mark(null, "");
         return;
       }
       if (words !== asked) {
@@ -324,7 +326,7 @@
       }
       if (found.length) {
         at = (at + way + found.length) % found.length;
-        await go(found[at]);
+        mark(await go(found[at]), words);
         input.focus({ preventScroll: true });
       }
       shown.textContent = found.length ? `${ctx.count(at + 1)} of ${ctx.count(found.length)}` : "not found";
@@ -342,6 +344,27 @@
       look(event.shiftKey ? -1 : 1);
     });
     return el("div.finder", input, ...buttons, shown);
+  }
+
+  // Paints the words where they stand in an event, and brings the first of them into view.
+  function mark(node, words) {
+    if (!window.Highlight || !CSS.highlights) return;
+    CSS.highlights.delete("found");
+    if (!node) return;
+    const ranges = [];
+    const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+    for (let text = walker.nextNode(); text && ranges.length < 500; text = walker.nextNode()) {
+      const low = text.data.toLowerCase();
+      for (let at = low.indexOf(words); at >= 0 && ranges.length < 500; at = low.indexOf(words, at + words.length)) {
+        const range = new Range();
+        range.setStart(text, at);
+        range.setEnd(text, at + words.length);
+        ranges.push(range);
+      }
+    }
+    if (!ranges.length) return;
+    CSS.highlights.set("found", new Highlight(...ranges));
+    ranges[0].startContainer.parentElement.scrollIntoView({ block: "center" });
   }
 
   function evidence(words, marked, go) {
