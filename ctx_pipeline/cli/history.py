@@ -157,7 +157,7 @@ def _print_snapshots(window: SessionWindow, zone: str | None) -> None:
     heads = {n: n for n in ("moment", "time", "components", "counted", "unseen", "window", "note")}
     table(rows, {"moment": "moment", "seq": "event", **heads}, drop=("components", "note", "time"), keep=("moment",))
     say("turn:N is the end of turn N; when turns began: ctx show --turns")
-    say("window: tokens that the call was billed for; unseen: of them what no file holds (system prompt, tool schemas)")
+    say("window: tokens that the call was billed for; unseen: the part of it that no file holds (system prompt, tool schemas)")
     if any(row["note"].endswith(" above the bill") for row in rows):
         say("counted above window: the tokenizer here counts the texts as more tokens than the provider billed")
     say("component: a message, tool call or tool result; d0, d1: turns counted back from the newest, as in a SELECTOR")

@@ -42,7 +42,7 @@ def overview(*, as_json: bool = False) -> None:
         _hosts(shown, plans(set(shown.hosts), recorded=True, settings=settings))
     if found.of_all:
         say()
-        say(f"nothing stands out in these days{'; in all:' if found.findings else ''}")
+        say(f"nothing stands out in these seven days{'; in the whole history:' if found.findings else ''}")
     for one in found.findings:
         say()
         paragraph(one_line(one.text, 300), "- ", "  ")
@@ -59,7 +59,7 @@ def _head(shown: Week) -> None:
     say(f"last seven days{'' if shown.recent else ' with usage'}, {days}", bold=True)
     text = f"{_of(shown.spent)}, {counted(shown.spent.sessions, 'session')}"
     if shown.usual is None:
-        paragraph(f"{text}; in fewer than two of the eight weeks before anything was done, so nothing is usual")
+        paragraph(f"{text}; no usual week to compare with: fewer than two of the eight weeks before had calls")
     else:
         paragraph(f"{text}; a usual week is {_of(shown.usual)} (mean of {shown.weeks})")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.readings import Finding
 
-PAGE_VERSION = 11
+PAGE_VERSION = 12
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 
@@ -402,6 +402,8 @@ class PageData:
     """(day, host, seconds from prompts to the last record of their turns), main threads only"""
     week: Week | None = None
     """the last seven days against the usual"""
+    plans: Mapping[str, str] = field(default_factory=dict)
+    """host -> flat plan on which it was used in that week"""
 
     @cached_property
     def usage(self) -> Usage:

@@ -54,7 +54,7 @@ def test_a_week_that_is_over_says_which_it_was():
 
 @pytest.mark.feature("dashboard.week")
 def test_three_findings_of_the_week_and_one_line_about_records():
-    found = tuple(Finding(f"rule-{n}", f"Finding {n}", "ctx usage", usd=5.0 - n) for n in range(5))
+    found = tuple(Finding(f"rule-{n}", f"Finding {n}", f"ctx usage {n}", usd=5.0 - n) for n in range(5))
     records = Finding("unreadable-records", "12 records could not be read", "ctx doctor", quiet=True)
     html = _page(_week(), findings=(records, *found), period_findings=(records, *found))
 
@@ -73,10 +73,10 @@ def test_a_week_in_which_nothing_stands_out_shows_the_whole_history_and_says_so_
     empty = _page(_week(), findings=(idle,), period_findings=())
     lost = _page(_week(), findings=(going, old), period_findings=(Finding("new", "A new one", "ctx usage", usd=1.0),))
 
-    assert "Nothing stands out in these days; in the whole history:" in quiet_week
+    assert "Nothing stands out in these seven days; in the whole history:" in quiet_week
     assert "<h4>An old one</h4>" in quiet_week
     assert "Nothing at stake" not in quiet_week
-    assert "Nothing stands out in these days.</p>" in empty
+    assert "Nothing stands out in these seven days.</p>" in empty
     assert re.findall(r"<h4>([^<]*)</h4>", lost) == ["Files go tomorrow", "A new one"]
     assert "Nothing stands out" not in lost
 
@@ -112,3 +112,16 @@ def test_where_hardly_a_day_of_the_last_had_calls_the_newest_days_with_calls_are
     assert "days with calls" not in drawn(0, 3, 5, 9, 40)
     assert "<span>4 Mar</span>" in drawn(0, 3)
     assert "<span>25 Feb 2025</span>" in drawn(0, 399)
+
+
+@pytest.mark.feature("dashboard.week")
+def test_the_cost_of_each_agent_stands_by_itself_and_says_where_it_was_not_paid():
+    hosts = (HostLine("claude", "Claude Code", 0), HostLine("codex", "Codex", 1))
+    days = tuple(DayLine(TODAY, host.key, Usage(calls=1, cost_nano=10**9)) for host in hosts)
+    both = _week()._replace(hosts={"claude": (40_070_000_000, 9), "codex": (9_410_000_000, 3)})
+    html = week.build.build(
+        PageData(datetime(2026, 3, 31, 20, tzinfo=UTC), "UTC", days=days, week=both, hosts=hosts, plans={"codex": "team <b>"})
+    )
+
+    assert "<span>Claude Code: $40.07</span>" in html
+    assert "<span>Codex: $9.41 at list prices, on a flat plan (team &lt;b&gt;)</span>" in html

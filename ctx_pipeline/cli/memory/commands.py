@@ -316,7 +316,7 @@ def retrieve(
     if len(found) < len(answers):
         say(f"{len(answers) - len(found):,} more left out: beyond the budget of {budget:,} tokens")
     elif not found:
-        say("no memory answers this" if everywhere else "no memory answers this here (all repositories: --everywhere)")
+        say("no memory answers this" if everywhere else "no lesson here fits this (all repositories: --everywhere)")
 
 
 @memory.command()

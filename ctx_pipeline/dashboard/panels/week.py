@@ -65,6 +65,15 @@ def note(week: Week) -> str:
     return words if week.compared else f"{words} With fewer than {LEAST_SESSIONS} sessions a week is not compared."
 
 
+def _of_host(host: HostLine, data: PageData) -> str:
+    """Return a host with its part of the week's cost, and whether that is money that was paid."""
+    cost, calls = data.week.hosts.get(host.key, (0, 0)) if data.week else (0, 0)
+    if not calls:
+        return host.title
+    plan = data.plans.get(host.key)
+    return f"{host.title}: {money(cost)}" + (f" at list prices, on a flat plan ({plan})" if plan else "")
+
+
 def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[str, str, Markup]], Markup]:
     days = [last - timedelta(days=n) for n in reversed(range(DRAWN_DAYS))]
     by_day: dict[tuple[date, str], Usage] = {(line.day, line.host): line.usage for line in data.days}
@@ -158,7 +167,7 @@ def build(data: PageData) -> str:
         figures=figures(data.week),
         span=title_of(data.week),
         note=note(data.week),
-        hosts=hosts,
+        hosts=[(h.tone, _of_host(h, data)) for h in hosts],
         charts=charts,
         axis=line,
         findings=found,

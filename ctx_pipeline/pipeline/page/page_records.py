@@ -24,6 +24,7 @@ from ctx_pipeline.storage.warehouse import dashboard_queries, database, signal_s
 from ctx_pipeline.storage.warehouse.days import offset_seconds
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
+from ctx_pipeline.usage.live_usage import plans
 from ctx_pipeline.usage.other_units import other_units
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def judged(connection: DuckDBPyConnection, settings: Settings) -> dict[str, Any]
     shown = week(settings, Days(settings.timezone).day(time.time_ns() // 1000), warehouse=connection)
     made: dict[str, Any] = {"week": shown, "findings": tuple(find(settings=settings, warehouse=connection))}
     if shown is not None:
+        made["plans"] = plans(set(shown.hosts), settings=settings)
         since, until = shown.since.isoformat(), shown.until.isoformat()
         made["period_findings"] = tuple(find(since=since, until=until, settings=settings, warehouse=connection))
     return made
