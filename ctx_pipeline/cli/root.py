@@ -199,9 +199,9 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             import difflib
 
-            below = self._below(ctx) if args and ctx.parent is None else {}
-            known = below | {name: name for name in self.list_commands(ctx)}
-            near = [known[name] for name in difflib.get_close_matches(args[0], known, n=2)] if args else []
+            own = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2) if args else []
+            below = self._below(ctx) if args and ctx.parent is None and not own else {}
+            near = own or [below[name] for name in (difflib.get_close_matches(args[0], below, n=2) if args else ())]
             if not near:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None

@@ -10,7 +10,7 @@ import click
 
 from ctx_pipeline import discovery
 from ctx_pipeline.cli.homes import for_reading, looked
-from ctx_pipeline.cli.options import host_option, project_option, require_project
+from ctx_pipeline.cli.options import host_option, model_option, project_option, require_project
 from ctx_pipeline.cli.output import (
     age,
     counted,
@@ -44,6 +44,8 @@ _FAR = 3_650
 @click.command("list")
 @host_option
 @project_option
+@model_option
+@click.option("--branch", help="Only sessions that began on this git branch.")
 @click.option("--since", metavar="DAY", help="Last active on this day or later: 2026-03-01, 2026-03, yesterday, monday, 7d.")
 @click.option("--until", metavar="DAY", help="Last active on this day or earlier.")
 @click.option(
@@ -124,7 +126,11 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))
-    elif not listing.empty and not any(chosen[name] for name in ("project", "since", "until", "signal", "file")) and not unchecked:
+    elif (
+        not listing.empty
+        and not any(chosen[name] for name in ("project", "model", "branch", "since", "until", "signal", "file"))
+        and not unchecked
+    ):
         say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
     elif signal:
         from ctx_pipeline.sessions.signals import measured_count

@@ -170,6 +170,8 @@ def list_sessions(
     *,
     host: str | None = None,
     project: str | None = None,
+    model: str | None = None,
+    branch: str | None = None,
     since: str | None = None,
     until: str | None = None,
     sort: str | None = None,
@@ -186,9 +188,10 @@ def list_sessions(
     ``at_least`` keep what :func:`ctx_pipeline.sessions.signals.measured_in` selects, the
     largest reading first; ``file`` those that :func:`ctx_pipeline.sessions.files.sessions_with_file`
     names, ``unchecked`` those whose last change of a source file nothing checked, with that file as their reading,
-    None where its name is not known.
+    None where its name is not known. ``model`` and ``branch`` keep captured sessions that
+    asked the model, or began on the branch.
     Without ``empty`` captured sessions without a prompt, a model call and a tool call
-    are left out. Raises UsageError, and UnknownName for a signal that is none.
+    are left out. Raises UsageError, and UnknownName for a signal, model or branch that is none.
     """
     wanted = _wanted(host)
     zone = settings.timezone
@@ -201,14 +204,13 @@ def list_sessions(
         readings |= measured_in(store, settings, signal, at_least=at_least) if signal is not None else sessions_with_file(store, str(file))
         found = {place: one for place, one in found.items() if place in readings}
     facts = session_facts(store.lake)
+    found = _of_model_and_branch(found, facts, model, branch)
     folders = store.shown() if found else {}
     keeping = _keeping(store, settings, scan)
     active = _active(settings, wanted)
     spent = usage("session", settings=settings).by_session() if found else {}
     sort = sort or ("date" if signal is None else "signal")
-    seen_now: dict[tuple[str, str], tuple[str | None, str | None]] = {}
-    if project is not None or sort == "name":
-        seen_now = _first_look(settings, scan, found.keys() - facts.keys())
+    seen_now = _first_look(settings, scan, found.keys() - facts.keys()) if project is not None or sort == "name" else {}
     fitting, left_out = [], 0
     for place, s in found.items():
         known = facts.get(place)
@@ -269,6 +271,22 @@ def list_sessions(
         total=len(fitting),
         empty=left_out,
     )
+
+
+def _of_model_and_branch(
+    found: dict[tuple[str, str], Listed], facts: Mapping[tuple[str, str], SessionFacts], model: str | None, branch: str | None
+) -> dict[tuple[str, str], Listed]:
+    """Return the sessions that asked a model and began on a branch; raises UnknownName for one that no session has."""
+    if model is None and branch is None:
+        return found
+    for kind, name, known in (
+        ("model", model, {m for one in facts.values() for m in one.models}),
+        ("branch", branch, {one.branch for one in facts.values() if one.branch}),
+    ):
+        if name is not None and name not in known:
+            raise UnknownName(kind, name, known)
+    kept = {p for p, one in facts.items() if (model is None or model in one.models) and (branch is None or one.branch == branch)}
+    return {place: one for place, one in found.items() if place in kept}
 
 
 def _active(settings: Settings, wanted: Iterable[str]) -> set[tuple[str, str]]:

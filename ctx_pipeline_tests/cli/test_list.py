@@ -220,3 +220,24 @@ def test_a_changed_file_is_cut_at_the_beginning_of_its_name_and_its_folder_on_wi
     assert re.search(r"  …\S*_long_timings\.py ", row), row
     assert "Workspace" not in row
     assert {s["session_id"]: s["reading"] for s in ctx.json("list", "--unchecked")["sessions"]}[session] == change["file_path"]
+
+
+@pytest.mark.feature("cli.unknown-filter")
+def test_sessions_of_a_model_and_of_a_branch_are_listed_and_an_unknown_one_names_the_nearest(ran: Ctx):
+    rows = ran.json("sql", "select session_id, branch, models from sessions where prompts > 0")["rows"]
+    model = next(row["models"][0] for row in rows if row["models"])
+    branch = next(row["branch"] for row in rows if row["branch"])
+
+    for option, name, fits in (
+        ("--model", model, lambda row: model in (row["models"] or ())),
+        ("--branch", branch, lambda row: row["branch"] == branch),
+    ):
+        found = {one["session_id"] for one in ran.json("list", option, name)["sessions"]}
+        assert found == {row["session_id"] for row in rows if fits(row)} != set()
+        wrong = ran("list", option, name[:-1], ok=False)
+        assert (wrong.returncode, f"did you mean {name}?" in wrong.stderr) == (1, True)
+
+
+@pytest.mark.feature("cli.near-commands")
+def test_of_a_mistyped_command_only_commands_are_named_where_one_is_near(ran: Ctx):
+    assert "Did you mean list?" in ran("lst", ok=False).stderr

@@ -228,6 +228,8 @@ class SessionFacts(NamedTuple):
     """time of the last event in seconds since 1970"""
     busy: bool
     """whether it holds a prompt, a model call or a tool call"""
+    branch: str | None
+    models: tuple[str, ...]
 
 
 def session_facts(lake: Lake) -> dict[tuple[str, str], SessionFacts]:
@@ -235,9 +237,9 @@ def session_facts(lake: Lake) -> dict[tuple[str, str], SessionFacts]:
     busy = "coalesce(prompts, 0) + coalesce(model_calls, 0) + coalesce(tool_calls, 0) > 0"
     with closing(lake.connect()) as connection:
         lake.views(connection, ("sessions",))
-        sql = f"SELECT host, session_id, project, repository, title, status, epoch_us(last_ts) / 1e6, {busy} FROM sessions"
+        sql = f"SELECT host, session_id, project, repository, title, status, epoch_us(last_ts) / 1e6, {busy}, branch, models FROM sessions"
         rows = connection.execute(sql).fetchall()
-    return {(host, session_id): SessionFacts(*facts) for host, session_id, *facts in rows}
+    return {(row[0], row[1]): SessionFacts._make((*row[2:9], tuple(row[9] or ()))) for row in rows}
 
 
 def _rows(connection: Any, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
