@@ -26,16 +26,15 @@ ctx.near("signals", (body, { signals }) => {
     rest = [];
   });
   let rest = [];
-  const key = el("ul.legend", el("li.worse", el("span", "got worse in the last month")), el("li.better", el("span", "got better")), el("li.plain", el("span", "steady, or neither direction is better")));
+  const key = el("ul.legend", el("li.worse", el("span", "got worse from one month to the next")), el("li.better", el("span", "got better")), el("li.plain", el("span", "steady, or neither direction is better")));
   body.append(el("div.filters", el("label.grow", search)), chosen.node, key, cards, el("div.pages", shown, el("div", more)));
 
-  const ORDER = { worse: 0, better: 1 };
   function draw() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const group = words.length ? "" : chosen.value();
     let found = signals.filter((s) => (group === "moved" ? s.trend && s.trend.verdict : !group || s.group === group));
     found = found.filter((s) => words.every((word) => `${title(s)} ${s.group} ${s.what}`.toLowerCase().includes(word)));
-    if (group === "moved") found.sort((a, b) => ORDER[a.trend.verdict] - ORDER[b.trend.verdict] || Math.abs(b.trend.change ?? 0) - Math.abs(a.trend.change ?? 0));
+    if (group === "moved") found.sort((a, b) => Math.abs(b.trend.change ?? 0) - Math.abs(a.trend.change ?? 0));
     rest = found.slice(MOST);
     cards.replaceChildren(...found.slice(0, MOST).map(card));
     more.hidden = !rest.length;
@@ -60,8 +59,9 @@ ctx.near("signals", (body, { signals }) => {
   function change(s) {
     if (!s.trend || s.trend.direction === "steady") return s.trend ? "steady" : "";
     const arrow = s.trend.direction === "up" ? "\u2191" : "\u2193";
-    const size = s.trend.change === null ? "" : ` ${Math.abs(s.trend.change) >= 9.995 ? ">10x" : `${Math.round(Math.abs(s.trend.change) * 100)}%`}`;
-    return `${arrow}${size}${s.trend.verdict ? ` ${s.trend.verdict}` : ""}${s.hosts.length > 1 ? `, ${s.trend.host}` : ""}`;
+    const unit = s.kind === "boolean" ? "share" : s.unit;
+    const figures = `${s.kind === "boolean" ? "" : "mean "}${ctx.reading(s.trend.before, unit)} \u2192 ${ctx.reading(s.trend.mean, unit)} in ${s.trend.month}`;
+    return `${arrow} ${s.trend.verdict ? `${s.trend.verdict}: ` : ""}${figures}${s.hosts.length > 1 ? `, ${s.trend.host}` : ""}`;
   }
 
   function card(s) {
