@@ -7,6 +7,9 @@ ctx.near("signals", (body, { signals }) => {
   const MOST = 20;
   const title = (s) => s.signal.replaceAll("_", " ");
   const unitOf = (s) => (s.kind === "boolean" ? "share" : s.unit);
+  // a change that its own figures do not show is none
+  const told = (s) => [s.trend.before, s.trend.mean].map((level) => ctx.reading(level, unitOf(s)));
+  for (const s of signals) if (s.trend && s.trend.verdict && new Set(told(s)).size === 1) s.trend = { ...s.trend, verdict: null, direction: "steady" };
   const moved = signals.filter((s) => s.trend && s.trend.verdict);
   const cards = el("div.cards");
   const search = el("input");
@@ -59,8 +62,7 @@ ctx.near("signals", (body, { signals }) => {
   function change(s) {
     if (!s.trend || s.trend.direction === "steady") return s.trend ? "steady" : "";
     const arrow = s.trend.direction === "up" ? "\u2191" : "\u2193";
-    const unit = s.kind === "boolean" ? "share" : s.unit;
-    const figures = `${s.kind === "boolean" ? "" : "mean "}${ctx.reading(s.trend.before, unit)} \u2192 ${ctx.reading(s.trend.mean, unit)} in ${s.trend.month}`;
+    const figures = `${s.kind === "boolean" ? "" : "mean "}${told(s).join(" \u2192 ")} in ${s.trend.month}`;
     return `${arrow} ${s.trend.verdict ? `${s.trend.verdict}: ` : ""}${figures}${s.hosts.length > 1 ? `, ${s.trend.host}` : ""}`;
   }
 
