@@ -74,6 +74,7 @@ COMMANDS = [
     "memory record",
     "mine",
     "explain",
+    "gain",
 ]
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import timezone_option
+from ctx_pipeline.cli.options import require_project, timezone_option
 from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, local_time, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session_names import complete_sessions, session_name, session_of_person
+from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.display import percent
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 
+_ACTIONS = ("report", "score", "live", "json", "reset")
+
+
 @click.command()
-@click.argument("action", default="report", type=click.Choice(["report", "score", "live", "json", "reset"]))
+@click.argument("action", default="report", metavar="[SESSION|report|score|live|json|reset]", shell_complete=complete_sessions)
 @click.option(
     "--period",
     default="session",
@@ -39,12 +43,16 @@ if TYPE_CHECKING:
 def gain(action: str, period: str, every: float, times: int | None, as_json: bool, **chosen: Any) -> None:
     """Show what was spent, what the cache saved, and what was avoidable.
 
-    report: by token stream and mechanism. score: the score with its parts. live: one line
-    every few seconds, after capturing what is new. json: everything. reset: mark now as the
-    baseline for --since-reset; nothing is deleted.
+    SESSION: the report of that session. report: by token stream and mechanism. score: the
+    score with its parts. live: one line every few seconds, after capturing what is new.
+    json: everything. reset: mark now as the baseline for --since-reset; nothing is deleted.
 
     Avoidable has three bounds: surely, likely and at most; no sum exceeds the bill.
     """
+    if action not in _ACTIONS:
+        if chosen["session"]:
+            raise UsageError(f"{action!r} and --session name two sessions", hint="ctx gain --help")
+        chosen["session"], action = action, "report"
     if action == "reset":
         from ctx_pipeline.cli.session.writing import act
 
@@ -57,6 +65,7 @@ def gain(action: str, period: str, every: float, times: int | None, as_json: boo
     from ctx_pipeline.sessions.reports.gain import gain as api
 
     settings, line = for_reading(), ""
+    require_project(settings, chosen["project"])
     if period == "session" and not (chosen["host"] or chosen["project"]):
         chosen["session"], line = session_of_person(settings, chosen["session"])
     found = api(period, settings=settings, **chosen)

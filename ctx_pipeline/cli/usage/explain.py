@@ -59,6 +59,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     from ctx_pipeline import discovery
     from ctx_pipeline.usage.explain import EVENT_ID
     from ctx_pipeline.usage.explain import explain as run
+    from ctx_pipeline.usage.known_names import known_names
 
     if EVENT_ID.fullmatch(what):
         _record(what, as_json=as_json)
@@ -74,6 +75,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     try:
         found = run(what, **chosen, settings=settings)
     except NothingFound as error:
+        known_names(settings, project=chosen["project"], model=chosen["model"], stored=bool(chosen["stored"]))
         full = None if chosen["by"] else _session_of(what, settings, error)
         if full is None:
             raise
