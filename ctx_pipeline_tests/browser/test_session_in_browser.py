@@ -33,6 +33,11 @@ def address(tmp_path_factory):
         said = (("prompt", "user", f"Step {n}: please"), ("answer", "assistant", f"Answer {n} " + "word " * 600))
         if n == 7:
             said = (*said[:1], ("error", "system", "API Error: overloaded"))
+        if n == 8:
+            said = (*said[:1], ("tool_call", "assistant", '{"command": "pytest -q"}'))
+            place = mark | {"call_event": "s.0.8.tool_call", "seq": 17, "tool": "Bash"}
+            rows["tool_calls"].append(place | {"call_id": "t8", "action": "shell", "argv": ["pytest -q"], "exit": 1, "is_error": True})
+            rows["command_runs"] = [place | {"command": "pytest -q", "result": "failed", "exit": 1, "line": "E  assert 3 == 4"}]
         for kind, actor, text in said:
             event = {"event_id": f"s.0.{n}.{kind}", "seq": 2 * n + (kind != "prompt"), "ts": moment, "call_key": f"c{n}"}
             rows["events"].append(mark | event | {"kind": kind, "actor": actor, "text": text})
@@ -67,6 +72,7 @@ def test_turns_say_what_they_cost_and_why_they_failed_and_later_ones_come_as_one
         reading.locator(".timeline.waiting").first.scroll_into_view_if_needed()
         reading.wait_for_timeout(30)
 
+    assert reading.locator("dialog li.failed .state").first.text_content() == "exit 1: E  assert 3 == 4"
     assert first < TURNS == turns.count()
     assert turns.first.locator("h3").text_content() == "Turn 1"
     assert "1 model call" in turns.first.text_content()

@@ -219,7 +219,7 @@
       const [, , , at, , text, more] = item;
       const bad = more.state === "failed";
       if (bad) node.classList.add("failed");
-      const said = bad ? (more.exit ? `exit ${more.exit}` : "failed") : { refused: "refused", running: "still running" }[more.state] || "";
+      const said = bad ? `${more.exit ? `exit ${more.exit}` : "failed"}${more.why ? `: ${short(more.why, 90)}` : ""}` : { refused: "refused", running: "still running" }[more.state] || "";
       const head = [el("b", more.tool || "tool call"), " ", el("code.asked", short(target(text).trim().split("\n")[0], SUMMARY)), said ? el(bad ? "span.state.alert" : "span.state", said) : null, el("time", more.took > 999 ? ctx.duration(more.took / 1000) : ctx.when(at, "clock")), usage(more.u, before)];
       return folded("call", head, () => {
         const lines = edit(text);
