@@ -79,15 +79,15 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-_BYTES_A_SECOND = 25_000_000
-"""What a first run reads: 500 MB in about 18 s on two processors (docs/performance-log.md)."""
+_BYTES_A_SECOND, _FILE_SECONDS, _ALWAYS_SECONDS = 15_000_000, 0.008, 3.0
+"""What a first run takes on two processors: 500 MB in 687 files 18 to 38 s, 45 MB in 5,000 files 57 s (docs/performance-log.md)."""
 
 
 def _first_run(scan: Scan) -> None:
     """Say on standard error how much there is to read, and about how long that takes where one would wonder."""
     octets = sum(one.size for one in scan.pending)
-    seconds = octets / _BYTES_A_SECOND
-    wait = f", about {age(seconds)}" if seconds >= 10 else ""
+    seconds = _ALWAYS_SECONDS + octets / _BYTES_A_SECOND + len(scan.pending) * _FILE_SECONDS
+    wait = f", about {age(seconds)}" if seconds >= 5 else ""
     say(f"first run: {counted(len(scan.pending), 'file')}, {size(octets)}{wait}; later runs read only what is new", err=True)
 
 
