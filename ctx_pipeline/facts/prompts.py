@@ -228,14 +228,11 @@ _COMMAND = lazy_pattern(r"\s{0,9}(/[a-z][\w-]{1,60}(?::[\w-]{1,60}){1,3})\s{0,9}
 
 def command_before(view: SessionView, event: Any) -> str:
     """Return the slash command whose words a prompt holds (``/review`` of ``/review the tests``); empty where it holds none's."""
-    if event is None or event.subtype != "command-args":
+    if event is None or not event.subtype:
         return ""
-    wrapper = next((e for e in view.of_kinds("injected") if e.thread_id == event.thread_id and e.seq == event.seq - 1), None)
-    named = _NAMED.search(wrapper.text) if wrapper is not None and wrapper.text else None
-    return named[1] if named else ""
-
-
-_NAMED = lazy_pattern(r"<command-name>\s{0,9}(/[\w:.-]{1,120})")
+    before = next((e for e in view.of_kinds("injected") if e.thread_id == event.thread_id and e.seq == event.seq - 1), None)
+    named = discovery.declared_pattern("records.named_command").match(before.text.lstrip()) if before is not None and before.text else None
+    return next(filter(None, named.groups()), "") if named else ""
 
 
 def command_in(event: Any) -> str:

@@ -145,6 +145,8 @@ class Records:
     """changes(data) yields what the tool calls of a captured stream made of files, as the records tell."""
     interruptions: frozenset[str] = frozenset({"interrupt"})
     """Subtypes of the injected events of the person by which a turn was stopped."""
+    named_command: str = ""
+    """Pattern, at the beginning of an injected event: a slash command whose words are the prompt behind it; its group is the command."""
     compact_command: str = ""
     """Pattern, at the beginning of an injected event or a prompt: the person asked for a compaction."""
     command: str = ""
