@@ -387,6 +387,8 @@ def test_the_last_commit_is_told_as_git_printed_it_with_what_came_after():
     assert "No commit is among its commands" not in said(work, "absent"), "git printed nothing of it"
     work.shell("git commit -am 'fix: round discounts'", text=made)
     assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”"]
+    work.shell("git fetch && git log @{push}", text="From github.com:a/b\n   1d2e3f4..7f2c1ab  main       -> origin/main")
+    assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”"], "it was fetched, not sent"
     work.shell("git push", text="To github.com:a/b.git\n   1d2e3f4..7f2c1ab  main -> main")
     assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed"]
     work.edit("/w/a.py")

@@ -578,8 +578,15 @@ def _rewrites(view: SessionView, run: Any) -> bool:
 
 _COMMITTED = lazy_pattern(r"(?m)^\[(?P<branch>[^\s\]]{1,80})(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>\S.{0,200})$")
 """What git prints of a commit that it made."""
-_PUSHED = lazy_pattern(r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})\s{1,40}\S{1,200}\s{1,40}-> \S")
-"""What it prints of a branch that it sent."""
+_SENT = lazy_pattern(
+    r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})"
+    r"\s{1,40}(?P<own>\S{1,200})\s{1,40}-> (?P<other>\S{1,200})"
+)
+"""What it prints of a branch that it sent; of one that it fetched the other name is that of a remote, a slash and the branch."""
+
+
+def _sent(run: Any, told: str) -> bool:
+    return "push" in run.command and any(not found["other"].endswith(f"/{found['own']}") for found in _SENT.finditer(told))
 
 
 def _commit(view: SessionView) -> Item | None:
@@ -592,7 +599,7 @@ def _commit(view: SessionView) -> Item | None:
         told = printed(view, run)
         if commits := list(_COMMITTED.finditer(told)):
             found, sent = (run, commits[-1]), None
-        if found is not None and _PUSHED.search(told):
+        if found is not None and _sent(run, told):
             sent = run
     if found is None:
         return None
