@@ -299,6 +299,7 @@ def history_of_all(settings: Settings, *, now: int) -> History:
     found: dict[str, Any] = {}
     captured: set[tuple[str, str]] = set()
     if stored:
+        from ctx_pipeline.storage.ledger.rows import live_secrets
         from ctx_pipeline.storage.reader import reading
 
         with reading(settings) as (store, _):
@@ -308,7 +309,7 @@ def history_of_all(settings: Settings, *, now: int) -> History:
             for one in store.ledger.unknown_rows():
                 unknown[one.host, one.session_id] += one.times
             found["sessions"] = {place: SessionFacts(*place, "", "", unknown[place], unread[place]) for place in {*unread, *unknown}}
-            found["replaced"] = _live_secrets(store)
+            found["replaced"] = live_secrets(store.ledger.sessions())
     else:
         found["newest"] = quick_scan(settings, sources)
     files = [HomeFile(s.host, s.root, s.kind, s.mtime_ns, (s.root, s.rel) in captured) for s in sources]
@@ -333,14 +334,6 @@ def _facts_of_all(store: Store) -> dict[Key, SessionFacts]:
     }
 
 
-def _live_secrets(store: Store) -> Counter[str]:
-    """Return, by detector, how many different secrets that may open something were replaced."""
-    from ctx_pipeline.storage.ledger.rows import LIVE_SECRETS
-
-    live = {name for row in store.ledger.sessions() for name in row.rows.get(LIVE_SECRETS, ())}
-    return Counter(name.partition(":")[0] for name in live)
-
-
 def _stored(
     store: Store,
     filters: Filters,
@@ -350,6 +343,7 @@ def _stored(
     narrow: bool,
     warehouse: DuckDBPyConnection | None,
 ) -> dict[str, Any]:
+    from ctx_pipeline.storage.ledger.rows import live_secrets
     from ctx_pipeline.storage.warehouse.session_queries import SESSIONS_SQL, counted, measured
 
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
@@ -380,7 +374,7 @@ def _stored(
         if (host, session) in facts:
             readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
     lessons = {} if narrow else counted(store.warehouse_path)
-    replaced: Counter[str] = Counter() if narrow else _live_secrets(store)
+    replaced: Counter[str] = Counter() if narrow else live_secrets(store.ledger.sessions())
     return spent | {
         "sessions": facts,
         "readings": readings,

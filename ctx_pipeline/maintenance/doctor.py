@@ -226,16 +226,21 @@ def _count(number: int, noun: str) -> str:
 # What was redacted, by detector, by project and by session; values are told nowhere.
 
 
-def redactions(*, settings: settings_module.Settings | None = None) -> dict[str, list[dict[str, Any]]]:
+def redactions(*, settings: settings_module.Settings | None = None) -> dict[str, Any]:
     """Return ``detectors``, ``projects`` and ``sessions``, each the most redacted first, as of the last run.
+
+    ``live`` has, by detector, the different secrets among them that may open something:
+    no examples, test values, ids or names of variables.
 
     Raises StoreError where nothing was run yet.
     """
+    from ctx_pipeline.storage.ledger.rows import live_secrets
     from ctx_pipeline.storage.reader import reading
     from ctx_pipeline.storage.warehouse.contract_checks import counts
 
     with reading(settings or settings_module.load()) as (store, _):
         rows = counts(store.warehouse_path)
+        live = live_secrets(store.ledger.sessions())
     by_detector: Counter[str] = Counter()
     by_project: Counter[str] = Counter()
     sessions: dict[str, set[tuple[str, str]]] = {}
@@ -247,6 +252,7 @@ def redactions(*, settings: settings_module.Settings | None = None) -> dict[str,
         "detectors": [{"detector": name, "found": found, "sessions": len(sessions[name])} for name, found in _ranked(by_detector)],
         "projects": [{"project": name, "found": found} for name, found in _ranked(by_project)],
         "sessions": [row._asdict() for row in sorted(rows, key=lambda row: (-row.found, row))],
+        "live": dict(_ranked(live)),
     }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.raw import Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.model.raw import Quarantined
 
@@ -226,3 +227,9 @@ class Tombstone(NamedTuple):
     kind: str
     hash: str
     at: str
+
+
+def live_secrets(sessions: Iterable[SessionRow]) -> Counter[str]:
+    """Return, by detector, how many different secrets that may open something stood in sessions."""
+    live = {name for row in sessions for name in row.rows.get(LIVE_SECRETS, ())}
+    return Counter(name.partition(":")[0] for name in live)
