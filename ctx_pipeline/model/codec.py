@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import tzinfo
 
 
 # Stable ids, times and content hashes: the same input gives the same text on every machine.
@@ -104,3 +105,20 @@ class Plain:
         """Return it as plain values."""
         names = self.shown or tuple(f.name for f in fields(self))  # type: ignore[arg-type]
         return {name: plain(getattr(self, name)) for name in names}
+
+
+def time_of(moment: str | None, zone: str | None = None) -> str:
+    """Return a moment on the clock of a zone (the machine's without one) with what that is off UTC: ``2026-03-05 11:00 +01:00``."""
+    if not moment:
+        return "no time"
+    here = datetime.fromisoformat(moment).astimezone(_zone(zone))
+    off = here.isoformat()[-6:]
+    return f"{here:%Y-%m-%d %H:%M} {'UTC' if off == '+00:00' else off}"
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    if not name:
+        return None
+    from zoneinfo import ZoneInfo  # most have none in their settings
+
+    return ZoneInfo(name)

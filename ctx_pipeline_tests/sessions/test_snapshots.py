@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -245,3 +246,11 @@ def test_the_same_state_gives_the_same_bytes_whatever_the_seed_of_a_random_order
     random.seed(2)
 
     assert snapshot(state).xml == first
+
+
+@pytest.mark.feature("session.resume")
+def test_the_time_of_a_block_is_on_the_clock_of_the_person_with_what_that_is_off_utc():
+    state = replace(full(), as_of="2026-03-05T10:00:00.000000Z")
+
+    assert "2026-03-05 11:00 +01:00" in block(state, counter(), 500, zone="Europe/Berlin").text.splitlines()[0]
+    assert "2026-03-05 10:00 UTC" in block(state, counter(), 500, zone="UTC").text.splitlines()[0]

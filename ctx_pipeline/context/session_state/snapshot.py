@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.context.session_state.state import BUILT_INS, BUNDLE, DEFAULT
+from ctx_pipeline.model.codec import time_of
 from ctx_pipeline.model.display import cut
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
@@ -419,17 +420,18 @@ def block(
     beside: Sequence[str] = (),
     whole: bool = True,
     profile: Profile = BUILT_INS[DEFAULT],
+    zone: str | None = None,
 ) -> Block:
     """Return the block of a state, at most ``budget`` tokens as ``count`` counts them.
 
     Lines are chosen by worth: one too large is left out, a smaller one may still fit.
     ``safe`` gives a line as it may be told, or None for one that may not. ``beside`` are
     lines that stand at the end: how to resume the session, who else worked here. Of a
-    state of a part of a session (not ``whole``) nothing is said not to have been done. A
-    profile says which parts stay first and which are not told; the task is always one of them.
+    state of a part of a session (not ``whole``) nothing is said not to have been done. ``zone`` is
+    that of its time. A profile says which parts stay first and which are not told; the task is always one of them.
     """
     title = f", “{cut(state.title, 80)}”" if state.title and state.titled and not _begins(state) else ""
-    head = f"Where the work on {cut(state.project or state.session_id, 60)} stood ({state.host}, {time_of(state.as_of)}{title}):"
+    head = f"Where the work on {cut(state.project or state.session_id, 60)} stood ({state.host}, {time_of(state.as_of, zone)}{title}):"
     said_of = [line for line in lines_of(state) if whole or line.about != ABSENT]
     said_of = [line for line in said_of if line.about == "task" or line.about not in profile.leave_out]
     first = {*profile.keep_first, "task"}
@@ -459,11 +461,6 @@ def _begins(state: SessionState) -> bool:
     """Tell whether the title is the beginning of what was asked."""
     asked = " ".join((state.asked_first.text if state.asked_first else "").lower().split())
     return " ".join((state.title or "").lower().split()).rstrip("….")[:60] in asked
-
-
-def time_of(moment: str | None) -> str:
-    """Return a moment as ``2026-03-05 10:00 UTC``."""
-    return f"{moment[:16].replace('T', ' ')} UTC" if moment else "no time"
 
 
 def _line(item: Item) -> str:

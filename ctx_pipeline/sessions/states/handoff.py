@@ -17,7 +17,7 @@ from ctx_pipeline import __version__
 from ctx_pipeline.memory.prompt_block import estimate, framed, inline
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import below, identity, place_of, same_repository
-from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
@@ -267,8 +267,7 @@ def _also(others: Sequence[WrittenSession], last: WrittenSession) -> Iterator[st
         if last.mtime_ns - other.mtime_ns <= 86_400 * 10**9:
             title = inline(str(other.rows.get("title") or "")[:80])
             named = f" “{title}”" if title and not scan([title]) else ""
-            at = (iso(other.mtime_ns // 1_000) or "")[:16].replace("T", " ")
-            yield f"Another session here: {other.host} {other.session_id[:8]}{named}, last written {at} UTC"
+            yield f"Another session here: {other.host} {other.session_id[:8]}{named}, last written {time_of(iso(other.mtime_ns // 1_000))}"
 
 
 def _logged(about: dict[str, Any], text: str, settings: Settings, *, since: int = 0) -> bool:

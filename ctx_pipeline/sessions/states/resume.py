@@ -118,14 +118,17 @@ def _text(
         known = BUILT_INS  # a hook tells all the same; commands say what is wrong with the file
     profile = known.get(named) or known[DEFAULT]
     budget = min(budget, max(profile.resume_tokens, _LEAST))
-    redactor = Redactor(settings_module.load(settings.environ, home=settings.home).patterns)
+    loaded = settings_module.load(settings.environ, home=settings.home)
+    redactor = Redactor(loaded.patterns)
 
     def safe(text: str) -> str | None:
         line = inline(text if redactor.clears(text) else redactor.redact(text))
         return None if scan([line]) else line
 
     opening += "" if whole else _IN_PART
-    made = block(state, estimate, budget - estimate(framed(opening)), safe=safe, beside=beside, whole=whole, profile=profile)
+    made = block(
+        state, estimate, budget - estimate(framed(opening)), safe=safe, beside=beside, whole=whole, profile=profile, zone=loaded.timezone
+    )
     return opening + made.text if any(line.about != "beside" for line in made.lines) else ""
 
 

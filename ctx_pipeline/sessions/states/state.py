@@ -25,7 +25,7 @@ from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
-from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import truncate, visible
 from ctx_pipeline.sessions.session_choice import (
@@ -290,7 +290,7 @@ def resume_block(
     """
     found, view = _found(name, None, previous=True, cwd=cwd, settings=settings)
     command, beside = _beside(found, cwd, settings)
-    made = blocks.block(safe(found.state), counter(), budget, beside=beside, profile=profile)
+    made = blocks.block(safe(found.state), counter(), budget, beside=beside, profile=profile, zone=_zone_of(settings))
     said = tuple({"about": line.about, "text": line.text, "events": list(line.events)} for line in made.lines)
     cold = _cold(view)
     return Resume(made.text, made.tokens, budget, made.dropped, found.state.host, found.state.session_id, cold, command, said)
@@ -313,8 +313,14 @@ def _beside(found: Found, cwd: str | None, settings: Settings | None) -> tuple[s
             title = str(known.rows.get("title") or "") if known else ""
             if last - line.last <= _SAME_DAY:
                 words = f" “{truncate(visible(title), 80)}”" if title and not scan([title]) else ""
-                told.append(f"Another session here: {line.host} {line.session_id[:8]}{words}, last active {blocks.time_of(iso(line.last))}")
+                told.append(
+                    f"Another session here: {line.host} {line.session_id[:8]}{words}, last active {time_of(iso(line.last), asked.timezone)}"
+                )
     return command, told
+
+
+def _zone_of(settings: Settings | None) -> str | None:
+    return settings.timezone if settings else None
 
 
 _SAME_DAY = 86_400_000_000
@@ -350,7 +356,7 @@ def loaded(
     """
     found, view = _found(name, None, previous=True, cwd=cwd, settings=settings)
     command, beside = _beside(found, cwd, settings)
-    made = blocks.block(safe(found.state), counter(), profile.resume_tokens, beside=beside, profile=profile)
+    made = blocks.block(safe(found.state), counter(), profile.resume_tokens, beside=beside, profile=profile, zone=_zone_of(settings))
     return Loaded(found, made, _cold(view), command)
 
 
