@@ -56,7 +56,7 @@ def overview(*, as_json: bool = False) -> None:
 
 def _head(shown: Week) -> None:
     days = f"{shown.since:%a} {shown.since.isoformat()} to {shown.until:%a} {shown.until.isoformat()}"
-    say(f"last seven days{'' if shown.recent else ' with usage'}, {days}", bold=True)
+    say(f"{'last seven days' if shown.recent else 'last week with calls'}, {days}", bold=True)
     text = f"{_of(shown.spent)}, {counted(shown.spent.sessions, 'session')}"
     if shown.usual is None:
         paragraph(f"{text}; no usual week to compare with: fewer than two of the eight weeks before had calls")

@@ -165,10 +165,10 @@ def _expensive(history: History) -> Finding | None:
     top = sorted(paid, key=lambda key: (-paid[key], key))
     few = top[: max(1, len(top) // 10)]
     part, first = sum(paid[key] for key in few), history.spent[top[0]]
-    who = "One session" if len(few) == 1 else f"{count(len(few))} sessions"
+    who = "One" if len(few) == 1 else count(len(few))
     return Finding(
         "",
-        f"{who} of {count(len(paid))} made {share(part, history.totals['cost_nano'])} of the cost",
+        f"{who} of the {plural(len(paid), 'session')} with a cost made {share(part, history.totals['cost_nano'])} of the cost",
         f"ctx explain {shlex.quote(top[0][1])}",
         f"The most expensive, {_named(history, top[0])}, cost {money(paid[top[0]])} over {plural(first['calls'], 'call')}.",
         cases=len(paid),

@@ -56,7 +56,7 @@ def test_the_most_expensive_tenth_of_sessions_is_weighed_against_all():
     costs = {"dear": 60_000_000_000, **{f"s{i}": 10_000_000_000 for i in range(4)}}
     [found] = findings(_history(_session("dear"), costs=costs, models=(_model(calls=20, cost_nano=100_000_000_000),)))
 
-    assert (found.title, found.usd) == ("One session of 5 made 60% of the cost", 60.0)
+    assert (found.title, found.usd) == ("One of the 5 sessions with a cost made 60% of the cost", 60.0)
     assert "cost $60.00 over 4 calls" in found.detail
     assert found.command == "ctx explain dear"
 
