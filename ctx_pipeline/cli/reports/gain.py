@@ -132,7 +132,8 @@ def _report(found: Gain, scope: str) -> None:
     t = found.total
     what = f"{found.period.since} to {found.period.until}" if found.period.since else found.period.name
     say(
-        f"GAIN REPORT ({what})" + (f"  {t.host} {plain(t.session_id)}" if t.session_id else f"  {counted(found.sessions, 'session')}"),
+        f"GAIN REPORT ({what})"
+        + (f"  {t.host} {plain(t.session_id)}" if t.session_id else f"  {counted(found.sessions, 'session')} with model calls"),
         bold=True,
     )
     say(scope)
