@@ -290,8 +290,8 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     often = f"in {sessions} sessions" if sessions > 1 else f"{newest['times']} times in one session"
     cured = sum(bool(c.body["cured"]) for c in rows)
     works = _preferred(rows)
-    quoted = _in_common([without_place(str(c.body["error"])) for c in rows]) or without_place(str(newest["error"]))
-    command = _in_common([str(c.body["command"]) for c in rows]) or f"{subject} …"
+    quoted = _in_common([without_place(str(c.body["error"])) for c in rows])
+    command = _in_common([str(c.body["command"]) for c in rows])
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
     body["seconds"] = sum(int(c.body.get("seconds") or 0) for c in rows)
     if works and ABSENT.search(quoted):
@@ -320,21 +320,24 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
 
 
 def _in_common(texts: Sequence[str]) -> str:
-    """Return the words that several texts share, in their order, with an ellipsis for what differs; empty where they do not begin alike."""
-    shared = texts[0].split()
-    for other in texts[1:]:
+    """Return the newest of several texts, with an ellipsis for what only numbers tell apart; as it is where words do."""
+    shared = texts[-1].split()
+    for other in texts[:-1]:
         words = other.split()
-        blocks = SequenceMatcher(None, shared, words, autojunk=False).get_matching_blocks()
         merged: list[str] = []
         a = b = 0
-        for block in blocks:
-            differs = block.a > a or block.b > b
-            merged += ["…"] * (differs and merged[-1:] != ["…"])
+        for block in SequenceMatcher(None, shared, words, autojunk=False).get_matching_blocks():
+            between = [word for word in (*shared[a : block.a], *words[b : block.b]) if word != "…"]
+            if not all(_NUMBERED.search(word) for word in between):
+                return texts[-1]
+            merged += ["…"] * ((block.a > a or block.b > b) and merged[-1:] != ["…"])
             merged += shared[block.a : block.a + block.size]
             a, b = block.a + block.size, block.b + block.size
         shared = merged
-    own = [word for word in shared if word != "…"]
-    return " ".join(shared) if own and shared[0] != "…" else ""
+    return " ".join(shared)
+
+
+_NUMBERED = re.compile(r"\d")
 
 
 def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:

@@ -108,7 +108,7 @@ def test_cost_of_a_project_and_a_model_is_that_of_usage(ran: Ctx):
     assert ran("cost", "--project", "no-such-project", ok=False).stderr.startswith("ctx: there is no project called")
 
 
-@pytest.mark.feature("cli.cost", "usage.explain")
+@pytest.mark.feature("cli.cost")
 def test_a_week_is_named_as_the_calendar_names_it(ran: Ctx):
     by_week = {row["date"]: row["calls"] for row in ran.json("usage", "weekly")["rows"]}
     monday = max(filter(None, by_week))

@@ -228,12 +228,16 @@ def test_of_commands_that_failed_alike_a_lesson_shows_what_they_have_in_common()
         day("a", 1).shell(
             "gh run view 28943 --job 858 --log-failed", exit=1, text="run 28943 is still in progress; logs will be available"
         ),
-        day("b", 2).shell("gh run view 11111 --log-failed", exit=1, text="run 11111 is still in progress; logs will be available"),
+        day("b", 2).shell("gh run view 11111 --job 7 --log-failed", exit=1, text="run 11111 is still in progress; logs will be available"),
     ]
     (found,) = [m for m in lessons("reme", *runs) if m.kind == "failure_trigger"]
     assert found.text.startswith(
-        "`gh run view … --log-failed` failed with “run … is still in progress; logs will be available” in 2 sessions; the cause passes"
+        "`gh run view … --job … --log-failed` failed with “run … is still in progress; logs will be available” in 2 sessions; the cause passes"
     )
+    fields = [day("c", 3).shell("gh pr view 7 --json a", exit=1, text='Unknown JSON field: "a"')]
+    fields.append(day("d", 4).shell("gh pr view 8 --json b", exit=1, text='Unknown JSON field: "b"'))
+    texts = [m.text for m in lessons("reme", *fields) if m.kind == "failure_trigger"]
+    assert not any("…" in text for text in texts), "which field it was tells the error"
 
 
 @pytest.mark.feature("mining.success-failure")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +28,7 @@ from ctx_pipeline.cli.output import (
 )
 from ctx_pipeline.cli.session_names import short_names
 from ctx_pipeline.cli.usage.tables import SORTS, in_order, session_labels, show
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import StoreDamaged, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import money, title_text
 from ctx_pipeline.model.gc_pause import without_collector
@@ -258,7 +259,9 @@ def _report(
         keys = [row[key] for row in in_order(report.by_key(), key, sort, session_labels(settings) if key == "session_id" else None)][:limit]
         report = replace(report, rows=sorted((row for row in report.rows if row[key] in keys), key=lambda row: keys.index(row[key])))
     if not as_csv:
-        report = replace(report, estimated_missing_output=missing_output(settings, report.filters))
+        # a table says what it counts though measurements beside it are damaged
+        with nullcontext() if as_json else suppress(StoreDamaged):
+            report = replace(report, estimated_missing_output=missing_output(settings, report.filters))
     if as_json:
         told = report.to_json()
         emit(told | {"rows": _named(told["rows"], key, settings)})

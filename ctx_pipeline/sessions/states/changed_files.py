@@ -1,0 +1,198 @@
+"""What became of files in a session: which were changed, removed or left as they were, what made a check stale, the last commit."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.context.session_state.state import FileState
+from ctx_pipeline.facts.command_runs import command_runs, printed
+from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, last_line
+from ctx_pipeline.facts.prompts import arguments_of
+from ctx_pipeline.mining.lessons.failures import clean
+from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.shell.commands import command_text, steps_by_piece
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctx_pipeline.model.session_view import SessionView
+
+
+_LOOKED_FOR = 12
+"""Files that were removed of which is looked whether a later call names them."""
+
+
+def file_states(view: SessionView) -> list[FileState]:
+    """Return the files that were read or changed, each under its path below the working directory where it lies there."""
+    kept = [a for a in file_accesses(view) if a.did == READ or a.did in CHANGES]
+    if view.threads:
+        kept.sort(key=lambda a: (a.ts is None, a.ts or 0))
+    order = {call: n for n, call in enumerate(dict.fromkeys(a.call_event for a in kept))}
+    found: list[FileState] = []
+    deleted: dict[str, Any] = {}
+    for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
+        reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
+        shows = next((a for a in reversed(members) if a.did != READ), members[-1])
+        changes = 0 if _undone(view, [a for a in members if a.did != READ]) else len(members) - reads
+        found.append(FileState(f"F{n}", path, reads, changes, last, order[shows.call_event], shows.call_event))
+        deleted[found[-1].ref] = shows if shows.did == DELETE else None
+    newest = sorted((f for f in found if deleted[f.ref]), key=lambda f: -f.last)
+    # who tells of files tells of the last ones; to look for every one of thousands takes seconds
+    gone = {f.ref for n, f in enumerate(newest) if n >= _LOOKED_FOR or not _named_later(view, deleted[f.ref])}
+    residue = {f.ref for f in newest[:_LOOKED_FOR] if _tidies_up(view, deleted[f.ref])}
+    return [f._replace(changes=0) if f.ref in residue else f._replace(deleted=f.ref in gone) for f in found]
+
+
+def _undone(view: SessionView, changes: Sequence[Any]) -> bool:
+    """Tell whether nothing is left of the changes of a file: each edit was taken back."""
+    open_edits: list[tuple[str, str]] = []
+    for change in changes:
+        asked = view.by_event.get(change.call_event)
+        told = arguments_of(asked.text or "") if asked is not None and change.did == "edit" else {}
+        old, new = told.get("old_string"), told.get("new_string")
+        if not isinstance(old, str) or not isinstance(new, str):
+            return False
+        if open_edits and open_edits[-1] == (new, old):
+            open_edits.pop()
+        else:
+            open_edits.append((old, new))
+    return bool(changes) and not open_edits
+
+
+_ONLY_LOOK = frozenset(
+    {f"git {name}" for name in ("add", "commit", "diff", "log", "ls-files", "rm", "show", "status")}
+    | {"cat", "find", "grep", "head", "ls", "rg", "rm", "stat", "tail", "test", "wc", "["}
+)
+"""Programs that make no file which is gone."""
+
+
+def _named_later(view: SessionView, access: Any) -> bool:
+    """Tell whether a later call that may make files names one that was removed: it may be there again."""
+    path = access.path.rstrip("/")
+    name = path.rpartition("/")[2]
+    token = re.compile(rf"[\w./@~+-]*{re.escape(name)}(?![\w-])")
+    later = (c for c in view.tool_calls if c.thread_id == access.thread_id and c.seq > access.seq)
+    for call in later:
+        text = view.call_text(call)
+        told = call.paths if call.action in (READ, "edit", "write") and call.paths else token.findall(text) if name in text else ()
+        if any(_may_be(one, path) for one in told) and _may_make(call, name):
+            return True
+    return False
+
+
+def _may_be(told: str, path: str) -> bool:
+    """Tell whether words of a call may name a file: an absolute path does only where it is the file's own."""
+    if told.startswith("/") or not path.startswith("/"):
+        return told == path or not path.startswith("/")
+    return path.endswith(f"/{told.removeprefix('./')}") or told.startswith(("~", "../"))
+
+
+def _may_make(call: Any, name: str) -> bool:
+    """Tell whether a call makes a file or shows that it is there; a command does where it writes it or gives it to a program that may."""
+    if call.action != "shell":
+        return call.action != "search" and not (call.action == READ and call.is_error)
+    by_piece = steps_by_piece(command_text(call.argv))
+    return any(
+        any(name in written for written in piece.writes) or any(name in s.text and s.subject not in _ONLY_LOOK for s in members)
+        for piece, members in by_piece
+    )
+
+
+def changed_since(view: SessionView, run: Any) -> bool:
+    """Tell whether files were changed behind a run: by the agent, by git, or by a formatter that says so."""
+    if _edited_since(view, run):
+        return True
+    later = (other for other in command_runs(view) if other.result == "passed" and _follows(other, run))
+    return any(_rewrites(view, other) for other in later)
+
+
+def _edited_since(view: SessionView, run: Any) -> bool:
+    return any(_follows(a, run) and not _tidies_up(view, a) for a in changes_of(view))
+
+
+_REWRITTEN = lazy_pattern(r"(?m)^[1-9]\d{0,6} files? reformatted\b")
+_UNCHANGED = lazy_pattern(r"(?i)\balready up[ -]to[ -]date\b|\bis up to date\b")
+_BY_GIT = frozenset(f"git {name}" for name in ("am", "apply", "cherry-pick", "merge", "pull", "rebase", "revert"))
+"""Subcommands of git that bring other contents into the files."""
+
+
+def _rewrites(view: SessionView, run: Any) -> bool:
+    """Tell whether a command changed files that none of its words names."""
+    if any(program in _BY_GIT for program in run.programs):
+        return not _UNCHANGED.search(printed(view, run))
+    return "lint" in run.purposes and _REWRITTEN.search(printed(view, run)) is not None
+
+
+_COMMITTED = lazy_pattern(r"(?m)^\[(?P<branch>[^\s\]]{1,80})(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>\S.{0,200})$")
+"""What git prints of a commit that it made."""
+_SENT = lazy_pattern(
+    r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})"
+    r"\s{1,40}(?P<own>\S{1,200})\s{1,40}-> (?P<other>\S{1,200})"
+)
+"""What it prints of a branch that it sent; of one that it fetched the other name is that of a remote, a slash and the branch."""
+
+
+def _sent(run: Any, told: str) -> bool:
+    return "push" in run.command and any(not found["other"].endswith(f"/{found['own']}") for found in _SENT.finditer(told))
+
+
+class Commit(NamedTuple):
+    """A commit in words, the event that shows it, and when that was."""
+
+    text: str
+    event: str
+    ended: Any
+
+
+def last_commit(view: SessionView) -> Commit | None:
+    """Return the last commit that git said it made, and whether git sent it and files were changed since; None where it said of none."""
+    found: tuple[Any, re.Match[str]] | None = None
+    sent: Any = None
+    for run in command_runs(view):
+        if run.result == "failed" or "git" not in run.command:
+            continue
+        told = printed(view, run)
+        if commits := list(_COMMITTED.finditer(told)):
+            found, sent = (run, commits[-1]), None
+        if found is not None and _sent(run, told):
+            sent = run
+    if found is None:
+        return None
+    run, made = found
+    text = f"{made['sha'][:10]} on {made['branch']}, “{truncate(clean(made['subject']), _SUBJECT)}”"
+    text += ", pushed" if sent is not None else ""
+    return Commit(text + ("; files were changed since" if _edited_since(view, run) else ""), run.event, run.ended)
+
+
+_SUBJECT = 80
+"""Characters of a commit's subject that are told."""
+
+
+_MADE_BY_TOOLS = frozenset(
+    {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox", ".nox", ".venv", "venv", "node_modules", ".next", ".turbo"}
+    | {"build", "dist", "target", "out", "coverage", ".coverage", "htmlcov", ".nyc_output", "test-results", "playwright-report"}
+)
+"""Folders and files that builds, tests and tools leave behind."""
+
+
+def _tidies_up(view: SessionView, change: Any) -> bool:
+    """Tell whether a change removes an output of tools, by its name, or what git showed as untracked and no call wrote or read."""
+    if change.did != DELETE:
+        return False
+    path = change.path.rstrip("/")
+    name = path.rpartition("/")[2]
+    if name in _MADE_BY_TOOLS or name.endswith((".egg-info", ".pyc", ".log", ".tmp")):
+        return True
+    if any(a.did != DELETE and f"{a.path}/".startswith(f"{path}/") for a in file_accesses(view) if a.did in CHANGES or a.did == READ):
+        return False
+    shown_untracked = re.compile(rf"(?m)^\?\? (?:\S*/)?{re.escape(name)}/?$")
+    before = (e for e in view.of_kinds("tool_result") if e.thread_id == change.thread_id and e.seq < change.seq)
+    return any(shown_untracked.search(e.text) for e in before if e.text and "?? " in e.text)
+
+
+def _follows(access: Any, call: Any) -> bool:
+    if access.thread_id == call.thread_id:
+        return bool(access.seq > call.seq)
+    return access.ts is not None and call.started is not None and bool(access.ts > call.started)
