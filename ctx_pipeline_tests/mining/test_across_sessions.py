@@ -232,7 +232,7 @@ def test_of_commands_that_failed_alike_a_lesson_shows_what_they_have_in_common()
     ]
     (found,) = [m for m in lessons("reme", *runs) if m.kind == "failure_trigger"]
     assert found.text.startswith(
-        "`gh run view … --job … --log-failed` failed with “run … is still in progress; logs will be available” in 2 sessions; the cause passes"
+        "`gh run view … --job … --log-failed` failed with “run … is still in progress; logs will be available” in 2 sessions; the cause"
     )
     fields = [day("c", 3).shell("gh pr view 7 --json a", exit=1, text='Unknown JSON field: "a"')]
     fields.append(day("d", 4).shell("gh pr view 8 --json b", exit=1, text='Unknown JSON field: "b"'))
