@@ -350,7 +350,8 @@ def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> N
             say(f"  changed {', '.join(turn['changed'][:_CHANGED])}{_more(len(turn['changed']) - _CHANGED)}")
         if turn["checks"]:
             ended = [f"`{one_line(check['program'], 60)}` {check['result']}" for check in turn["checks"][-_CHECKED:]]
-            say(f"  checked {', '.join(ended)}")
+            earlier = len(turn["checks"]) - _CHECKED
+            say(f"  checked {f'{earlier:,} earlier, ' if earlier > 0 else ''}{', '.join(ended)}")
         if turn["answer"]:
             say(f"  {one_line(turn['answer']['text'], 200)}")
     if not found:

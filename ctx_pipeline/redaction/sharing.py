@@ -143,6 +143,8 @@ class Sharing:
         self._doubtful: set[str] = set()
         self._mentioned: set[str] = set()
         self._people: set[str] = set()
+        for root in roots:
+            self.read(root)
 
     def read(self, text: str) -> None:
         """Take note of the user names that a text tells in paths, remotes and answers of code hosts, for this text and all that follow."""

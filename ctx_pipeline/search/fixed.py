@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.search import SearchHit
     from ctx_pipeline.settings import Settings
 
-_READ = 40
-"""Failed outputs that are followed up to what ended them."""
+_READ, _SILENT = 40, 20
+"""Failed outputs that are followed up to what ended them, and outputs of calls that ended well which are looked at."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,14 @@ def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10,
     hits = found.hits[: found.with_all_words or None] if relaxed else found.hits
     # an agent's record may say that a call ended well whose command failed
     silent = search(asked, filters=replace(chosen, outcome=("passed",)), limit=_READ, settings=settings)
-    other = silent.hits[: silent.with_all_words] if silent.level in {"any", "beginning"} else silent.hits
+    other = silent.hits[:_SILENT]
     ended: dict[tuple[str, str, str, str], Fixed] = {}
     left: dict[tuple[str, str], LeftOpen] = {}
     with reading(settings) as (store, _):
         places = dict.fromkeys((hit.host, hit.session_id) for hit in (*hits, *other))
         views = {place: view_of(store, *place, ("events", "tool_calls")) for place in places}
         hits = [*hits, *(hit for hit in other if _of_failed_command(views[hit.host, hit.session_id], hit.event_id))]
-        if relaxed and not found.with_all_words:
-            hits = _nearest(hits, views, asked)
+        hits = _nearest(hits, views, asked)
         for hit in hits:
             place = hit.host, hit.session_id
             one = _fixed(views[place], hit)
@@ -112,10 +111,12 @@ def _of_failed_command(view: Any, event: str) -> bool:
 
 
 def _nearest(hits: Sequence[SearchHit], views: Mapping[tuple[str, str], Any], asked: str) -> list[SearchHit]:
-    """Return the hits that hold most of the words, none where that is half of them or fewer."""
+    """Return the hits of which a line holds most of the words, none where that is half of them or fewer."""
     words = {word.lower() for word in re.findall(r"\w+", asked)}
     seen = {hit.event_id: (views[hit.host, hit.session_id].by_event[hit.event_id].text or "").lower() for hit in hits}
-    held = {event: sum(word in text for word in words) for event, text in seen.items()}
+    # a text may be quoted as JSON, in which ends of lines are written out
+    lines = {event: re.split(r"\n|\\r\\n|\\n", text) for event, text in seen.items()}
+    held = {event: max(sum(word in line for word in words) for line in of) for event, of in lines.items()}
     most = max(held.values(), default=0)
     return [hit for hit in hits if held[hit.event_id] == most] if most * 2 > len(words) else []
 

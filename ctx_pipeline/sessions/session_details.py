@@ -91,9 +91,11 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
 
     def work_of(turn: Any) -> dict[str, Any]:
         calls = [call.call_event for call in turn.calls]
-        last = {
-            check.program: check.result for event in calls for check in checked.get(event, ()) if check.program and check.ran is not False
-        }
+        last: dict[str, str] = {}
+        for check in (check for event in calls for check in checked.get(event, ())):
+            if check.program and check.ran is not False:
+                last.pop(check.program, None)  # the last run tells, and stands where it ran
+                last[check.program] = check.result
         return {
             "tools": dict(Counter(call.tool for call in turn.calls).most_common()),
             "changed": list(dict.fromkeys(path for event in calls for path in changed.get(event, ()))),

@@ -44,8 +44,8 @@ class Reached:
     resets_at: int | None = None
     records: int = 0
     waited: int | None = None
-    """microseconds that the host stood still: the longest time without a model call, from the first record to the
-    first call behind the last one, at most until the limit reset; None where no call came after"""
+    """microseconds of the longest time without a model call of the host, from the first record until the limit reset, or
+    until the first call behind the last record where no reset is told; None where no call came after"""
     calls: int = 0
     """model calls of the host behind the first record, until the limit reset: it still answered"""
     sessions: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ def reached(
         one.calls = bisect_right(known, one.resets_at or one.last) - begin
         if place < len(known):
             reset = one.resets_at or known[place]
-            one.waited = max(max(0, min(b, reset) - a) for a, b in pairwise([one.first, *known[begin : place + 1]]))
+            one.waited = max(b - a for a, b in pairwise([one.first, *(ts for ts in known[begin:] if ts < reset), reset]))
     return found
 
 

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli import cli
+from ctx_pipeline.cli.sessions import _turns
 from ctx_pipeline_tests.cli.conftest import Ctx
 
 DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
@@ -83,3 +84,12 @@ def test_errors_that_failed_calls_printed_are_counted_with_the_session_that_met_
     assert ran.json("work", "--errors", "--since", "2031-01-01")["errors"] == []
     refused = ran("work", "--errors", "--project", "nosuch", ok=False)
     assert (refused.returncode, "there is no project called 'nosuch'" in refused.stderr) == (1, True)
+
+
+@pytest.mark.feature("normalize.answers")
+def test_of_many_checks_of_a_turn_the_last_are_named_and_the_others_counted(capsys) -> None:
+    checks = [{"program": f"pytest test_{n}.py", "result": "passed"} for n in range(6)]
+    turn = {"prompt": {"ts": None, "text": "Test it", "command": False}, "ended": "answered", "tool_calls": 6, "tools": {"Bash": 6}}
+    _turns([turn | {"changed": [], "compactions": [], "answer": None, "checks": checks}], "UTC", as_json=False)
+
+    assert "\n  checked 2 earlier, `pytest test_2.py` passed, `pytest test_3.py` passed," in capsys.readouterr().out

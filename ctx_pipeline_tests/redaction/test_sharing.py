@@ -96,3 +96,10 @@ def test_a_name_told_by_one_text_goes_from_the_others_and_counts_are_said():
 
     assert sharing.values(record) == {"a": "thanks user", "b": ["~/…", {"c": "key [REDACTED:aws-key], [email]"}], "n": 1}
     assert in_words(sharing.counts) == "1 secret, 1 home folder, 1 mail address, 1 user name"
+
+
+@pytest.mark.feature("cli.share")
+def test_the_person_in_whose_home_the_session_worked_is_not_named_though_no_path_of_it_is_printed():
+    sharing = Sharing(["/Users/gtrrz-victor/wks/cli"])
+
+    assert sharing("on branch gtrrz-victor/missing-telemetry") == "on branch user/missing-telemetry"

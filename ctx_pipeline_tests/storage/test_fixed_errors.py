@@ -42,6 +42,11 @@ def test_a_command_that_failed_in_a_call_that_ended_well_is_followed_to_what_pas
 
     found = fixed_errors("no library targets found", settings=settings)
 
+    pasted = fixed_errors("error: no library targets found in package mise", settings=settings)
+    elsewhere = fixed_errors("targets of last week", settings=settings)
+
+    assert [one.failed for one in pasted.fixed] == ["cargo test registry --lib"]
+    assert (elsewhere.fixed, elsewhere.left_open) == ([], []), "no line of what failed holds most of these words"
     (fixed,) = found.fixed
     assert (fixed.failed, fixed.passed) == ("cargo test registry --lib", "cargo test registry")
     assert (found.failures, found.left_open) == (1, [])

@@ -68,8 +68,8 @@ def _key(host: str | None) -> str | None:
 def limits(host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
     """How often and when limits were reached, as the agents themselves wrote it down.
 
-    What a person or a tool says about rate limits is not counted. The wait is the longest
-    time without a model call of the agent until work went on or the limit reset.
+    What a person or a tool says about rate limits is not counted. The pause is the longest
+    time without a model call of the agent until the limit reset.
     """
     from ctx_pipeline.usage.limits import by_limit, reached
 

@@ -494,7 +494,8 @@ def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
     if state.tests:
         t = state.tests
         since = "; files were changed since" if t.stale else ""
-        found.append(f"{_CHECKED.get(t.purpose, 'Check')}: {t.counts} (`{cut(t.command, 120)}`){since}")
+        part = ", as far as the shown part of its output says" if t.cut and t.ok else ""
+        found.append(f"{_CHECKED.get(t.purpose, 'Check')}: {t.counts}{part} (`{cut(t.command, 120)}`){since}")
         if t.why and not t.ok:
             found.append(f"  {cut(t.why, _BLOCK_TEXT)}")
     return found
