@@ -413,6 +413,9 @@ _COLUMN = re.compile(r'Referenced column "([^"]+)"(?: \w+)* not found')
 _TABLE = re.compile(r"Table with name (\S+) does not exist")
 _SYNTAX = re.compile(r'syntax error at (?:or near "([^"]*)"|end of input)')
 _FUNCTION = re.compile(r"Function with name (\S+) does not exist")
+_VALUE = re.compile(r"Could not convert string '([^']{0,80})' to (\w+)")
+_ELSEWHERE = re.compile(r'Cannot access (?:file|directory) "([^"]{0,400})"|file system operations are disabled')
+_GROUPED = re.compile(r'column "([^"]+)" must appear in the GROUP BY clause')
 
 
 def _in_plain_words(said: str, connection: Any) -> UsageError:
@@ -435,6 +438,12 @@ def _in_plain_words(said: str, connection: Any) -> UsageError:
         return UsageError(f"this is not SQL {where}", hint=f"write it as: {_EXAMPLE}")
     if found := _FUNCTION.search(said):
         return UsageError(f"there is no function {found[1]!r}", hint="the functions are DuckDB's")
+    if found := _VALUE.search(said):
+        return UsageError(f"{found[1]!r} is no {found[2].lower()}", hint=f"try_cast(... as {found[2].lower()}) gives null in its place")
+    if found := _ELSEWHERE.search(said):
+        return UsageError("only the tables of the store are read, and no files", hint=f"the tables are {', '.join(tables)}")
+    if found := _GROUPED.search(said):
+        return UsageError(f"{found[1]!r} is neither grouped by nor added up", hint="group by all, or any_value(...)")
     first = next(iter(said.splitlines()), "").partition(" Error: ")
     return UsageError(f"the query failed: {first[2] or first[0]}", hint=f"the tables are {', '.join(tables)}")
 
