@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -291,7 +292,12 @@ def test_a_task_that_checks_several_things_is_a_check_of_its_own():
     state = fold(work.shell("npm run check", exit=0, text="> biome check . && tsc\n").build())
 
     told = [line.text for line in lines_of(state) if line.about == "tests"]
-    assert told == ["Last check: `npm run check` passed", "Last type check: `npm run typecheck` passed; files were changed since"]
+    assert told == ["Last check: `npm run check` passed"], "the type check before the last change says less"
+    later = fold(work.edit("/w/b.ts").build())
+    assert [line.text for line in lines_of(later) if line.about == "tests"] == [
+        "Last check: `npm run check` passed; files were changed since",
+        "Last type check: `npm run typecheck` passed; files were changed since",
+    ]
 
 
 @pytest.mark.feature("session.proven")
@@ -391,6 +397,8 @@ def test_the_last_commit_is_told_as_git_printed_it_with_what_came_after():
     assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”"], "it was fetched, not sent"
     work.shell("git push", text="To github.com:a/b.git\n   1d2e3f4..7f2c1ab  main -> main")
     assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed"]
+    rebased = deepcopy(work).shell("git rebase origin/main", text="Successfully rebased and updated refs/heads/main.")
+    assert said(rebased, "commit") == ["Last commit: on main, “fix: round discounts”, pushed"], "it has another name now"
     work.edit("/w/a.py")
     assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed; files were changed since"]
     assert said(work.shell("git commit -am y", exit=1, text=made.replace("7f2c1ab", "0000000")), "commit")[0].startswith(
@@ -457,3 +465,16 @@ def test_a_slash_command_stands_before_what_was_asked_with_it():
 def test_skipped_tests_are_told_beside_those_that_passed():
     work = view(cwd="/w").prompt("Test it").edit("/w/a.py").shell("pytest -q", exit=0, text="179 passed, 1 skipped in 3.2s")
     assert said(work, "tests") == ["Last test run: `pytest -q` passed (179/179, 1 skipped)"]
+
+
+@pytest.mark.feature("session.proven")
+def test_a_subagent_that_has_no_tool_to_change_files_is_not_said_to_have_changed_any():
+    def started(kind: str) -> str:
+        built = view(cwd="/w").prompt("Look into it").edit("/w/a.py").tool("Task", action="task")
+        place = next(n for n in range(len(built.events) - 1, -1, -1) if built.events[n].kind == "tool_call")
+        built.events[place] = built.events[place]._replace(text=json.dumps({"subagent_type": kind, "prompt": "look"}))
+        (line,) = said(built, "files")
+        return line
+
+    assert started("Explore") == "Changed files, the last first: a.py"
+    assert started("general-purpose").endswith("; what 1 subagent changed, if anything, is not recorded here")

@@ -41,6 +41,7 @@ HOST = Host(
         command=r"<command-message>[^<]{0,400}</command-message>\s*<command-name>\s*(/[^<\s]{1,200})(?![\s\S]*<command-args>\s*[^<\s])",
         shell_command=r"<bash-input>\s*([^<][\s\S]{0,4000}?)\s*</bash-input>",
         shell_output=r"<bash-std(?:out|err)>",
+        reading_agents=frozenset({"Explore", "Plan"}),
         approval_tools=frozenset({"ExitPlanMode", "exit_plan_mode"}),
         windows=Windows((200_000, 1_000_000), r"(?:^|/)claude-(?:opus|sonnet)-4-\d{1,2}(?:-\d{8})?$"),
         steps=("assistant", "queue-operation", "user"),

@@ -138,6 +138,10 @@ def _sent(run: Any, told: str) -> bool:
     return "push" in run.command and any(not found["other"].endswith(f"/{found['own']}") for found in _SENT.finditer(told))
 
 
+_MOVES = frozenset({"git rebase", "git pull", "git reset", "git filter-branch"})
+"""Subcommands of git behind which a branch may hold its commits under other names, or hold them no longer."""
+
+
 class Commit(NamedTuple):
     """A commit in words, the event that shows it, and when that was."""
 
@@ -150,18 +154,23 @@ def last_commit(view: SessionView) -> Commit | None:
     """Return the last commit that git said it made, and whether git sent it and files were changed since; None where it said of none."""
     found: tuple[Any, re.Match[str]] | None = None
     sent: Any = None
+    moved = False
     for run in command_runs(view):
         if run.result == "failed" or "git" not in run.command:
             continue
         told = printed(view, run)
         if commits := list(_COMMITTED.finditer(told)):
-            found, sent = (run, commits[-1]), None
+            found, sent, moved = (run, commits[-1]), None, False
+        elif found is not None and any(program in _MOVES for program in run.programs):
+            moved = moved or not _UNCHANGED.search(told)
         if found is not None and _sent(run, told):
             sent = run
     if found is None:
         return None
     run, made = found
-    text = f"{made['sha'][:10]} on {made['branch']}, “{truncate(clean(made['subject']), _SUBJECT)}”"
+    # what git applies again has another name than the one that it printed
+    named = f"on {made['branch']}" if moved else f"{made['sha'][:10]} on {made['branch']}"
+    text = f"{named}, “{truncate(clean(made['subject']), _SUBJECT)}”"
     text += ", pushed" if sent is not None else ""
     return Commit(text + ("; files were changed since" if _edited_since(view, run) else ""), run.event, run.ended)
 

@@ -111,6 +111,9 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
     if said_last is not None and acts(said_last.text):
         before, last_asked, said_last = last_asked, said_last, None
     checks = list(_last_checks(view))
+    if any(c.purpose == "check" and c.ok and not c.stale for c in checks):
+        # a task that checks several things passed since: an earlier pass of one of them says less
+        checks = [c for c in checks if not (c.purpose in ("types", "lint") and c.ok and c.stale)]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     answer, calls_since, unanswered = _last_answer(view, main, whole=whole)
     return SessionState(
@@ -418,8 +421,10 @@ def _hook_checked(event: Any) -> bool:
 
 
 def _unseen_agents(view: SessionView) -> int:
-    """Return how many subagents were started whose threads are not in the view."""
-    started = sum(c.tool in _STARTS_AGENTS and not c.is_error for c in view.tool_calls)
+    """Return how many subagents that may change files were started whose threads are not in the view."""
+    reading = discovery.declared_texts("records.reading_agents")
+    calls = [c for c in view.tool_calls if c.tool in _STARTS_AGENTS and not c.is_error]
+    started = sum(arguments_of(view.call_text(c)).get("subagent_type") not in reading for c in calls)
     return int(max(0, started - sum(thread.kind == "subagent" for thread in view.threads)))
 
 
