@@ -221,7 +221,7 @@ def test_bare_ctx_answers_with_last_week_and_findings(ran: Ctx):
     printed = ran().stdout
 
     assert 1 <= sum(line.startswith("- ") for line in printed.splitlines()) <= 3
-    assert "last seven days" in printed
+    assert "last week with calls, Tue 2026-10-13" in printed
     assert ran.json()["findings"]
 
 
