@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -227,7 +228,10 @@ class Refresher(threading.Thread):
             paths = [os.path.join(s.root, s.rel) for s in sources[:_WATCHED]]  # noqa: PTH118 - of thousands, every other second
             folders = dict.fromkeys(os.path.join(s.root, os.path.dirname(s.rel)) for s in sources)  # noqa: PTH118, PTH120 - the same
             above = dict.fromkeys(os.path.dirname(folder) for folder in folders)  # noqa: PTH120 - the same
-            for path in (*paths, *[*folders][:_FOLDERS], *[*above][:_FOLDERS]):
+            for place in [*above][:_FOLDERS]:
+                with suppress(OSError), os.scandir(place) as entries:
+                    folders |= {entry.path: None for entry in islice(entries, _FOLDERS) if entry.is_dir()}
+            for path in (*paths, *[*folders][: 2 * _FOLDERS], *[*above][:_FOLDERS]):
                 with suppress(OSError):
                     status = os.stat(path)  # noqa: PTH116 - the same
                     found[path] = (status.st_size, status.st_mtime_ns)

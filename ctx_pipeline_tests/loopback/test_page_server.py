@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.cli.page_server import application
+from ctx_pipeline.cli.page_server import Refresher, application
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline import render as stage
-from ctx_pipeline.settings import load
+from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.settings import Settings, load
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.browser.conftest import CHROMIUM, NEEDED, SECONDS
 from ctx_pipeline_tests.factories.history import build_site, tables
@@ -211,3 +213,20 @@ def test_a_running_session_grows_on_the_page_while_its_agent_writes(tmp_path):
     assert "2 turns, 2 model calls, 0 tool calls, $0.48" in after
     assert "120k tokens, 60% of the window" in after
     assert trouble == []
+
+
+@pytest.mark.feature("dashboard.live")
+def test_a_session_that_begins_in_another_folder_of_the_home_is_seen_at_the_next_look(tmp_path):
+    projects = tmp_path / "claude" / "projects"
+    (projects / "-home-ada-parser").mkdir(parents=True)
+    (projects / "-home-ada-parser" / f"{SESSION}.jsonl").write_text(_turn(0, FIRST, 40_000))
+    (projects / "-home-ada-old").mkdir()
+    settings = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+    with open_store(settings) as store:
+        ingest(store, settings)
+    refresher = Refresher(settings)
+    before = refresher._newest()
+    (projects / "-home-ada-old" / "0198c0de-0000-7000-8000-00000000000a.jsonl").write_text("{}")
+
+    assert before == refresher._newest() | {str(projects / "-home-ada-old"): before[str(projects / "-home-ada-old")]}
+    assert before != refresher._newest()
