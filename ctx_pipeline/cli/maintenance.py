@@ -150,9 +150,9 @@ def _redactions(settings: Settings, *, as_json: bool) -> None:
         say(f"and {len(found['sessions']) - _LISTED} more (--json has all)")
     kinds = ", ".join(f"{name} {number:,}" for name, number in found["live"].items())
     say(
-        f"{counted(sum(found['live'].values()), 'different secret')} among them may open something: {kinds}"
+        f"{counted(sum(found['live'].values()), 'different secret')} among them may be in use: {kinds}"
         if kinds
-        else "none of them looks as if it opened anything: examples, test values, ids"
+        else "none of them looks like a working secret: examples, test values, ids"
     )
     say("to see them:")
     say_command(f"ctx search --regex 'REDACTED:{found['detectors'][0]['detector']}'", "  ")

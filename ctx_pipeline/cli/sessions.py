@@ -135,7 +135,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     elif signal:
         from ctx_pipeline.sessions.signals import measured_count
 
-        say(f"no session fits; {signal} could be measured in {counted(measured_count(signal, settings=settings), 'session')} in all")
+        say(f"no session fits; {signal} was measured in {counted(measured_count(signal, settings=settings), 'session')} in all")
     else:
         say("no session fits")
     if listing.empty:

@@ -517,10 +517,10 @@ def _overview(chosen: Settings, now: int | None, *, daily: bool) -> Overview:
     everything = lasting_findings(chosen, now=at)
     of_week = find(since=days["since"], until=days["until"], settings=chosen, now=at)
     lasting = [one for one in everything if one.urgent]
-    staked = [one for one in of_week if one.usd or one.seconds or one.signal]
+    staked = [one for one in of_week if one.at_stake]
     of_all = shown is not None and not (lasting or staked)
     if of_all:
-        staked = [one for one in find(settings=chosen, now=at) if one.usd or one.seconds or one.signal]
+        staked = [one for one in find(settings=chosen, now=at) if one.at_stake]
     newest = [one for one in everything if not one.urgent and one.usd and not begun(chosen.home)]
     return Overview(
         usage("daily", since=days["since"], until=days["until"], settings=chosen) if daily else None,

@@ -244,6 +244,11 @@ class Finding(NamedTuple):
         return f"{self.title}. {self.detail}" if self.detail else self.title
 
     @property
+    def at_stake(self) -> bool:
+        """Money or time is at stake, or a measurement shows it: it is worth an act, and not only good to know."""
+        return bool(self.usd or self.seconds or self.signal)
+
+    @property
     def weight(self) -> int:
         """3: act on it, 2: money or time is at stake, 1: know it."""
         return 3 if self.urgent else 2 if self.usd or self.seconds else 1

@@ -185,7 +185,7 @@ def keep(store: Any, data: PageData, made_of: list[str]) -> dict[str, Any]:
             "cache_read": sum(u.cache_read_tokens for u in usage),
             "cost": sum(u.cost_nano for u in usage),
         },
-        "findings": [(f.text, f.command) for f in at_first([f for f in data.findings if f.urgent or f.usd or f.seconds or f.signal])],
+        "findings": [(f.text, f.command) for f in at_first([f for f in data.findings if f.urgent or f.at_stake])],
         "quiet": [f.title for f in data.findings if f.quiet],
     }
     if not store.read_only:

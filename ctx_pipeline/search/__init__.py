@@ -439,7 +439,7 @@ def _in_plain_words(said: str, connection: Any) -> UsageError:
     if found := _FUNCTION.search(said):
         return UsageError(f"there is no function {found[1]!r}", hint="the functions are DuckDB's")
     if found := _VALUE.search(said):
-        return UsageError(f"{found[1]!r} is no {found[2].lower()}", hint=f"try_cast(... as {found[2].lower()}) gives null in its place")
+        return UsageError(f"{found[1]!r} is not a {found[2].lower()}", hint=f"try_cast(... as {found[2].lower()}) gives null in its place")
     if found := _ELSEWHERE.search(said):
         return UsageError("only the tables of the store are read, and no files", hint=f"the tables are {', '.join(tables)}")
     if found := _GROUPED.search(said):

@@ -43,7 +43,7 @@ def test_what_was_redacted_is_counted_by_detector_project_and_session_without_va
     assert found["detectors"][0]["detector"] in printed
     (told,) = [one for one in ran.json("hints")["findings"] if one["rule"] == "secrets-in-transcripts"] or [{"cases": 0}]
     assert sum(found["live"].values()) == told["cases"]
-    assert (f"{told['cases']} different secret" if told["cases"] else "none of them looks as if") in printed
+    assert (f"{told['cases']} different secret" if told["cases"] else "none of them looks like a working secret") in printed
     assert "hunter2" not in printed + json.dumps(found)
 
 

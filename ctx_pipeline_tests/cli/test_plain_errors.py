@@ -108,7 +108,7 @@ def test_wrong_usage_is_said_in_two_lines_with_status_2(ran: Ctx, words: tuple[s
         ("select * from sesions", "did you mean sessions"),
         ("select host from", "this is not SQL near 'from'"),
         ("select nosuch(host) from sessions", "there is no function 'nosuch'"),
-        ("select 1 / 'a'", "'a' is no double"),
+        ("select 1 / 'a'", "'a' is not a double"),
         ("select * from read_csv('/etc/passwd')", "only the tables of the store are read, and no files"),
         ("select host, project, count(*) from sessions group by host", "'project' is neither grouped by nor added up"),
     ],

@@ -38,7 +38,7 @@ ANSWERS = {
     "ctx show latest --turns": r"I said that before\n  interrupted, 4 tool calls: 2 Edit, 2 Bash\n  changed Dockerfile\n",
     "ctx files latest": r"/home/sam/code/bookshop-api/Dockerfile +0 +2 +\+2 -2",
     "ctx session status latest": r"\nTests: none were run",
-    "ctx list --signal tests_failing_at_end": r"^no session fits; tests_failing_at_end could be measured in [1-6] sessions? in all\n",
+    "ctx list --signal tests_failing_at_end": r"^no session fits; tests_failing_at_end was measured in [1-6] sessions? in all\n",
     "ctx history latest": r"\nend +17 .* 28\.1 k",
     "ctx signal evidence compaction_count": r"CSV export for orders\n  compacted by the agent itself at 158,211 tokens\n",
     "ctx heatmap --all --sort reads": r"\nbookshop-api: tests/test_search\.py .* 3 ",

@@ -171,11 +171,11 @@ def notes(report: Usage) -> Iterator[str]:
         models = sorted({plain(r["model"] or UNNAMED) for r in report.rows if r["unpriced_calls"]})
         yield f"{counted(unpriced, 'call has', 'calls have')} no known price: {', '.join(models)}"
     if any(int(row.get("uses") or 0) > int(row["calls"]) for row in report.rows):
-        yield "a call that asked for several is shared among them and counted with the first"
+        yield "a call that used several is split between them and counted once, with the first"
     missing = report.estimated_missing_output
     if missing and missing.tokens:
         made = counted(missing.calls, "call records", "calls record")
-        yield f"{made} only the first count of the output: about {tokens(missing.tokens)} output tokens are in no figure here"
+        yield f"{made} only the first count of the output: about {tokens(missing.tokens)} output tokens are not counted here"
     if report.unread:
         yield f"{counted(report.unread, 'file')} could not be read, their calls are missing; more: ctx doctor"
     made = "list prices on the day of the call"

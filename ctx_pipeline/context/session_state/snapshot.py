@@ -352,7 +352,7 @@ def lines_of(state: SessionState) -> list[Line]:
     if state.commit:
         made.append(Line("commit", f"Last commit: {state.commit.text}", 68, _shown_by(state.commit)))
     elif state.modified and state.committed is False and not state.unseen_agents:
-        made.append(Line(ABSENT, "No commit is among its commands", 38, (state.modified[0].event or "",)))
+        made.append(Line(ABSENT, "It did not run git commit", 38, (state.modified[0].event or "",)))
     if state.modified and not (state.checks or state.tests or state.hooks_ran):
         made.append(Line(ABSENT, "No test, type check, linter or build is known among its commands", 40, (state.modified[0].event or "",)))
     if state.next_steps:

@@ -141,7 +141,7 @@ def to_act_on(data: PageData) -> tuple[list[Finding], bool]:
     """
 
     def with_stake(found: Sequence[Finding]) -> list[Finding]:
-        return [one for one in found if not one.quiet and (one.usd or one.seconds or one.signal)]
+        return [one for one in found if not one.quiet and one.at_stake]
 
     urgent = [one for one in data.findings if one.urgent and not one.quiet]
     of_week = with_stake(data.period_findings)
