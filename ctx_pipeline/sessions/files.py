@@ -17,6 +17,7 @@ from ctx_pipeline.model.host_records import counted
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place
 from ctx_pipeline.sessions.session_details import resolve, view_of
+from ctx_pipeline.sessions.states.times import micros
 from ctx_pipeline.sessions.windows.window_effects import Captured
 from ctx_pipeline.shell.files import below
 from ctx_pipeline.storage.reader import reading
@@ -389,10 +390,10 @@ def accesses(
 def _of_session(view: Any, moves: list[Move], patched: list[tuple[Any, Any, Any]], cell: Any) -> Iterator[Access]:
     session = view.session
     root = _root(session.cwd)
-    begin = _micros(session.first_ts)
+    begin = micros(session.first_ts)
     for access in file_accesses(view):
         path = _below_root(access.path, root)
-        ts = _micros(access.ts) or begin
+        ts = micros(access.ts) or begin
         # a search names a folder as often as a file, and a record does not say which
         if access.did != SEARCH or "." in path.rpartition("/")[2]:
             chars = access.chars if access.did == READ else 0
@@ -418,7 +419,7 @@ def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[
             root = _root(session.cwd)
             for names in patch_moves(texts.get(call.call_event, "").replace("\\n", "\n")):
                 old, new = (_below_root(below(session.cwd or "", name), root) for name in names)
-                found.append(Move(old, new, _micros(call.ts), session.project))
+                found.append(Move(old, new, micros(call.ts), session.project))
     return found
 
 
@@ -529,9 +530,3 @@ def cold(found: Heat, *, path: str | None = None, cwd: str | None = None) -> lis
     known = {f.path for f in found.files}
     tracked = sorted(name for name in said.split("\0") if name and "\ufffd" not in name)
     return [name for name in tracked if name not in known and (path is None or fits(name, path))]
-
-
-def _micros(ts: Any) -> int:
-    from ctx_pipeline.context.recorded import micros
-
-    return micros(ts) or 0

@@ -478,3 +478,66 @@ def test_a_subagent_that_has_no_tool_to_change_files_is_not_said_to_have_changed
 
     assert started("Explore") == "Changed files, the last first: a.py"
     assert started("general-purpose").endswith("; what 1 subagent changed, if anything, is not recorded here")
+
+
+@pytest.mark.feature("session.proven")
+def test_what_became_of_the_last_call_is_told_where_it_has_no_result_of_its_own():
+    begun = view(cwd="/w").prompt("Rename the parser").answer("It is renamed.").prompt("now commit the renamed parser")
+    state = fold(begun.shell("git commit -m 'Rename the parser'", answered=False).build())
+    told = block(state, len, 10**6).text
+    assert "No answer follows the last tool call; of the last one, `git commit -m 'Rename the parser'`, no result is recorded;" in told
+    assert "; the answer to an earlier prompt: “It is renamed.”" in told
+    assert from_json(state.to_json()) == state
+    refused = view(cwd="/w").prompt("Rename the parser").answer("I push it now.").shell("git push", refused="")
+    assert (
+        "the last one, `git push`, did not run: it was refused; said before: “I push it now.”"
+        in block(fold(refused.build()), len, 10**6).text
+    )
+
+
+@pytest.mark.feature("session.proven")
+def test_what_was_done_at_a_place_or_is_to_be_done_there_is_no_finding():
+    said = (
+        "cart.py:12 - expiry of the token is not checked\n\ncart.py:40 - Added a check of the expiry\n\nprices.py:3 - remove the second sum"
+    )
+    state = fold(view(cwd="/w").prompt("Review the cart").answer(said).build())
+    assert [(i.path, i.line, i.text) for i in state.findings] == [("cart.py", 12, "expiry of the token is not checked")]
+
+
+@pytest.mark.feature("session.proven")
+def test_an_option_that_a_prompt_names_is_decided_and_what_to_do_next_is_not():
+    offered = "**Option A**: a footer at the end\n**Option B:** names beside each entry\n"
+    chosen = view(cwd="/w").prompt("Propose a format").answer(offered).prompt("I like option B")
+    assert [i.text for i in fold(chosen.answer("Done.").build()).decisions] == ["option B: names beside each entry"]
+    for other in ("why option B?", "not option B", "option A and option B are both fine"):
+        assert not fold(view(cwd="/w").prompt("Propose a format").answer(offered).prompt(other).build()).decisions
+    asked = view(cwd="/w").prompt("Plan it")
+    given: dict[str, str] = {}
+    for question, answer in (("What would you like to do next?", "Review the plan"), ("Which store?", "SQLite")):
+        asked.tool("AskUserQuestion", action="ask", text=f'"{question}"="{answer}"')
+        given[asked.calls[-1].call_event] = json.dumps({"questions": [{"question": question}]})
+    asked.events = [e._replace(text=given.get(e.event_id, e.text)) for e in asked.events]
+    assert [i.text for i in fold(asked.build()).decisions] == ["Which store? → SQLite"]
+
+
+@pytest.mark.feature("session.proven")
+def test_where_a_test_failed_is_told_where_its_words_may_not_be():
+    printed = "Error: context deadline exceeded\n--- FAIL: TestResetCmd_WithForce (0.04s)\n"
+    printed += "    reset_test.go:142: shadow branch should be deleted\nFAIL\n"
+    session = view(cwd="/w").prompt("fix mise test").shell("go test ./...", exit=1, text=printed)
+    assert [i.text for i in fold(session.build()).findings] == ["`go test ./...` fails: reset_test.go:142"]
+
+
+@pytest.mark.feature("session.proven")
+def test_a_pass_that_a_later_one_covers_is_not_told_as_out_of_date():
+    session = view(cwd="/w").prompt("Fix the parser").shell("go build ./...", exit=0, text="").edit("/w/parser_test.go")
+    assert [c.purpose for c in fold(session.build()).checks if c.stale] == ["build"]
+    session.shell("go test ./...", exit=0, text="ok  \tshop/parser\t0.2s")
+    assert [(c.purpose, c.stale) for c in fold(session.build()).checks] == [("test", False)]
+
+
+@pytest.mark.feature("session.proven")
+def test_packages_of_which_no_test_was_chosen_are_counted():
+    printed = "ok  \tshop/cart\t0.2s\nok  \tshop/parser\t0.1s [no tests to run]\n"
+    state = fold(view(cwd="/w").prompt("Test the sum").shell("go test -run TestSum ./...", exit=0, text=printed).build())
+    assert "no test chosen in 1 package" in state.tests.outcome

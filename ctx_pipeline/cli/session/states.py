@@ -84,7 +84,7 @@ def load(name: str | None, as_json: bool) -> None:
     task = _task(state)
     asked = f"“{cut(task.text, 300)}”" if task else ""
     for line in told.block.lines:
-        if line.about not in ("files", "next_steps", "beside") and not (asked and line.text.endswith(asked)):
+        if line.about not in ("files", "read", "next_steps", "beside") and not (asked and line.text.endswith(asked)):
             say(plain(line.text))
     if told.command:
         say(f"Resume it with: {plain(told.command)}")
@@ -249,20 +249,28 @@ def _lines(found: Found) -> None:
     task = _task(state)
     say(f"Task: {cut(task.text, 300) if task else 'none known'}")
     said = sum(i.stated for i in (*state.findings, *state.decisions))
-    say(f"Findings: {len(state.findings)}")
+    if state.findings:
+        say(f"Findings: {len(state.findings)}")
     for finding in state.findings[:_FINDINGS]:
-        say(f"  {one_line(finding.text, 160)}")
-    say(f"Decisions: {len(state.decisions)}" + (f" ({said} of both said, the rest drawn from the records)" if said else ""))
-    # what was read beside the project, such as an agent's own skills, tells nothing about the work
-    inside = [f for f in state.read if not f.path.startswith(("/", "~"))]
-    files = [f"{plain(f.path)}{' (deleted)' if f.deleted else ''}" for f in state.modified]
-    files += [f"{plain(f.path)} (read)" for f in inside or state.read]
-    say(
-        f"Files touched: {', '.join(files[:_FILES]) or 'none is recorded'}"
-        + (f" and {len(files) - _FILES} more" if len(files) > _FILES else "")
-    )
+        say(f"  {one_line(finding.text, 240)}")
+    if state.decisions:
+        say(f"Decisions: {len(state.decisions)}" + (f" ({said} of both said, the rest drawn from the records)" if said else ""))
+    _files(state)
     if state.next_steps:
         say(f"Next: {'; '.join(cut(i.text, 100) for i in state.next_steps[:5])}")
+
+
+def _files(state: SessionState) -> None:
+    """Print the changed files, the last first; where none was changed, those that were read."""
+    files = [f"{plain(f.path)}{' (deleted)' if f.deleted else ''}" for f in state.modified]
+    if not files:
+        # what was read beside the project, such as an agent's own skills, tells nothing about the work
+        files = [f"{plain(f.path)} (read)" for f in [f for f in state.read if not f.path.startswith(("/", "~"))] or state.read]
+    if not files and state.committed:
+        return  # a commit holds what no record names
+    more = f" and {len(files) - _FILES} more" if len(files) > _FILES else ""
+    unseen = f"; what {counted(state.unseen_agents, 'subagent')} changed, if anything, is not recorded" if state.unseen_agents else ""
+    say(f"Files touched: {', '.join(files[:_FILES]) or 'none is recorded'}{more}{unseen}")
 
 
 # ctx session profile: which profile is in force, which there are, and what one would have meant.

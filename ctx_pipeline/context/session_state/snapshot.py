@@ -295,8 +295,8 @@ def attribute(text: str, longest: int) -> str:
 BLOCK_BUDGET = 500
 """Tokens of a block to go on with."""
 
-ABSENT = "absent"
-"""What a line is about that says that something was not done."""
+ABSENT, LOOKED = "absent", "read"
+"""What a line is about that says that something was not done, and that files were read and none was changed."""
 
 _FILES, _ITEMS = 10, 6
 _BLOCK_TEXT, _SHORT = 300, 160
@@ -345,7 +345,7 @@ def lines_of(state: SessionState) -> list[Line]:
     elif state.read:
         paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
         shown = tuple(f.event for f in state.read[:_ITEMS] if f.event)
-        made.append(Line(ABSENT, f"No changed file is recorded; read: {paths}", 20, shown))
+        made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
     said = [i for i in state.findings if i.stated or i.by == BUNDLE]
     made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(said[:_ITEMS])]
     made += [_check_line(check, n) for n, check in enumerate(state.checks or ([state.tests] if state.tests else []))]
@@ -371,7 +371,8 @@ def _answer_line(state: SessionState) -> str:
         return f"The last answer of a subagent: {quoted}"
     if state.calls_since:
         calls = "the last tool call" if state.calls_since == 1 else f"the last {state.calls_since:,} tool calls"
-        return f"No answer follows {calls}; said before: {quoted}"
+        ended = f"; {state.last_call.text}" if state.last_call else ""
+        return f"No answer follows {calls}{ended}; {'the answer to an earlier prompt' if state.asked_since else 'said before'}: {quoted}"
     if state.unanswered:
         return f"What was said last has no answer; the answer before: {quoted}"
     return f"The last answer: {quoted}"
@@ -432,7 +433,7 @@ def block(
     """
     title = f", “{cut(state.title, 80)}”" if state.title and state.titled and not _begins(state) else ""
     head = f"Where the work on {cut(state.project or state.session_id, 60)} stood ({state.host}, {time_of(state.as_of, zone)}{title}):"
-    said_of = [line for line in lines_of(state) if whole or line.about != ABSENT]
+    said_of = [line for line in lines_of(state) if whole or line.about not in (ABSENT, LOOKED)]
     said_of = [line for line in said_of if line.about == "task" or line.about not in profile.leave_out]
     first = {*profile.keep_first, "task"}
     said_of = [line._replace(worth=line.worth + _FIRST) if line.about in first else line for line in said_of]

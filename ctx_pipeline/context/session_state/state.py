@@ -115,6 +115,8 @@ class CheckRun(NamedTuple):
     skipped: int = 0
     cut: bool = False
     """its output went through a program that shows a part of it, such as ``tail``"""
+    empty: int = 0
+    """packages of which the runner says that no test of theirs was chosen"""
 
     @property
     def counts(self) -> str:
@@ -134,7 +136,8 @@ class CheckRun(NamedTuple):
         units = f" {self.unit}s" if self.unit not in ("", "test") else ""
         total = self.passed + self.failed
         skipped = f", {self.skipped} skipped" if self.skipped else ""
-        told = f" ({self.passed}/{total}{units}{'' if self.ok else ' passed'}{skipped})" if total else ""
+        empty = f", no test chosen in {self.empty} package{'s' if self.empty > 1 else ''}" if self.empty else ""
+        told = f" ({self.passed}/{total}{units}{'' if self.ok else ' passed'}{skipped}{empty})" if total else ""
         if self.unit in _FOUND and self.failed:
             told = f" ({self.failed} {self.unit}{'s' if self.failed > 1 else ''})"
         part = " as far as the shown part of its output says" if self.cut and self.ok else ""
@@ -196,6 +199,10 @@ class SessionState:
     """tool calls behind that answer"""
     unanswered: bool = False
     """the person said something behind it, and nothing came of it"""
+    asked_since: bool = False
+    """the person asked for something behind it"""
+    last_call: Item | None = None
+    """what became of the last call, where it was refused or no result of it is recorded"""
     stats: dict[str, int] = field(default_factory=dict)
     """events, prompts, model_calls, tool_calls, compactions, prompt_tokens (as billed) and output_tokens"""
 
@@ -243,6 +250,8 @@ def from_json(value: dict[str, Any]) -> SessionState:
         committed=None if value.get("committed") is None else bool(value["committed"]),
         task=maybe("task"),
         answer=maybe("answer"),
+        last_call=maybe("last_call"),
+        asked_since=bool(value.get("asked_since", False)),
         calls_since=int(value.get("calls_since", 0)),
         unseen_agents=int(value.get("unseen_agents", 0)),
         titled=bool(value.get("titled", True)),

@@ -42,7 +42,7 @@ _GENERIC = lazy_pattern(
     r"|make(?:\[\d+\])?: \*\*\*.*|npm (?:err!|error) (?:a complete log|code|errno|lifecycle).*|exit status \d+|fail"
     r"|(?:compiling|checking|downloaded|downloading|updating|fetching|finished|blocking) .*|\S+:\d+: : # .*|warning: build failed.*"
     r"|process didn't exit.*"
-    r"|found \d+ errors?.*|\d+ errors?.*"
+    r"|found \d+ errors?.*|\d+ errors?.*|\d+ \|.*"
     r"|error: exit status \d+|\[?\w*\]? ?error:?|traceback \(most recent call last\):|output:|wall time.*|.*test session starts.*"
     r"|=+.*(?:failures|errors|short test summary).*=+|total output lines.*|✖ \d+ problems?.*|error: could not compile.*|error: aborting.*)$"
 )

@@ -38,7 +38,7 @@ _ERROR_TEXT = """
     exception exceptions executable exhausted exist existing exists exit exited exits expect expected expecting expects export
     exported expression extension external extra fail failed failing fails failure failures false fatal fault feature fetching
     field fields file filename files final find first fixture flag flags float folder following for format formatted found
-    fraction from full function functions garbage generated generic get given global go got greater group had handle handler has
+    fraction from full func function functions garbage generated generic get given global go got greater group had handle handler has
     hash have head header heap here hint host identical identifier if ignored illegal implement implementation implemented
     implements implicit import imported importing imports in incompatible incomplete incorrect indent indentation index indices
     infinite initialize initialized initializer input inside instance instances insufficient int integer interface internal
@@ -95,6 +95,9 @@ _EDGES = "'\"`\u201c\u201d\u2018\u2019\u00ab\u00bb()[]{}<>,;:.!?\u2026|=*~^&+"
 _ELEMENT = lazy_pattern(r"(?:^|[\s'\"`(])</?[A-Za-z!?]|-->|\[\[|\]\(|&#|://|\bwww\.")
 """Elements, comments and links, and addresses: none belongs to what went wrong."""
 
+_CLASS = lazy_pattern(r"<class '[A-Za-z_][\w.]{0,60}'>")
+"""How Python names a class in an error."""
+
 _BLOB = lazy_pattern(r"(?<![A-Za-z0-9])(?![0-9a-fA-F]+(?![A-Za-z0-9]))[A-Za-z0-9+=]{33,}")
 """So many letters in a row are no word; a hash is."""
 
@@ -129,6 +132,7 @@ _COPIED, _COPIED_SIGNS = 5, 8
 
 def quotable(line: str) -> bool:
     """Tell whether a line of output has the form of an error: it may be quoted as what a command printed, and as nothing else."""
+    line = _CLASS.sub("class", line)
     if len(line) > _LONGEST or HIDDEN.search(line) or _ELEMENT.search(line) or _BLOB.search(line):
         return False
     if not line.isascii() and not all(map(_usual, line)):

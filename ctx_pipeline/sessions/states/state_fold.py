@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,15 +9,17 @@ from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import CheckRun, Item, SessionState
 from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
-from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, in_time, task
+from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, task
 from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
-from ctx_pipeline.mining.lessons.quoting import own_words, repeats
-from ctx_pipeline.model.codec import iso
+from ctx_pipeline.mining.lessons.quoting import quotable, repeats
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.changed_files import changed_since, file_states, last_commit
 from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
+from ctx_pipeline.sessions.states.decisions import decisions
+from ctx_pipeline.sessions.states.ending import ending
+from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
@@ -70,18 +71,6 @@ def _item(item: Mapping[str, Any], call: Any) -> Planned:
     return Planned(clean(said), str(item.get("status") or ""), call)
 
 
-def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield each question that was put to the person, its answer (empty without one) and the call."""
-    for call in calls:
-        if call.action != "ask":
-            continue
-        questions = arguments_of(view.call_text(call)).get("questions")
-        wanted = [str(q["question"]) for q in questions if isinstance(q, dict) and q.get("question")] if isinstance(questions, list) else []
-        said = truncate(clean(" / ".join(wanted)), _SHORT)
-        if said:
-            yield said, "" if call.is_error else truncate(clean(view.result_text(call)), _LONG), call
-
-
 _CHECKED = ("test", "check", "types", "lint", "build")
 """Purposes of a command that say how the work stands, the most telling first; ``check`` is a task that checks several things."""
 
@@ -92,7 +81,13 @@ _STARTS_AGENTS = frozenset({"Task", "Agent", "spawn_agent"})
 
 _PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
 _CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
-_LONG, _SHORT = 400, 160
+_LONG, _SHORT, _NAMED = 400, 160, 90
+_ACTION = lazy_pattern(
+    r"(?i)\W{0,3}(?:now |will |to )?(?:add|remov|fix|chang|updat|renam|replac|mov|creat|delet|refactor|implement|extract|introduc|simplif"
+    r"|convert|adjust|correct|rewrit|rewrote|drop|revert|bump|wrap|pass|mak|made|set|us|writ|wrote|switch|inlin|skip|ensur|modif"
+    r")(?:e|ed|es|s|d|ing|ting|ped|pped|pping|y|ied|ten)?\b"
+)
+"""The beginning of words that say what is to be done at a place, or was: no finding."""
 
 
 def fold(view: SessionView, *, whole: bool = True) -> SessionState:
@@ -104,31 +99,30 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
     session = view.session
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
     # an agent that its host only warms up writes beside the work, also days later
-    last = max((e.ts for e in main if e.ts is not None and e.kind != "unknown"), key=_micros, default=None)
+    last = max((e.ts for e in main if e.ts is not None and e.kind != "unknown"), key=micros, default=None)
     plan = _plan(view)
     first, last_asked, said_last = _asked(view)
     before = None
     if said_last is not None and acts(said_last.text):
         before, last_asked, said_last = last_asked, said_last, None
     checks = list(_last_checks(view))
-    if any(c.purpose == "check" and c.ok and not c.stale for c in checks):
-        # a task that checks several things passed since: an earlier pass of one of them says less
-        checks = [c for c in checks if not (c.purpose in ("types", "lint") and c.ok and c.stale)]
+    fresh = {c.purpose for c in checks if c.ok and not c.stale}
+    checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
-    answer, calls_since, unanswered = _last_answer(view, main, whole=whole)
+    end = ending(view, main, whole=whole)
     return SessionState(
         host=view.host,
         session_id=view.session_id,
         **told,
         titled=getattr(session, "title_source", None) != "prompt",
-        as_of=iso(_micros(last)) if last is not None else None,
+        as_of=written(last),
         seq=main[-1].seq if main else -1,
-        began=iso(_micros(session.first_ts)) if session.first_ts is not None else None,
+        began=written(session.first_ts),
         asked_first=first,
         asked_last=last_asked if first is None or last_asked is None or last_asked.event != first.event else None,
         task=task_of(view),
         findings=[*_failures(view), *_claims(view, session.cwd)],
-        decisions=list(_decisions(view)),
+        decisions=list(decisions(view)),
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=file_states(view),
@@ -142,23 +136,36 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         checks=checks,
         asked_before=before if first is None or before is None or before.event != first.event else None,
         said_last=said_last,
-        answer=answer,
-        calls_since=calls_since,
-        unanswered=unanswered,
+        answer=end.answer,
+        calls_since=end.calls_since,
+        unanswered=end.unanswered,
+        asked_since=end.asked_since,
+        last_call=end.last_call,
         stats=_stats(view),
     )
 
 
+_COMPILES = lazy_pattern(r"\b(?:go|cargo|swift|dotnet|zig|mvn|gradlew?)\b")
+"""A tool whose tests build what they test."""
+
+
+def _covered(check: CheckRun, passed: set[str]) -> bool:
+    """Tell whether what passed since says more than an earlier pass of a check."""
+    if check.purpose == "build":
+        return "check" in passed or ("test" in passed and _COMPILES.search(check.command) is not None)
+    return check.purpose in ("types", "lint") and "check" in passed
+
+
 def _commit(view: SessionView) -> Item | None:
     commit = last_commit(view)
-    return Item(commit.text, "git", _iso(commit.ended), commit.event) if commit else None
+    return Item(commit.text, "git", written(commit.ended), commit.event) if commit else None
 
 
 def _forked_from(view: SessionView, main: Sequence[Any]) -> Item | None:
     """Return the id of the session that this one was forked from, with the event that begins it; None where it is none."""
     parent = getattr(view.session, "parent_session", None) or ""
     begun = next((e for e in main if e.kind == "session_start"), None)
-    return Item(parent, "fork", _iso(begun.ts), begun.event_id) if begun is not None and _ID.fullmatch(parent) else None
+    return Item(parent, "fork", written(begun.ts), begun.event_id) if begun is not None and _ID.fullmatch(parent) else None
 
 
 _ID = lazy_pattern(r"[0-9A-Za-z][\w-]{3,63}")
@@ -178,7 +185,7 @@ def resume_command(host: str, session_id: str, folder: str | None) -> str:
 
 def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionView:
     """Return the rows of a session up to an event of a thread; of other threads what had happened by that time."""
-    events = [e for e in view.events if (e.seq <= seq if e.thread_id == thread else at is None or e.ts is None or _micros(e.ts) <= at)]
+    events = [e for e in view.events if (e.seq <= seq if e.thread_id == thread else at is None or e.ts is None or micros(e.ts) <= at)]
     seen = {e.event_id for e in events}
     calls = [
         c if c.result_event is None or c.result_event in seen else c._replace(result_event=None, ended=None, is_error=False, exit=None)
@@ -192,16 +199,7 @@ def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionVie
 
 
 def _before(ts: Any, at: int | None) -> bool:
-    return at is not None and _micros(ts) <= at
-
-
-def _micros(ts: Any) -> int:
-    if ts is None or isinstance(ts, int):
-        return ts or 0
-    # of 80 ms, which a hook does not have; the rows that it reads hold integers
-    from ctx_pipeline.context.recorded import micros
-
-    return micros(ts) or 0
+    return at is not None and micros(ts) <= at
 
 
 # what it is about
@@ -216,9 +214,9 @@ def task_of(view: SessionView) -> Item | None:
     known = task(view)
     step = next((p for p in _plan(view) if p.status == "in_progress"), None)
     if step is not None and not known.told and (known.now is None or known.now.by != "plan"):
-        return Item(_cut(step.text, _LONG), "todos", _iso(step.call.started), step.call.call_event)
+        return Item(truncate(step.text, _LONG), "todos", written(step.call.started), step.call.call_event)
     now = known.now
-    return Item(now.text, now.by, _iso(now.ts), now.event_id) if now else None
+    return Item(now.text, now.by, written(now.ts), now.event_id) if now else None
 
 
 def _asked(view: SessionView) -> list[Item | None]:
@@ -232,66 +230,12 @@ def _asked_item(view: SessionView, request: Any) -> Item | None:
     if request is None or not request.event_id:
         return None
     command = command_before(view, view.by_event.get(request.event_id))
-    return Item(f"{command} {request.text}".lstrip(), request.by, _iso(request.ts), request.event_id)
-
-
-_DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$", re.MULTILINE)
-"""A line that is a Markdown directive: it speaks to the program that shows the answer."""
-
-
-_SENTENCE = lazy_pattern(r"(?<=[.!?])(?<!\d\.)\s+|(?<=[\u3002\uff01\uff1f])|\s+(?=[-*\u2022] \S)")
-_WORD = 30
-"""Characters in which a word ends, in a script that has blanks between them."""
-
-_HEAD = 150
-"""Characters of the beginning of a long answer that are told."""
-
-_GAP, _REST = " […] ", 20
-"""What stands for sentences that repeat an output, and how many characters of an answer with such gaps say anything."""
-
-
-def _last_answer(view: SessionView, main: Sequence[Any], *, whole: bool) -> tuple[Item | None, int, bool]:
-    """Return the last answer with its beginning, where its outcome mostly stands, and its end; the calls behind it; whether a prompt is."""
-    answers = in_time([e for e in main if e.kind == "answer" and e.text and e.text.strip()])
-    if not answers:
-        return None, 0, False
-    last = answers[-1]
-    text = clean(_DIRECTIVE.sub("", last.text))
-    parts = [text]
-    if len(text) > _LONG:
-        ends = [found.start() for found in _SENTENCE.finditer(text, 0, _HEAD + 1)]
-        parts = [text[: ends[-1]] if ends else _cut(text, _HEAD)]
-        # a word that the cut goes through is left out, where the script has blanks
-        tail = text[max(len(parts[0]), len(text) - _LONG + _HEAD) :]
-        blank = 0 if tail[:1].isspace() else tail.find(" ", 0, _WORD) + 1
-        parts.append(f"…{tail[blank:].lstrip()}")
-    own = " ".join(filter(None, (own_words(view, part, gap=_GAP, whole=whole) for part in parts)))
-    said = len(own.replace(_GAP.strip(), "").strip("… "))
-    text = own if said > (_REST if _GAP.strip() in own else 0) else ""
-    behind = [e for e in main if e.kind in ("tool_call", "prompt") and e is not last and in_time([last, e])[-1] is e and e.seq > last.seq]
-    calls = sum(e.kind == "tool_call" for e in behind)
-    return Item(text, "answer", _iso(last.ts), last.event_id), calls, bool(behind) and not calls
+    return Item(f"{command} {request.text}".lstrip(), request.by, written(request.ts), request.event_id)
 
 
 def _planned_item(step: Any) -> Item:
     begun = " (begun)" if step.status == "in_progress" else ""
-    return Item(_cut(step.text, _SHORT) + begun, "todos", _iso(step.call.started), step.call.call_event)
-
-
-def _decisions(view: SessionView) -> Iterator[Item]:
-    """Yield answers of the person to questions, newest ranked first."""
-    found = [(said, answer, call) for said, answer, call in asked_of_person(view, view.tool_calls) if answer]
-    for n, (said, answer, call) in enumerate(found):
-        yield Item(f"{said} → {_answers(answer)}", "question", _iso(call.started), call.call_event, score=1 + n)
-
-
-_ANSWERED = lazy_pattern(r'"[^"]{1,400}"="([^"]{1,300})"')
-
-
-def _answers(answer: str) -> str:
-    """Return what the person chose, without the words that hosts put around it."""
-    chosen = _ANSWERED.findall(answer)
-    return " / ".join(chosen) if chosen else answer
+    return Item(truncate(step.text, _SHORT) + begun, "todos", written(step.call.started), step.call.call_event)
 
 
 # what came of it
@@ -324,17 +268,19 @@ def _failures(view: SessionView) -> Iterator[Item]:
             or _named_as_passed(view, bad, behind)
         )
         command = commands[bad.call_event]
-        told = f"`{shown(command.command, cwd)}`"
+        named = shown(command.command, cwd)
+        told = f"`{truncate(named, _NAMED)}`"
         if later is not None:
             again = shown(commands[later.call_event].command, cwd)
-            passed = "then passed" if f"`{again}`" == told else f"`{again}` passed later"
-            text = f"{told} failed, {passed}: {_cut(why, _LONG)}"
+            same = any(c.result == "passed" and shown(commands[c.call_event].command, cwd) == named for c in behind)
+            passed = "then passed" if same else f"`{truncate(again, _NAMED)}` passed later"
+            text = f"{told} failed, {passed}: {truncate(why, _LONG)}"
         else:
-            text = f"{told} {'fails' if members[-1].result == 'failed' else 'failed when it last ended'}: {_cut(why, _LONG)}"
+            text = f"{told} {'fails' if members[-1].result == 'failed' else 'failed when it last ended'}: {truncate(why, _LONG)}"
         if text in listed:
             continue  # one run that two tools report of
         listed.add(text)
-        yield Item(text, "checks", _iso(command.started), bad.event, path, line, score=(8.0 if later is None else 4.0) + n / 100)
+        yield Item(text, "checks", written(command.started), bad.event, path, line, score=(8.0 if later is None else 4.0) + n / 100)
 
 
 def _passed_later(bad: Any, scope: Scope, behind: Sequence[tuple[Any, Scope]]) -> Any:
@@ -397,8 +343,20 @@ _RULE = lazy_pattern(r"^[=_*\u2500\u2501\u2550-]{3,}\s*|\s*[=_*\u2500\u2501\u255
 
 
 def _why(view: SessionView, check: Any) -> str:
-    """Return the line of what a check printed that says what is wrong."""
-    return salient_line(printed(view, runs_by_call(view)[check.call_event]), view.session.cwd, of_tests=check.kind == "test")
+    """Return the line of what a check printed that says what is wrong, or where: the first place that it names."""
+    output = printed(view, runs_by_call(view)[check.call_event])
+    line = salient_line(output, view.session.cwd, of_tests=check.kind == "test")
+    if line and not (check.kind == "test" and _BESIDE.match(line)):
+        return line
+    failed = (_TEST_FAILED_AT if check.kind == "test" else _WRONG_AT).search(output)
+    return shorten_paths(failed[1], view.session.cwd) if failed and quotable(failed[1]) else line
+
+
+_BESIDE = lazy_pattern(r"(?i)(?:error|fatal): ")
+"""What the program under test may have printed as well."""
+
+_TEST_FAILED_AT = lazy_pattern(r"(?m)^ {0,8}--- FAIL: .*\n(?:.*\n){0,2}? +(\w[\w.-]{0,80}\.go:\d{1,6}): ")
+_WRONG_AT = lazy_pattern(r"(?m)^((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}:\d{1,7}(?::\d{1,5})?):? \S")
 
 
 def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
@@ -407,9 +365,11 @@ def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
     for n, event in enumerate(answers):
         for place in _PLACE.finditer(event.text[:20_000]):
             said = _CLAIM.match(event.text, place.end())
-            if said and not repeats(view, said[1]):
-                text = _cut(clean(said[1]), _LONG)
-                yield Item(text, "answer", _iso(event.ts), event.event_id, shorten_paths(place[1], cwd), int(place[2]), score=1 + n / 1000)
+            if said and not _ACTION.match(said[1]) and not repeats(view, said[1]):
+                text = truncate(clean(said[1]), _LONG)
+                yield Item(
+                    text, "answer", written(event.ts), event.event_id, shorten_paths(place[1], cwd), int(place[2]), score=1 + n / 1000
+                )
 
 
 def _hook_checked(event: Any) -> bool:
@@ -457,10 +417,11 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
             ok=result == "passed",
             stale=changed_since(view, run),
             event=last.event,
-            why=_cut(why, _LONG),
+            why=truncate(why, _LONG),
             result=result,
             unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
             skipped=sum(c.skipped or 0 for c in same),
+            empty=printed(view, run).count("[no tests to run]") if kind == "test" else 0,
             cut=any(shown_in_part(run.command, c.program) for c in same),
         )
 
@@ -475,7 +436,7 @@ def _ran_by_person(view: SessionView, run: PersonRun) -> CheckRun:
         ok=run.result == "passed",
         stale=changed_since(view, run),
         event=run.event,
-        why=_cut(salient_line(run.printed, view.session.cwd, of_tests=run.kind == "test"), _LONG) if failed else "",
+        why=truncate(salient_line(run.printed, view.session.cwd, of_tests=run.kind == "test"), _LONG) if failed else "",
         result=run.result,
         unit="" if run.unit == "test" else run.unit,
         by_person=True,
@@ -500,11 +461,3 @@ def _stats(view: SessionView) -> dict[str, int]:
         "prompt_tokens": sum(m.context_tokens for m in owned),
         "output_tokens": sum(m.output for m in owned),
     }
-
-
-def _iso(ts: Any) -> str | None:
-    return iso(_micros(ts)) if ts is not None else None
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"

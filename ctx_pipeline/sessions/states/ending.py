@@ -1,0 +1,101 @@
+"""How a session ended: its last answer, and what came behind it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.context.session_state.state import Item
+from ctx_pipeline.facts.command_runs import runs_by_call
+from ctx_pipeline.facts.prompts import in_time, is_request, one_line
+from ctx_pipeline.facts.turns import INTERRUPTED, turn_rows
+from ctx_pipeline.mining.lessons.commands import shown
+from ctx_pipeline.mining.lessons.failures import clean
+from ctx_pipeline.mining.lessons.quoting import own_words
+from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.host_records import KEPT
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.sessions.states.times import written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctx_pipeline.model.session_view import SessionView
+
+_DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$", re.MULTILINE)
+"""A line that is a Markdown directive: it speaks to the program that shows the answer."""
+
+
+_SENTENCE = lazy_pattern(r"(?<=[.!?])(?<!\d\.)\s+|(?<=[\u3002\uff01\uff1f])|\s+(?=[-*\u2022] \S)")
+_WORD = 30
+"""Characters in which a word ends, in a script that has blanks between them."""
+
+_HEAD = 150
+"""Characters of the beginning of a long answer that are told."""
+
+_GAP, _REST = " […] ", 20
+"""What stands for sentences that repeat an output, and how many characters of an answer with such gaps say anything."""
+
+_LONG, _SHORT = 400, 100
+
+
+class Ending(NamedTuple):
+    """The last answer and what came behind it."""
+
+    answer: Item | None = None
+    """its beginning, where its outcome mostly stands, and its end"""
+    calls_since: int = 0
+    unanswered: bool = False
+    """a prompt is behind it, and no call"""
+    asked_since: bool = False
+    """a prompt that asks for something is behind it"""
+    last_call: Item | None = None
+    """how the last call ended, where that is no result of its own: the person refused it, or none is recorded"""
+
+
+def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
+    """Return how the thread of these events ended; of rows that are not ``whole`` the beginning may be missing."""
+    answers = in_time([e for e in main if e.kind == "answer" and e.text and e.text.strip()])
+    if not answers:
+        return Ending(last_call=_last_call(view, main))
+    last = answers[-1]
+    behind = [e for e in main if e.kind in ("tool_call", "prompt") and e is not last and in_time([last, e])[-1] is e and e.seq > last.seq]
+    calls = sum(e.kind == "tool_call" for e in behind)
+    asked = any(e.kind == "prompt" and is_request(one_line(e.text or "")) for e in behind)
+    answer = Item(_quoted(view, last, whole=whole), "answer", written(last.ts), last.event_id)
+    return Ending(answer, calls, bool(behind) and not calls, asked, _last_call(view, behind) if calls else None)
+
+
+def _quoted(view: SessionView, answer: Any, *, whole: bool) -> str:
+    """Return the beginning and the end of an answer, without what repeats an output; empty where that leaves nothing."""
+    text = clean(_DIRECTIVE.sub("", answer.text))
+    parts = [text]
+    if len(text) > _LONG:
+        ends = [found.start() for found in _SENTENCE.finditer(text, 0, _HEAD + 1)]
+        parts = [text[: ends[-1]] if ends else truncate(text, _HEAD)]
+        # a word that the cut goes through is left out, where the script has blanks
+        tail = text[max(len(parts[0]), len(text) - _LONG + _HEAD) :]
+        blank = 0 if tail[:1].isspace() else tail.find(" ", 0, _WORD) + 1
+        parts.append(f"…{tail[blank:].lstrip()}")
+    own = " ".join(filter(None, (own_words(view, part, gap=_GAP, whole=whole) for part in parts)))
+    said = len(own.replace(_GAP.strip(), "").strip("… "))
+    return own if said > (_REST if _GAP.strip() in own else 0) else ""
+
+
+def _last_call(view: SessionView, behind: Sequence[Any]) -> Item | None:
+    """Return what became of the last call of these events, where it has no result of its own."""
+    calls = {call.call_event: call for call in view.tool_calls}
+    last = max((e for e in behind if e.event_id in calls), key=lambda e: e.seq, default=None)
+    if last is None:
+        return None
+    call = calls[last.event_id]
+    run = runs_by_call(view).get(last.event_id)
+    named = f"`{truncate(shown(run.command, view.session.cwd), _SHORT)}`" if run is not None else call.tool
+    result = view.by_event.get(call.result_event) if call.result_event else None
+    if call.result_event is None:
+        return Item(f"of the last one, {named}, no result is recorded", "records", written(call.started), last.event_id)
+    if result is not None and result.subtype in KEPT:
+        stopped = next((t for t in reversed(turn_rows(view)) if t.thread_id == last.thread_id), None)
+        by = "the person refused it and stopped the agent" if stopped is not None and stopped.ended == INTERRUPTED else "it was refused"
+        return Item(f"the last one, {named}, did not run: {by}", "records", written(call.started), result.event_id)
+    return None
