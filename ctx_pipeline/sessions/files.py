@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
@@ -286,8 +287,8 @@ class Heat:
     hours: dict[int, int]
     hosts: dict[str, int]
     projects: dict[str, int]
-    pairs: list[tuple[str, str, int]]
-    """files that sessions touched together, and in how many of them; the most first"""
+    together: list[list[str]]
+    """files that each session touched, at most :data:`MOST_TOGETHER`, in order"""
     sessions: int
     timezone: str
 
@@ -300,6 +301,14 @@ class Heat:
     def kinds(self) -> dict[str, int]:
         """Touches by kind."""
         return {kind: sum(f.counts[kind] for f in self.files) for kind in KINDS}
+
+    @cached_property
+    def pairs(self) -> list[tuple[str, str, int]]:
+        """Files that sessions touched together, and in how many of them; the most first."""
+        found = Counter[tuple[str, str]]()
+        for names in self.together:
+            found.update(combinations(names, 2))
+        return sorted(((a, b, n) for (a, b), n in found.items() if n > 1), key=lambda p: (-p[2], p))[:100]
 
     @property
     def never_changed(self) -> list[FileHeat]:
@@ -484,19 +493,14 @@ def _summed(found: list[Access], old: dict[tuple[str, str], list[str]], zone: st
         clock = calendar.clock(quarter * QUARTER_HOUR)
         days[clock.date().isoformat()] += times
         hours[clock.hour] += times
-    pairs = Counter[tuple[str, str]]()
-    for members in together.values():
-        names = sorted(list(members)[:MOST_TOGETHER])
-        pairs.update((a, b) for n, a in enumerate(names) for b in names[n + 1 :])
     ordered = sorted(files.values(), key=lambda f: (-f.accesses, -f.heat, f.name))
-    several = sorted(((a, b, n) for (a, b), n in pairs.items() if n > 1), key=lambda p: (-p[2], p))
     return Heat(
         ordered,
         dict(sorted(days.items())),
         dict(sorted(hours.items())),
         dict(sorted(hosts.items())),
         dict(projects.most_common()),
-        several[:100],
+        [sorted(list(members)[:MOST_TOGETHER]) for members in together.values()],
         len(together),
         zone or "local time",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import date, datetime, timedelta
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -123,6 +124,7 @@ class Rollup:
         self._grouping, self._filters, self._uses = grouping, filters, {} if uses is None else uses
         self._key = grouping.key(filters.timezone)
         self._sums: dict[tuple, list[Any]] = {}
+        self._shares: defaultdict[tuple, list[list[Any]]] = defaultdict(list)
         self._more: tuple[str, ...] = ("uses",) if grouping.names is not None else ()
 
     def add_sums(self, found: Iterable[StoredSum]) -> None:
@@ -146,12 +148,7 @@ class Rollup:
     def add_shares(self, host: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows of (model, name, sums and uses) of a host's calls that were shared out and selected already."""
         for model, name, *sums in rows:
-            place = (name, host, model, "")
-            total = self._sums.get(place)
-            if total is None:
-                self._sums[place] = sums
-            else:
-                total[:] = map(add, total, sums)
+            self._shares[name, host, model, ""].append(sums)
 
     def add_calls(self, owned: Iterable[tuple[Counted, Sequence[tuple]]], extra: Callable[[tuple], Sequence[float]] | None = None) -> None:
         """Add calls that count, their rows with their cost; ``extra`` gives the amounts of further columns."""
@@ -215,7 +212,11 @@ class Rollup:
         """Return the rows: by key (unknown first), host and model, what is shared out by cost; further columns last, rounded."""
         name = self._grouping.column
         order = {key: place for place, key in enumerate(self._grouping.order)}
-        ordered = sorted(self._sums.items(), key=lambda one: (one[0][0] is not None, order.get(one[0][0], 0), one[0]))
+        # all shares of a row at once: row by row they took four times as long
+        sums = dict(self._sums)
+        for place, parts in self._shares.items():
+            sums[place] = [sum(column) for column in zip(*parts, *([sums[place]] if place in sums else []), strict=True)]
+        ordered = sorted(sums.items(), key=lambda one: (one[0][0] is not None, order.get(one[0][0], 0), one[0]))
         if self._grouping.names is not None:
             ordered.sort(key=lambda one: -one[1][SUMS.index("cost_nano")])
         return [

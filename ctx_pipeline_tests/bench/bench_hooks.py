@@ -31,6 +31,7 @@ _SUBREAPER = 36
 
 def hook_rows() -> list[Row]:
     """Return wall and CPU seconds of whole processes; the floor is a Python that does nothing."""
+    _adopt()
     memories = synthetic()
     runs = many(RUNS)
     with tempfile.TemporaryDirectory() as folder:
@@ -66,6 +67,7 @@ def hook_rows() -> list[Row]:
                     with live.path.open("ab") as file:
                         file.write(b"\n")  # another compaction
                     _timed([*_CTX, "hook", "prepare", "claude"], json.dumps(about | {"hook_event_name": "PreCompact"}).encode(), env)
+                    _wait_for_children()  # an agent compacts for seconds, in which what was begun here ends
                 data = json.dumps(about).encode()
                 wall, cpu = _timed(command, data, env)
                 walls.append(wall)
@@ -78,7 +80,7 @@ def hook_rows() -> list[Row]:
 def capture_rows(home: Path) -> list[Row]:
     """Return how long an agent waits for the hook that captures, and when the new session is captured, as processes."""
     found = ingested(home)
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
+    _adopt()
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(found.home),
@@ -92,15 +94,29 @@ def capture_rows(home: Path) -> list[Row]:
         began = time.perf_counter()
         _timed([*_CTX, "hook", "capture", "claude"], b'{"hook_event_name": "Stop"}', env)
         answered.append(time.perf_counter() - began)
-        _, status = os.waitpid(-1, 0)
+        _wait_for_children()
         captured.append(time.perf_counter() - began)
-        if status:
-            raise RuntimeError(f"the capture ended with {status}")
     # the first one finds the files of the store cold
     return [
         *_spread("hook: capture, until it answers", answered[1:]),
         *_spread("hook: capture, until one new session is in", captured[1:]),
     ]
+
+
+def _adopt() -> None:
+    """Become the parent of what hooks leave behind, so that its end can be waited for."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
+
+
+def _wait_for_children() -> None:
+    """Wait for what hooks left behind. Raises RuntimeError where it failed."""
+    while True:
+        try:
+            _, status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+        if status:
+            raise RuntimeError(f"what a hook left behind ended with {status}")
 
 
 def _spread(name: str, times: list[float]) -> list[Row]:
