@@ -295,8 +295,8 @@ def test_a_task_that_checks_several_things_is_a_check_of_its_own():
     assert told == ["Last check: `npm run check` passed"], "the type check before the last change says less"
     later = fold(work.edit("/w/b.ts").build())
     assert [line.text for line in lines_of(later) if line.about == "tests"] == [
-        "Last check: `npm run check` passed; files were changed since",
-        "Last type check: `npm run typecheck` passed; files were changed since",
+        "Last check: `npm run check` passed; files were changed since (b.ts)",
+        "Last type check: `npm run typecheck` passed; files were changed since (b.ts, a.ts)",
     ]
 
 
@@ -400,7 +400,7 @@ def test_the_last_commit_is_told_as_git_printed_it_with_what_came_after():
     rebased = deepcopy(work).shell("git rebase origin/main", text="Successfully rebased and updated refs/heads/main.")
     assert said(rebased, "commit") == ["Last commit: on main, “fix: round discounts”, pushed"], "it has another name now"
     work.edit("/w/a.py")
-    assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed; files were changed since"]
+    assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed; files were changed since (a.py)"]
     assert said(work.shell("git commit -am y", exit=1, text=made.replace("7f2c1ab", "0000000")), "commit")[0].startswith(
         "Last commit: 7f2c1ab"
     )
@@ -414,12 +414,12 @@ def test_a_formatter_that_rewrote_files_and_git_that_brought_others_make_an_earl
         )
         return [one for one in said(work.shell(command, text=text), "tests") if "pyright" in one]
 
-    fresh, stale = ["Last type check: `uv run pyright` passed"], ["Last type check: `uv run pyright` passed; files were changed since"]
-    assert checked("ruff format .", "2 files reformatted, 18 files left unchanged") == stale
+    fresh, stale = ["Last type check: `uv run pyright` passed"], "Last type check: `uv run pyright` passed; files were changed since"
+    assert checked("ruff format .", "2 files reformatted, 18 files left unchanged") == [f"{stale} (`ruff format .`)"]
     assert checked("ruff format .", "20 files left unchanged") == fresh
-    assert checked("git pull --rebase", "Updating 1d2e3f4..7f2c1ab\nFast-forward") == stale
+    assert checked("git pull --rebase", "Updating 1d2e3f4..7f2c1ab\nFast-forward") == [f"{stale} (`git pull --rebase`)"]
     assert checked("git pull --rebase", "Already up to date.") == fresh
-    assert checked("git cherry-pick 7f2c1ab", "[main 1111111] pin it") == stale
+    assert checked("git cherry-pick 7f2c1ab", "[main 1111111] pin it") == [f"{stale} (`git cherry-pick 7f2c1ab`)"]
     assert checked("git status", "On branch main") == fresh
 
 
@@ -541,3 +541,33 @@ def test_packages_of_which_no_test_was_chosen_are_counted():
     printed = "ok  \tshop/cart\t0.2s\nok  \tshop/parser\t0.1s [no tests to run]\n"
     state = fold(view(cwd="/w").prompt("Test the sum").shell("go test -run TestSum ./...", exit=0, text=printed).build())
     assert "no test chosen in 1 package" in state.tests.outcome
+
+
+@pytest.mark.feature("session.proven")
+def test_a_check_that_was_called_wrongly_found_nothing():
+    slip = view(cwd="/w").prompt("Test it").shell("cargo test a b", exit=1, text="error: unexpected argument 'b' found")
+    assert [i.text for i in fold(slip.build()).findings] == ["`cargo test a b` fails: error: unexpected argument 'b' found"]
+    slip.shell("cargo test a", exit=0, text="test result: ok. 1 passed; 0 failed")
+    assert fold(slip.build()).findings == []
+
+
+@pytest.mark.feature("session.proven")
+def test_what_a_linter_only_warns_of_is_not_what_its_run_failed_by():
+    printed = (
+        "app/a.ts:18:11 lint/correctness/noUnusedVariables ━━━━━━\n\n  ! This variable is unused.\n\n"
+        "app/b.ts format ━━━━━━\n\n  × Formatter would have printed the following content:\n"
+    )
+    failed = view(cwd="/w").prompt("Check it").shell("npx biome check .", exit=1, text=printed)
+    assert [i.text for i in fold(failed.build()).findings] == [
+        "`npx biome check .` fails: × Formatter would have printed the following content:"
+    ]
+
+
+@pytest.mark.feature("session.proven")
+def test_a_merge_is_the_last_commit_of_agents_that_committed_before_it():
+    made = "[{0} {1}] {0}: round 2\n 1 file changed, 1 insertion(+)"
+    work = view(cwd="/w").prompt("Research it").shell("git commit -am a", exit=0, text=made.format("alice", "9877e04"))
+    work.shell("git merge --no-ff alice bob", exit=0, text="Trying simple merge with bob\nMerge made by the 'octopus' strategy.")
+    assert said(work, "commit") == ["Last commit: a merge by `git merge --no-ff alice bob`"]
+    detached = view(cwd="/w").prompt("Fix it").shell("git commit -am b", exit=0, text=made.format("detached HEAD", "4ab55a5"))
+    assert said(detached, "commit") == ["Last commit: 4ab55a5, “detached HEAD: round 2”"]

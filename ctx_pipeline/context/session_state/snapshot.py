@@ -400,11 +400,10 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
 
 def _check_line(check: CheckRun, place: int) -> Line:
     why = f" with “{cut(check.why, _SHORT)}”" if check.why and not check.ok else ""
-    since = "; files were changed since" if check.stale else ""
     kind = {"test": "test run", "types": "type check", "lint": "lint or format run", "build": "build"}.get(check.purpose, "check")
     by = ", by the person" if check.by_person else ""
     return Line(
-        "tests", f"Last {kind}{by}: `{cut(check.command, _SHORT)}` {check.outcome}{why}{since}", 70 - 10 * place, (check.event or "",)
+        "tests", f"Last {kind}{by}: `{cut(check.command, _SHORT)}` {check.outcome}{why}{check.aged}", 70 - 10 * place, (check.event or "",)
     )
 
 
@@ -494,9 +493,8 @@ def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
             found += _more(files, most)
     if state.tests:
         t = state.tests
-        since = "; files were changed since" if t.stale else ""
         part = ", as far as the shown part of its output says" if t.cut and t.ok else ""
-        found.append(f"{_CHECKED.get(t.purpose, 'Check')}: {t.counts}{part} (`{cut(t.command, 120)}`){since}")
+        found.append(f"{_CHECKED.get(t.purpose, 'Check')}: {t.counts}{part} (`{cut(t.command, 120)}`){t.aged}")
         if t.why and not t.ok:
             found.append(f"  {cut(t.why, _BLOCK_TEXT)}")
     return found

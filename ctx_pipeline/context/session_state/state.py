@@ -117,6 +117,13 @@ class CheckRun(NamedTuple):
     """its output went through a program that shows a part of it, such as ``tail``"""
     empty: int = 0
     """packages of which the runner says that no test of theirs was chosen"""
+    since: str = ""
+    """the files that were changed since, or the command that changed them"""
+
+    @property
+    def aged(self) -> str:
+        """What is said behind its outcome where files were changed since; else empty."""
+        return f"; files were changed since{f' ({self.since})' if self.since else ''}" if self.stale else ""
 
     @property
     def counts(self) -> str:

@@ -60,6 +60,7 @@ _RED_COUNT = lazy_pattern(r"[1-9](?<!\w\d)\d* (?:failed|errors?|failing|problems
 _COUNTED = (" failed", " error", " failing", " problems")
 
 
+_WARNED_AT = lazy_pattern(r"(?m)^\S{1,300}:\d+:\d+ (?:lint|assist|suppressions)/\S+.*\n\s*\n {2}! .*$")
 _WARNED = lazy_pattern(r"(?i)^\s*\[?warn(?:ing)?\b")
 _PRINTED = lazy_pattern(r"^(?:error|fatal|ERROR|Error): ")
 
@@ -88,7 +89,7 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
     """
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     best, best_score = "", 0
-    for raw in plain_text(text).splitlines():
+    for raw in without_warnings(plain_text(text)).splitlines():
         raw = raw[:_LINE]  # noqa: PLW2901 - the beginning of a line says enough
         if not raw.strip() or _GENERIC.match(raw.strip()):
             continue
@@ -107,6 +108,11 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
     line = shorten_paths(clean(best), cwd)
     line = re.sub(r"^E\s+", "", line)
     return truncate(line, _WIDTH)
+
+
+def without_warnings(text: str) -> str:
+    """Return an output without the places of which a linter (Biome) warns: a run does not fail by them."""
+    return _WARNED_AT.sub("", text) if "  ! " in text else text
 
 
 def _quotable_part(line: str) -> str:

@@ -104,6 +104,7 @@ _BLOB = lazy_pattern(r"(?<![A-Za-z0-9])(?![0-9a-fA-F]+(?![A-Za-z0-9]))[A-Za-z0-9
 _HASH = lazy_pattern(r"(?<![A-Za-z0-9])(?=[a-f]*\d)[0-9a-f]{7,64}(?![A-Za-z0-9])")
 _OF_TWO = lazy_pattern(
     r"(?P<q>['`\"])[\w.<>\[\], ]{1,40}(?P=q) (?:object )?has no attribute '\w{1,40}'"
+    r"|Formatter would have printed the following content"
     r"|cannot import name '\w{1,40}' from '[\w.]{1,60}'"
     r"|(?:Property|Type|Argument of type) '[\w.<>\[\]|]{1,40}' (?:does not exist on|is not assignable to|is missing in)"
     r" (?:parameter of )?type '[\w.<>\[\]|]{1,40}'"

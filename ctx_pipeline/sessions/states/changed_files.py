@@ -9,6 +9,7 @@ from ctx_pipeline.context.session_state.state import FileState
 from ctx_pipeline.facts.command_runs import command_runs, printed
 from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, last_line
 from ctx_pipeline.facts.prompts import arguments_of
+from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -77,6 +78,8 @@ def _named_later(view: SessionView, access: Any) -> bool:
     for call in later:
         text = view.call_text(call)
         told = call.paths if call.action in (READ, "edit", "write") and call.paths else token.findall(text) if name in text else ()
+        if call.action not in (READ, "edit", "write", "shell"):
+            told = [one for one in told if f'"{one}"' in text]  # a text of several words speaks of it, and an argument is it
         if any(_may_be(one, path) for one in told) and _may_make(call, name):
             return True
     return False
@@ -92,7 +95,7 @@ def _may_be(told: str, path: str) -> bool:
 def _may_make(call: Any, name: str) -> bool:
     """Tell whether a call makes a file or shows that it is there; a command does where it writes it or gives it to a program that may."""
     if call.action != "shell":
-        return call.action != "search" and not (call.action == READ and call.is_error)
+        return call.action not in ("search", "plan", "ask") and not (call.action == READ and call.is_error)
     by_piece = steps_by_piece(command_text(call.argv))
     return any(
         any(name in written for written in piece.writes) or any(name in s.text and s.subject not in _ONLY_LOOK for s in members)
@@ -100,16 +103,25 @@ def _may_make(call: Any, name: str) -> bool:
     )
 
 
-def changed_since(view: SessionView, run: Any) -> bool:
-    """Tell whether files were changed behind a run: by the agent, by git, or by a formatter that says so."""
-    if _edited_since(view, run):
-        return True
+def changed_since(view: SessionView, run: Any) -> str:
+    """Return what was changed behind a run, the last first: files that the agent changed, else what git or a formatter ran; else empty."""
+    if edited := _edited_since(view, run):
+        return edited
     later = (other for other in command_runs(view) if other.result == "passed" and _follows(other, run))
-    return any(_rewrites(view, other) for other in later)
+    return next((f"`{truncate(shown(one.command, view.session.cwd), _NAMED)}`" for one in later if _rewrites(view, one)), "")
 
 
-def _edited_since(view: SessionView, run: Any) -> bool:
-    return any(_follows(a, run) and not _tidies_up(view, a) for a in changes_of(view))
+_NAMED = 60
+"""Characters of the command that changed files."""
+
+_SINCE = 3
+"""Files that are named as changed behind a run."""
+
+
+def _edited_since(view: SessionView, run: Any) -> str:
+    found = by_path([a for a in reversed(changes_of(view)) if _follows(a, run) and not _tidies_up(view, a)], view.session.cwd)
+    more = f" and {len(found) - _SINCE} more" if len(found) > _SINCE else ""
+    return f"{', '.join(list(found)[:_SINCE])}{more}"
 
 
 _REWRITTEN = lazy_pattern(r"(?m)^[1-9]\d{0,6} files? reformatted\b")
@@ -125,8 +137,12 @@ def _rewrites(view: SessionView, run: Any) -> bool:
     return "lint" in run.purposes and _REWRITTEN.search(printed(view, run)) is not None
 
 
-_COMMITTED = lazy_pattern(r"(?m)^\[(?P<branch>[^\s\]]{1,80})(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>\S.{0,200})$")
+_COMMITTED = lazy_pattern(
+    r"(?m)^\[(?P<branch>detached HEAD|[^\s\]]{1,80})(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>\S.{0,200})$"
+)
 """What git prints of a commit that it made."""
+_MERGED = lazy_pattern(r"(?m)^Merge made by the '")
+"""What it prints of a commit that joins branches; its name is not among it."""
 _SENT = lazy_pattern(
     r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})"
     r"\s{1,40}(?P<own>\S{1,200})\s{1,40}-> (?P<other>\S{1,200})"
@@ -152,15 +168,18 @@ class Commit(NamedTuple):
 
 def last_commit(view: SessionView) -> Commit | None:
     """Return the last commit that git said it made, and whether git sent it and files were changed since; None where it said of none."""
-    found: tuple[Any, re.Match[str]] | None = None
+    found: tuple[Any, re.Match[str] | None] | None = None
     sent: Any = None
     moved = False
-    for run in command_runs(view):
+    # of several agents each runs commands of its own
+    for run in sorted(command_runs(view), key=lambda r: r.ended or r.started or 0):
         if run.result == "failed" or "git" not in run.command:
             continue
         told = printed(view, run)
         if commits := list(_COMMITTED.finditer(told)):
             found, sent, moved = (run, commits[-1]), None, False
+        elif _MERGED.search(told):
+            found, sent, moved = (run, None), None, False
         elif found is not None and any(program in _MOVES for program in run.programs):
             moved = moved or not _UNCHANGED.search(told)
         if found is not None and _sent(run, told):
@@ -168,11 +187,16 @@ def last_commit(view: SessionView) -> Commit | None:
     if found is None:
         return None
     run, made = found
-    # what git applies again has another name than the one that it printed
-    named = f"on {made['branch']}" if moved else f"{made['sha'][:10]} on {made['branch']}"
-    text = f"{named}, “{truncate(clean(made['subject']), _SUBJECT)}”"
+    if made is None:
+        text = f"a merge by `{truncate(shown(run.command, view.session.cwd), _SUBJECT)}`"
+    else:
+        # what git applies again has another name than the one that it printed
+        place = "" if made["branch"] == "detached HEAD" else f"on {made['branch']}"
+        named = place if moved else f"{made['sha'][:10]} {place}".rstrip()
+        text = f"{named}{', ' if named else ''}“{truncate(clean(made['subject']), _SUBJECT)}”"
     text += ", pushed" if sent is not None else ""
-    return Commit(text + ("; files were changed since" if _edited_since(view, run) else ""), run.event, run.ended)
+    edited = _edited_since(view, run)
+    return Commit(text + (f"; files were changed since ({edited})" if edited else ""), run.event, run.ended)
 
 
 _SUBJECT = 80

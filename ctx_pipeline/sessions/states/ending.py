@@ -33,6 +33,9 @@ _WORD = 30
 _HEAD = 150
 """Characters of the beginning of a long answer that are told."""
 
+_SKIPPED = 120
+"""Characters of the end of a long answer that are left out so that it begins with a sentence."""
+
 _GAP, _REST = " […] ", 20
 """What stands for sentences that repeat an output, and how many characters of an answer with such gaps say anything."""
 
@@ -73,10 +76,11 @@ def _quoted(view: SessionView, answer: Any, *, whole: bool) -> str:
     if len(text) > _LONG:
         ends = [found.start() for found in _SENTENCE.finditer(text, 0, _HEAD + 1)]
         parts = [text[: ends[-1]] if ends else truncate(text, _HEAD)]
-        # a word that the cut goes through is left out, where the script has blanks
         tail = text[max(len(parts[0]), len(text) - _LONG + _HEAD) :]
-        blank = 0 if tail[:1].isspace() else tail.find(" ", 0, _WORD) + 1
-        parts.append(f"…{tail[blank:].lstrip()}")
+        whole_from = _SENTENCE.search(tail, 0, _SKIPPED)
+        # where no sentence begins soon, a word that the cut goes through is left out, if the script has blanks
+        begin = whole_from.end() if whole_from else 0 if tail[:1].isspace() else tail.find(" ", 0, _WORD) + 1
+        parts.append(f"…{tail[begin:].lstrip()}")
     own = " ".join(filter(None, (own_words(view, part, gap=_GAP, whole=whole) for part in parts)))
     said = len(own.replace(_GAP.strip(), "").strip("… "))
     return own if said > (_REST if _GAP.strip() in own else 0) else ""

@@ -11,7 +11,7 @@ from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, task
 from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
-from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, without_warnings
 from ctx_pipeline.mining.lessons.quoting import quotable, repeats
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -82,12 +82,18 @@ _STARTS_AGENTS = frozenset({"Task", "Agent", "spawn_agent"})
 _PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
 _CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
 _LONG, _SHORT, _NAMED = 400, 160, 90
-_ACTION = lazy_pattern(
-    r"(?i)\W{0,3}(?:now |will |to )?(?:add|remov|fix|chang|updat|renam|replac|mov|creat|delet|refactor|implement|extract|introduc|simplif"
-    r"|convert|adjust|correct|rewrit|rewrote|drop|revert|bump|wrap|pass|mak|made|set|us|writ|wrote|switch|inlin|skip|ensur|modif"
-    r")(?:e|ed|es|s|d|ing|ting|ped|pped|pping|y|ied|ten)?\b"
+_NOT_FOUND = lazy_pattern(
+    r"(?i)```|\W{0,3}(?:now |will |to )?(?:add|remov|fix|chang|updat|renam|replac|mov|creat|delet|refactor|implement|extract|introduc"
+    r"|simplif|convert|adjust|correct|rewrit|rewrote|drop|revert|bump|wrap|pass|mak|made|set|us|writ|wrote|switch|inlin|skip|ensur"
+    r"|modif)(?:e|ed|d|ing|ting|ped|pped|pping|y|ied|ten)?\b"
 )
-"""The beginning of words that say what is to be done at a place, or was: no finding."""
+"""The beginning of code, and of words that say what is to be done at a place, or was: no finding."""
+
+_MISCALLED = lazy_pattern(
+    r"(?i)\bunexpected argument\b|\bunrecogni[sz]ed (?:option|argument)|\bunknown (?:option|flag|argument)\b"
+    r"|\bno such (?:option|file or directory \(os error 2\))|\bfile or directory not found\b"
+)
+"""What says that a check was called wrongly: it found nothing."""
 
 
 def fold(view: SessionView, *, whole: bool = True) -> SessionState:
@@ -267,6 +273,8 @@ def _failures(view: SessionView) -> Iterator[Item]:
             or _formatted(bad, behind)
             or _named_as_passed(view, bad, behind)
         )
+        if any(c.kind == bad.kind and c.result == "passed" for c in behind) and _MISCALLED.search(why):
+            continue
         command = commands[bad.call_event]
         named = shown(command.command, cwd)
         told = f"`{truncate(named, _NAMED)}`"
@@ -277,9 +285,9 @@ def _failures(view: SessionView) -> Iterator[Item]:
             text = f"{told} failed, {passed}: {truncate(why, _LONG)}"
         else:
             text = f"{told} {'fails' if members[-1].result == 'failed' else 'failed when it last ended'}: {truncate(why, _LONG)}"
-        if text in listed:
-            continue  # one run that two tools report of
-        listed.add(text)
+        if text in listed or (later is not None and why in listed):
+            continue  # one run that two tools report of, or what another call had failed by as well
+        listed |= {text, why}
         yield Item(text, "checks", written(command.started), bad.event, path, line, score=(8.0 if later is None else 4.0) + n / 100)
 
 
@@ -348,7 +356,7 @@ def _why(view: SessionView, check: Any) -> str:
     line = salient_line(output, view.session.cwd, of_tests=check.kind == "test")
     if line and not (check.kind == "test" and _BESIDE.match(line)):
         return line
-    failed = (_TEST_FAILED_AT if check.kind == "test" else _WRONG_AT).search(output)
+    failed = (_TEST_FAILED_AT if check.kind == "test" else _WRONG_AT).search(without_warnings(output))
     return shorten_paths(failed[1], view.session.cwd) if failed and quotable(failed[1]) else line
 
 
@@ -365,7 +373,7 @@ def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
     for n, event in enumerate(answers):
         for place in _PLACE.finditer(event.text[:20_000]):
             said = _CLAIM.match(event.text, place.end())
-            if said and not _ACTION.match(said[1]) and not repeats(view, said[1]):
+            if said and not _NOT_FOUND.match(said[1]) and not repeats(view, said[1]):
                 text = truncate(clean(said[1]), _LONG)
                 yield Item(
                     text, "answer", written(event.ts), event.event_id, shorten_paths(place[1], cwd), int(place[2]), score=1 + n / 1000
@@ -385,7 +393,7 @@ def _unseen_agents(view: SessionView) -> int:
     reading = discovery.declared_texts("records.reading_agents")
     calls = [c for c in view.tool_calls if c.tool in _STARTS_AGENTS and not c.is_error]
     started = sum(arguments_of(view.call_text(c)).get("subagent_type") not in reading for c in calls)
-    return int(max(0, started - sum(thread.kind == "subagent" for thread in view.threads)))
+    return int(max(0, started - sum(thread.kind in ("subagent", "sidechain") for thread in view.threads)))
 
 
 def _last_checks(view: SessionView) -> Iterator[CheckRun]:
@@ -415,7 +423,8 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
             passed,
             failed,
             ok=result == "passed",
-            stale=changed_since(view, run),
+            stale=bool(since := changed_since(view, run)),
+            since=since,
             event=last.event,
             why=truncate(why, _LONG),
             result=result,
@@ -434,7 +443,8 @@ def _ran_by_person(view: SessionView, run: PersonRun) -> CheckRun:
         run.passed,
         run.failed,
         ok=run.result == "passed",
-        stale=changed_since(view, run),
+        stale=bool(since := changed_since(view, run)),
+        since=since,
         event=run.event,
         why=truncate(salient_line(run.printed, view.session.cwd, of_tests=run.kind == "test"), _LONG) if failed else "",
         result=run.result,
