@@ -216,14 +216,17 @@ class BudgetTooSmall(CtxError):
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> list[str]:
-    """Return at most three names that may have been meant: those that begin so or else hold it, the last first, else those most like it."""
+    """Return at most three names that may have been meant: those of which it begins a word, the last first; else those most like it."""
     import difflib
 
     names = sorted(set(known))
-    longer = [n for n in names if n.startswith(name)] or [n for n in names if name in n]
+    begins_word = re.compile(rf"(?<![^\W_]){re.escape(name)}")
+    longer = [n for n in names if n.startswith(name)] or [n for n in names if begins_word.search(n)]
     if len(name) > 2 and longer:
         return longer[-3:][::-1]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=cutoff)
+    alike = difflib.get_close_matches(name, names, n=3, cutoff=max(cutoff, 0.75))
+    holding = [n for n in names if name in n][-3:][::-1] if len(name) > 2 else []
+    near = alike or holding or difflib.get_close_matches(name, names, n=3, cutoff=cutoff)
     if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them
         begins = {n[: len(name)]: n for n in names}
         near = [begins[b] for b in difflib.get_close_matches(name, begins, n=3, cutoff=0.7)]

@@ -112,6 +112,21 @@ def test_names_that_hold_the_word_come_before_those_that_look_like_it(name: str,
     assert nearest(name, [*(f"claude-opus-4-{n}" for n in (5, 6, 7, 8)), "claude-haiku", "opsu"]) == near
 
 
+@pytest.mark.feature("errors.hints")
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("man", ["main"]),
+        ("mian", ["main"]),
+        ("reset", ["ana/adds-reset-command"]),
+        ("wing", ["ben/wingman"]),
+        ("ngman", ["ben/wingman"]),
+    ],
+)
+def test_a_name_most_like_the_word_comes_before_those_that_hold_it_inside_another_word(name: str, near: list[str]):
+    assert nearest(name, ["main", "develop", "ana/adds-reset-command", "ben/wingman"]) == near
+
+
 @pytest.mark.feature("settings.unknown")
 @pytest.mark.parametrize(
     ("config", "name", "near"),

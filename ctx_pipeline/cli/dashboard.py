@@ -171,10 +171,11 @@ def serve_page(port: int, *, watch: bool, browser: bool, as_json: bool = False) 
 def _page(settings: Settings) -> Path:
     """Return the page's file; raises StoreError where none was built."""
     from ctx_pipeline.errors import StoreError
+    from ctx_pipeline.storage import to_capture
 
     path = settings.home / "site" / "index.html"
     if not path.is_file():
-        raise StoreError("there is no page yet", hint="ctx run")
+        raise StoreError("there is no page yet", hint=to_capture(settings))
     return path
 
 

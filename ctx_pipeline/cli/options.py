@@ -28,6 +28,7 @@ def _zone(_context: click.Context, _parameter: click.Parameter, value: str | Non
 host_option = click.option("--host", help="Only this host.", shell_complete=complete_hosts)
 project_option = click.option("--project", help="Only this project.", shell_complete=complete_projects)
 model_option = click.option("--model", help="Only this model.")
+branch_option = click.option("--branch", help="Only sessions that began on this git branch.")
 since_option = click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
 until_option = click.option("--until", metavar="DAY", help="Last day, as --since.")
 timezone_option = click.option("--timezone", metavar="ZONE", callback=_zone, help="IANA zone of the days.")
@@ -38,6 +39,16 @@ def scope(*, host: str | None = None, project: str | None = None, since: str | N
     """Return what a report is of, as one line: agents, projects and days."""
     days = f"{since} to {until}" if since and until else f"since {since}" if since else f"until {until}" if until else "all days"
     return ", ".join((host or "all agents", f"project {project}" if project else "all projects", days))
+
+
+def require_captured(settings: Settings) -> None:
+    """Raise NothingFound where the store holds no session."""
+    from ctx_pipeline.errors import NothingFound
+    from ctx_pipeline.storage import to_capture
+    from ctx_pipeline.storage.own_sessions import holds_sessions
+
+    if not holds_sessions(settings.home):
+        raise NothingFound("nothing was captured yet", hint=to_capture(settings))
 
 
 def require_project(settings: Settings, project: str | None) -> None:

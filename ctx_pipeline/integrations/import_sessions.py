@@ -12,6 +12,7 @@ from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.sessions.files import sessions_with_file
 from ctx_pipeline.sessions.signals import measured_in
+from ctx_pipeline.storage.own_sessions import UNNAMED
 from ctx_pipeline.storage.warehouse.session_queries import evidence_files, session_facts
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import day
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.own_sessions import Shown
     from ctx_pipeline.storage.warehouse.session_queries import SessionFacts
 
 
@@ -215,7 +217,7 @@ def list_sessions(
     for place, s in found.items():
         known = facts.get(place)
         when = _last(s, facts) * 1e6
-        named = project_names(known.project, known.repository) if known else {seen_now.get(place, (None,))[0]}
+        named = project_names(known.project, known.repository) if known else {seen_now.get(place, UNNAMED).project}
         if (first is not None and when < first) or (last is not None and when >= last) or (project is not None and project not in named):
             continue
         if not empty and known is not None and s.state != "grown" and not known.busy and not spent.get(place, {}).get("calls"):
@@ -226,7 +228,7 @@ def list_sessions(
     def order(s: Listed) -> tuple[Any, ...]:
         place = (s.host, s.session_id)
         sums = spent.get(place, {})
-        title = facts[place].title if place in facts else seen_now.get(place, (None, None))[1]
+        title = facts[place].title if place in facts else seen_now.get(place, UNNAMED).title
         amount = {"cost": -sums.get("cost_nano", 0), "calls": -sums.get("calls", 0), "size": -s.bytes, "name": (title or "~").lower()}
         if sort == "signal" and isinstance(reading := readings.get(place), int | float):
             amount["signal"] = -reading
@@ -241,9 +243,9 @@ def list_sessions(
     shown: list[Listed] = []
     for s in chosen:
         place = (s.host, s.session_id)
-        known, sums = facts.get(place), spent.get(place)
+        known, sums, unseen = facts.get(place), spent.get(place), seen_now.get(place, UNNAMED)
         project_name, title = (
-            (names.get((known.project, known.repository), known.project), known.title) if known else seen_now.get(place, (None, None))
+            (names.get((known.project, known.repository), known.project), known.title) if known else (unseen.project, unseen.title)
         )
         days = None if s.state == "gone" else keeping.get(place)
         priced = sums is not None and sums["unpriced_calls"] < sums["calls"]
@@ -305,11 +307,8 @@ def _last(session: Listed, facts: Mapping[tuple[str, str], SessionFacts]) -> flo
     return session.modified if known is None or session.state in {"new", "grown"} else known.last or 0.0
 
 
-def _first_look(
-    settings: Settings, scan: capture.Scan, wanted: set[tuple[str, str]]
-) -> dict[tuple[str, str], tuple[str | None, str | None]]:
-    """Return (host, session) -> project and title, redacted, of sessions that are not captured yet."""
-    from ctx_pipeline.redaction import Redactor
+def _first_look(settings: Settings, scan: capture.Scan, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Shown]:
+    """Return what is shown of sessions that are not captured yet."""
     from ctx_pipeline.usage import live_usage as live
 
     paths = {
@@ -317,13 +316,7 @@ def _first_look(
         for p in scan.pending
         if p.kind in discovery.hosts()[p.host].files.session_kinds and (p.host, _session_of(p, discovery.hosts()[p.host])) in wanted
     }
-    sources = [source for source in live.sources(settings) if source.path in paths]
-    redact = Redactor(settings.patterns).redact
-    found = {}
-    for one in live.read(live.sessions(sources, settings), whole=True):
-        title = one.parsed.facts.title if one.parsed is not None else None
-        found[one.host, one.session_id] = (redact(one.project) if one.project else None, redact(title)[:300] if title else None)
-    return found
+    return live.shown(settings, wanted, [source for source in live.sources(settings) if source.path in paths])
 
 
 def _keeping(store: Store, settings: Settings, scan: capture.Scan) -> dict[tuple[str, str], int]:

@@ -35,6 +35,11 @@ def title_text(title: str) -> str:
     return " ".join(_SIGNS.sub("", _OPEN_LINK.sub("", _LINK.sub(r"\1", title))).split()) or " ".join(title.split())
 
 
+def session_title(title: str | None) -> str:
+    """Return the title of a session as one line; of one in which nobody typed anything, that."""
+    return title_text(title or "") or "(nothing typed)"
+
+
 def money(nano: int) -> str:
     """Return nano-dollars as dollars and cents: $0.00, <$0.01, $4.20, -$1,234.50."""
     cents = round(abs(nano) / 1e7)

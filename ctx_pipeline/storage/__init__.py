@@ -180,12 +180,17 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     discovery.look_in(home / "config")
     if read_only:
         if not store_marker.begun(home):
-            raise StoreError(f"there is no store at {home}", hint="ctx run", path=str(home))
+            raise StoreError("nothing was captured yet", hint=to_capture(settings), path=str(home))
         wait_for_forget(home)
     else:
         Files(home).folder(home)
         temporary.remove_orphans(home)
     return Store(home, first_month=settings.first_month, read_only=read_only)
+
+
+def to_capture(settings: Settings) -> str:
+    """Return the command that captures the sessions, and whose they are where they are samples."""
+    return "ctx run, which captures the sample sessions" if settings.demo_roots else "ctx run"
 
 
 def wait_for_forget(home: Path) -> None:

@@ -93,6 +93,9 @@ class Shown(NamedTuple):
     """time of its first own record, microseconds since 1970"""
 
 
+UNNAMED = Shown(None, None)
+
+
 class ShownSessions:
     """Reads what is shown of sessions; the ledger is opened when first asked, and again where the file was replaced."""
 

@@ -23,11 +23,12 @@ from ctx_pipeline.model.usage_rules import ancestors, decide, is_running_total, 
 from ctx_pipeline.storage.raw.home_files import HEAD, Problem, Seen, is_lines, readable_head, walk, whole_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.usage_rules import Owner
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.own_sessions import Shown
 
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
@@ -365,6 +366,26 @@ def _read(
             one.calls = finish(one.calls)
         counted.append(one)
     return counted
+
+
+def shown(
+    settings: Settings, wanted: Collection[tuple[str, str]], among: Iterable[LiveSource] | None = None
+) -> dict[tuple[str, str], Shown]:
+    """Return what is shown of these (host, session) as they lie in the homes, redacted; it began with its first model call."""
+    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.storage.own_sessions import Shown
+
+    redact = Redactor(settings.patterns).redact
+    found = {}
+    for one in read(
+        [s for s in sessions(sources(settings) if among is None else among, settings) if (s.host, s.session_id) in wanted], whole=True
+    ):
+        title = one.parsed.facts.title if one.parsed is not None else None
+        began = min((row[TS] for row in one.calls if row[TS] is not None), default=None)
+        found[one.host, one.session_id] = Shown(
+            redact(title)[:300] if title else None, redact(one.project) if one.project else None, began=began
+        )
+    return found
 
 
 def _apart(work: Callable[[], list[Counted]]) -> Callable[[], list[Counted] | None]:

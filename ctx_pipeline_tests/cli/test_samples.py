@@ -67,8 +67,13 @@ def test_homes_without_a_session_show_samples(bare: Ctx, homes):
     assert bare("usage", "daily").stderr == "(sample sessions)\n"
     assert "no model calls" not in bare().stdout.partition("more:")[2]
     refused = bare("search", "upload", ok=False)
-    assert "sample sessions" in refused.stderr
-    assert "ctx run" in refused.stderr
+    assert refused.stderr.splitlines()[0] == "(sample sessions)"
+    # the list has made a store, which is empty
+    assert "hint: ctx run" in refused.stderr
+    assert bare("work", ok=False).stderr.splitlines()[1:] == [
+        "ctx: nothing was captured yet",
+        "hint: ctx run, which captures the sample sessions",
+    ]
 
 
 @pytest.mark.feature("cli.samples")

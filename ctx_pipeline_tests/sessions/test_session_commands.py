@@ -182,8 +182,8 @@ def test_without_a_store_every_action_says_what_to_run(tmp_path, monkeypatch, wo
     done = CliRunner().invoke(cli, ["session", *words])
 
     assert done.exit_code == 1
-    assert "there is no store" in str(done.exception.message)
-    assert done.exception.hint == "ctx run"
+    assert "nothing was captured yet" in str(done.exception.message)
+    assert done.exception.hint == "ctx run, which captures the sample sessions"
 
 
 @pytest.fixture

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, project_option, require_project, scope, since_option, timezone_option, until_option
+from ctx_pipeline.cli.options import (
+    host_option,
+    project_option,
+    require_captured,
+    require_project,
+    scope,
+    since_option,
+    timezone_option,
+    until_option,
+)
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, table, zone_name
 from ctx_pipeline.dashboard.figures import duration
 from ctx_pipeline.facts.pauses import PAUSE_MINUTES
@@ -82,6 +91,7 @@ def work(host: str | None, sort: str, errors: bool, days: bool, out: str | None,
         return
     found = api.work(_key(host), settings=settings, **chosen)
     if not found:
+        require_captured(settings)
         require_project(settings, chosen.get("project"))
     if out:
         from pathlib import Path

@@ -108,7 +108,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
 
 def _sessions(found: Explained, settings: Settings) -> None:
     """Print the sessions whose calls these are, the most expensive first, where there are several."""
-    from ctx_pipeline.model.display import title_text
+    from ctx_pipeline.model.display import session_title
     from ctx_pipeline.storage.reader import reading
 
     of: dict[tuple[str, str], list[Made]] = {}
@@ -127,7 +127,7 @@ def _sessions(found: Explained, settings: Settings) -> None:
         {
             "session": names[session],
             "project": of[host, session][0].project,
-            "title": one_line(title_text(str(row.rows.get("title") or "")), 80) if (row := kept.get((host, session))) else "",
+            "title": one_line(session_title(row.rows.get("title")), 80) if (row := kept.get((host, session))) else "",
             "calls": f"{sum(made.share for made in of[host, session]):,}",
             "cost": _usd(costs[host, session]),
         }
@@ -160,6 +160,7 @@ def _session_of(what: str, settings: Settings, error: NothingFound) -> str | Non
     from ctx_pipeline.errors import AmbiguousName, UnknownName
     from ctx_pipeline.sessions.naming import find_session
     from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.storage.store_marker import begun
 
     try:
         with reading(settings) as (store, _):
@@ -167,6 +168,8 @@ def _session_of(what: str, settings: Settings, error: NothingFound) -> str | Non
     except AmbiguousName:
         raise
     except (StoreError, UnknownName):
+        if what.partition("~")[0] == "latest" and not begun(settings.home):
+            raise
         return None
     return full if full not in error.message else None
 
@@ -214,6 +217,7 @@ _PRICES = {
     "display": "the cost that the agent recorded",
 }
 """What a cost is by each cost mode."""
+_OF_THE_DAY = "cost, prices of the day"
 
 
 def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
@@ -235,9 +239,9 @@ def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) 
         "output": "output",
         "write": "cache write",
         "read": "cache read",
-        "cost": "cost",
+        "cost": "cost" if found.cost_mode == "display" else _OF_THE_DAY,
     }
-    table([_side("here", found.ours), _side(tool, found.theirs)], columns)
+    table([_side("here", found.ours), _side(f"rules of {tool}", found.theirs)], columns)
     if not found.differences:
         say("Both count the same calls and tokens.")
     _bridge(tool, found)
@@ -261,8 +265,13 @@ def _bridge(tool: str, found: Against) -> None:
         return {"model": one.model or UNNAMED, "here": _usd(one.here), **signed, "there": _usd(one.there)}
 
     say(f"\nFrom the cost here to what {tool} prints; where the log holds no cost it prices every day at today's list:", bold=True)
-    columns = {"model": "model", "here": "here", "prices": "today's prices", "more": "counted twice"}
-    columns |= {"less": "never counted", "terms": "other terms", "there": tool}
+    columns = {
+        "model": "model",
+        "here": "here" if found.cost_mode == "display" else _OF_THE_DAY,
+        "prices": "today's prices",
+        "more": "counted twice",
+    }
+    columns |= {"less": "never counted", "terms": "other terms", "there": f"{tool} prints"}
     shown = [line(one) for one in rows]
     columns = {key: heading for key, heading in columns.items() if key in {"model", "here", "there"} or any(row[key] for row in shown)}
     table(shown, columns, total=line(whole) | {"model": "total"})

@@ -19,7 +19,7 @@ from ctx_pipeline.cli.output import (
     zone_name,
 )
 from ctx_pipeline.cli.session_names import short_names
-from ctx_pipeline.model.display import amount, percent, title_text
+from ctx_pipeline.model.display import amount, percent, session_title
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.usage.rollup import SUMS, TOKENS
 
@@ -42,7 +42,7 @@ _COUNTS = {
     "share": "share",
 }
 _SESSIONS = 20
-"""Sessions on a terminal unless a limit is given."""
+"""Sessions on a terminal unless a limit is given, and those not captured yet that are read for their titles."""
 _EXACT = 130
 """Cells of a terminal from which token counts are printed in full."""
 _NAME = 40
@@ -98,6 +98,11 @@ def show(
     if limit is None and key == "session_id" and terminal_width() is not None:
         limit = _SESSIONS
     rows = _limited(rows, limit, newest_last=key == "date" and sort is None)
+    unknown = {(host, row[key]) for row in rows for host in row["hosts"]} - sessions.keys() if key == "session_id" else set()
+    if 0 < len(unknown) <= _SESSIONS:
+        from ctx_pipeline.usage import live_usage
+
+        sessions |= live_usage.shown(settings, unknown)
     shown = [
         {
             **_figures(row),
@@ -172,6 +177,8 @@ def notes(report: Usage) -> Iterator[str]:
         yield f"{counted(unpriced, 'call has', 'calls have')} no known price: {', '.join(models)}"
     if any(int(row.get("uses") or 0) > int(row["calls"]) for row in report.rows):
         yield "a call that used several is split between them and counted once, with the first"
+    if any("uses" in row for row in report.rows):
+        yield "uses are what counted model calls asked for; every tool call on record, those of copied history too: ctx work"
     missing = report.estimated_missing_output
     if missing and missing.tokens:
         made = counted(missing.calls, "call records", "calls record")
@@ -235,7 +242,7 @@ def _session(row: dict[str, Any], sessions: dict[tuple[str, str], Shown], report
     return {
         "began": local_time(found.began, report.filters.timezone),
         "project": found.project or "",
-        "title": title_text(found.title or ""),
+        "title": session_title(found.title),
     }
 
 

@@ -349,7 +349,7 @@ class SearchIndex(Reading):
             self.close()
         if self._connection is None:
             if not self.path.exists():
-                raise StoreError("there is no search index yet: search.db is missing", hint="run `ctx run` first", path=str(self.path))
+                raise StoreError("there is no search index yet: search.db is missing", hint="ctx run", path=str(self.path))
             self._connection = self._open()
         return self._connection
 
