@@ -15,7 +15,7 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import money
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.engine import calls, parse_filters, total
+from ctx_pipeline.usage.engine import calls, calls_for, parse_filters, total
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup
 
@@ -110,6 +110,7 @@ def blocks(
     host: str | None = None,
     project: str | None = None,
     model: str | None = None,
+    branch: str | None = None,
     cost_mode: str | None = None,
     stored: bool = False,
     settings: Settings | None = None,
@@ -118,18 +119,18 @@ def blocks(
 ) -> list[Block]:
     """Return the windows of every host, oldest first; a window that holds ``now`` and was used in its last five hours is active.
 
-    All calls of a host open its windows; ``since``, ``until``, ``project`` and ``model``
+    All calls of a host open its windows; ``since``, ``until``, ``project``, ``model`` and ``branch``
     choose which of them are counted, and windows without any are left out. ``now`` is in
     microseconds since 1970; ``owned`` are the calls where they were read already.
     """
     from ctx_pipeline import settings as settings_module
 
     chosen = settings or settings_module.load()
-    filters = parse_filters(
-        chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
-    )
+    said = {"host": host, "project": project, "model": model, "branch": branch, "cost_mode": cost_mode}
+    filters = parse_filters(chosen, since=since, until=until, timezone=timezone, **said)
     keep = filters.keeps()
-    everything = calls(chosen, host=host, stored=stored).owned if owned is None else owned
+    grouping = GROUPINGS["model" if branch is None else "branch"]
+    everything = calls_for(grouping, chosen, host=host, stored=stored)[0].owned if owned is None else owned
     timed = [(row[_HOST], row[_TS], counted, row) for counted, rows in everything for row in rows if row[_TS] is not None]
     timed.sort(key=lambda one: one[:2])
 

@@ -115,6 +115,7 @@ def usage(
     host: str | None = None,
     project: str | None = None,
     model: str | None = None,
+    branch: str | None = None,
     cost_mode: str | None = None,
     cache: bool = False,
     stored: bool = False,
@@ -137,9 +138,9 @@ def usage(
     """
     grouping = grouping_named(by)
     chosen = settings or settings_module.load()
-    filters = parse_filters(
-        chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
-    )
+    said = {"host": host, "project": project, "model": model, "branch": branch, "cost_mode": cost_mode}
+    filters = parse_filters(chosen, since=since, until=until, timezone=timezone, **said)
+    grouping = grouping if branch is None else grouping._replace(needs_rows=True)
     if read is None and not cache and (stored or has_store(chosen)) and (grouping.names is None or kept_at(chosen, filters)):
         rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored)
     else:
@@ -215,6 +216,7 @@ def parse_filters(
     host: str | None = None,
     project: str | None = None,
     model: str | None = None,
+    branch: str | None = None,
     cost_mode: str | None = None,
 ) -> Filters:
     """Return the filters that a person's words mean; raises UsageError."""
@@ -225,7 +227,7 @@ def parse_filters(
     first, last = day(since, "--since", zone), day(until, "--until", zone)
     if first is not None and last is not None and last < first:
         raise UsageError(f"--until {until} is before --since {since}", hint="--since is the first day, --until the last")
-    return Filters(first, last, zone, host, project, model, mode)
+    return Filters(first, last, zone, host, project, model, mode, branch)
 
 
 def has_store(settings: Settings) -> bool:
@@ -375,11 +377,12 @@ def _add_shares(store: Store, settings: Settings, rollup: Rollup, wanted: Callab
     from ctx_pipeline.usage.usage_figures import places_of, shares_of
 
     filters = rollup.filters
-    places = {} if filters.project is None else places_of(store, settings)
+    places = {} if filters.project is None and filters.branch is None else places_of(store, settings)
 
     def only(key: tuple[str, str]) -> bool:
-        named = filters.project is None or (key in places and filters.project in project_names(*places[key][:2]))
-        return named and filters.host in {None, key[0]} and wanted(key)
+        project, repository, branch = places.get(key, ("", "", ""))
+        named = filters.project is None or filters.project in project_names(project, repository)
+        return named and filters.branch in {None, branch} and filters.host in {None, key[0]} and wanted(key)
 
     for key, rows in shares_of(store, settings, rollup.grouping, filters.bounds(), only):
         rollup.add_shares(key[0], [row for row in rows if filters.model in {None, row[0]}])
@@ -459,7 +462,7 @@ def stored_sums(
     timed = any(g.of_time is not None or g.quarter for g in groupings)
     sql, parameters = sums_sql(
         time=timed,
-        session=filters.project is not None or any(g.of_session is not None or g.quarter for g in groupings),
+        session=(filters.project, filters.branch) != (None, None) or any(g.of_session is not None or g.quarter for g in groupings),
         thread=any(g.of_thread is not None for g in groupings),
         cost_mode=filters.cost_mode,
         bounds=bounds,
@@ -587,7 +590,8 @@ def missing_output(settings: Settings, filters: Filters) -> MissingOutput | None
         rows = connection.execute(PLACED_CALLS_SQL, [sorted({key for *_, key in missing})]).fetchall()
     kept = [
         missing[host, session, key]
-        for host, session, key, ts, model, project, repository in rows
-        if (host, session, key) in missing and keep(Counted(host, session, project, None, [], repository=repository), model, ts)
+        for host, session, key, ts, model, project, repository, branch in rows
+        if (host, session, key) in missing
+        and keep(Counted(host, session, project, None, [], repository=repository, branch=branch), model, ts)
     ]
     return MissingOutput(sum(kept), len(kept), measured)

@@ -1,4 +1,4 @@
-"""Whether a project or a model that a filter names was ever used."""
+"""Whether a project, a model or a branch that a filter names was ever used."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def _captured(settings: Settings) -> set[str]:
         shown.close()
 
 
-def known_names(settings: Settings, *, project: str | None = None, model: str | None = None, stored: bool = False) -> None:
-    """Raise UnknownName where nothing of this project or model was ever counted, with the nearest names that lists show."""
+def known_names(
+    settings: Settings, *, project: str | None = None, model: str | None = None, branch: str | None = None, stored: bool = False
+) -> None:
+    """Raise UnknownName where nothing of this project, model or branch was ever counted, with the nearest names that lists show."""
     if project is not None:
         rows = usage("project", stored=stored, settings=settings).rows
         shown = _captured(settings) | {row["project"] for row in rows}
@@ -36,3 +38,7 @@ def known_names(settings: Settings, *, project: str | None = None, model: str | 
         models = {str(row["model"]) for row in usage("model", stored=stored, settings=settings).rows}
         if model not in models:
             raise UnknownName("model", model, {name or UNNAMED for name in models})
+    if branch:
+        branches = {str(row["branch"]) for row in usage("branch", stored=stored, settings=settings).rows}
+        if branch not in branches:
+            raise UnknownName("branch", branch, branches)

@@ -13,6 +13,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.shell.commands import command_text, steps
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import COUNTS, calls_for, kept_usages, parse_filters, usage
@@ -23,6 +24,7 @@ from ctx_pipeline.usage.rollup import SUMS, moment
 if TYPE_CHECKING:
     from ctx_pipeline.model.host_records import LimitNote
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.usage.engine import Usage
 
 
 _MINUTE = 60_000_000
@@ -187,7 +189,7 @@ def _totals(totals: dict[str, int]) -> dict[str, int]:
 # What work came to for its money: tokens and cost per commit, per correction and per tool call.
 
 
-GROUPS = ("project", "host", "month", "session")
+GROUPS = ("project", "host", "month", "session", "model")
 UNITS = ("commits", "corrections", "tool_calls")
 
 
@@ -206,6 +208,13 @@ class Outcomes:
     """unit -> sessions of which it is known, their tokens and their nano-dollars"""
     left_out: tuple[int, int] = (0, 0)
     """of the total: sessions without a model call that counts, and their tool calls; they are in no other figure"""
+    host: str | None = None
+    """of a model: its own, since models of one name cost and count differently in each"""
+
+    @property
+    def per_session(self) -> int | None:
+        """Nano-dollars for each session; None where no call has a price."""
+        return None if self.unpriced_calls == self.calls or not self.sessions else round(self.cost_nano / self.sessions)
 
     def per(self, unit: str) -> tuple[float, float] | None:
         """Return tokens and nano-dollars for each one of a unit; None where there was none."""
@@ -217,10 +226,12 @@ class Outcomes:
         """Return sums, units and figures per unit, in dollars."""
         told: dict[str, Any] = {
             by: self.key,
+            **({"host": self.host} if self.host else {}),
             "sessions": self.sessions,
             "calls": self.calls,
             "total_tokens": self.tokens,
             "cost_usd": round(self.cost_nano / 1e9, 9),
+            "usd_per_session": None if self.per_session is None else round(self.per_session / 1e9, 6),
             "unpriced_calls": self.unpriced_calls,
         }
         for unit in UNITS:
@@ -259,13 +270,14 @@ def outcomes(
     cost_mode: str | None = None,
     settings: Settings | None = None,
 ) -> tuple[list[Outcomes], Outcomes]:
-    """Return what each project, host, month or session came to for its money, most expensive first, and all together.
+    """Return what each project, host, month, session or model came to for its money, most expensive first, and all together.
 
     ``since`` and ``until`` are days on which sessions began: a session counts whole. Its
     usage is that of ``ctx usage session --stored``, since the rest is known of the tables
     alone. Commits are those that git showed in the
     session's time, and where nobody could look, the ``git commit`` commands that
-    succeeded; corrections are those of the signal ``user_correction_count``. Raises UsageError.
+    succeeded; corrections are those of the signal ``user_correction_count``. By ``model`` a
+    session counts whole for the model that most of its cost is of, and each host has a row of its own. Raises UsageError.
     """
     if by not in GROUPS:
         raise UsageError(f"outcomes by {by!r} are not known", hint=f"use one of {', '.join(GROUPS)}")
@@ -277,8 +289,9 @@ def outcomes(
         commanded = _commits(connection)
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone)
     first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
-    spent = _spent(chosen, host=host, project=project, cost_mode=cost_mode)
-    found: dict[str, Outcomes] = {}
+    report = usage("session", settings=chosen, host=host, project=project, cost_mode=cost_mode, stored=True)
+    spent, models = report.by_session(), _models(report)
+    found: dict[tuple[str, str | None], Outcomes] = {}
     everything = Outcomes("total")
     names = repository_names((project, repository) for _, _, project, repository, *_ in rows)
     for key, session, name, repository, month, began, tool_calls, observed, corrected in rows:
@@ -297,15 +310,18 @@ def outcomes(
             "corrections": None if corrected is None else int(corrected),
             "tool_calls": int(tool_calls),
         }
-        group = {"project": names[name, repository], "host": key, "month": month, "session": session}[by]
-        for one in (found.setdefault(group, Outcomes(group)), everything):
+        model = models[key, session]
+        group = {"project": names[name, repository], "host": key, "month": month, "session": session, "model": model}[by]
+        own = key if by == "model" else None
+        for one in (found.setdefault((group, own), Outcomes(group, host=own)), everything):
             one.add(counted, units)
     return sorted(found.values(), key=lambda one: (-one.cost_nano, one.key)), everything
 
 
-def _spent(settings: Settings, *, host: str | None, project: str | None, cost_mode: str | None) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return (host, session) -> the sums of its usage."""
-    return usage("session", settings=settings, host=host, project=project, cost_mode=cost_mode, stored=True).by_session()
+def _models(report: Usage) -> dict[tuple[str, str], str]:
+    """Return (host, session) -> the model that most of its cost is of, then most of its calls."""
+    rows = sorted(report.rows, key=lambda row: (row["cost_nano"], row["calls"], row["model"]))
+    return {(row["host"], row["session_id"]): row["model"] or UNNAMED for row in rows}
 
 
 def _commits(connection: Any) -> dict[tuple[str, str], int]:

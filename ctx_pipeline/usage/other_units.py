@@ -79,14 +79,14 @@ def _events(settings: Settings, host: Host, *, stored: bool) -> Iterator[tuple[C
         with closing(store.lake.connect()) as connection:
             store.lake.views(connection, ("events", "sessions"))
             rows = connection.execute(_STORED, [host.key, BILLED]).fetchall() if held else []
-    for session_id, project, repository, ts, text in rows:
+    for session_id, project, repository, branch, ts, text in rows:
         if (host.key, session_id) not in new.replaced:
-            yield live.Counted(host.key, session_id, project or "", None, [], repository=repository or ""), ts, text
+            yield live.Counted(host.key, session_id, project or "", None, [], repository=repository or "", branch=branch or ""), ts, text
     yield from _parsed(new.sessions)
 
 
 _STORED = """
-SELECT e.session_id, s.project, s.repository, epoch_us(e.ts), e.text
+SELECT e.session_id, s.project, s.repository, s.branch, epoch_us(e.ts), e.text
 FROM events e LEFT JOIN sessions s USING (host, session_id) WHERE e.host = ? AND e.subtype = ?
 """
 

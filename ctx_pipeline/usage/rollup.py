@@ -43,7 +43,7 @@ TOKENS = SUMS[:5]
 
 
 class Filters(NamedTuple):
-    """Which calls are selected: days (both included) of a zone, host, project, model; and which cost counts."""
+    """Which calls are selected: days (both included) of a zone, host, project, model, branch; and which cost counts."""
 
     since: date | None = None
     until: date | None = None
@@ -52,6 +52,8 @@ class Filters(NamedTuple):
     project: str | None = None
     model: str | None = None
     cost_mode: str = "auto"
+    branch: str | None = None
+    """on which the session began; empty for sessions without one"""
 
     def bounds(self) -> tuple[int | None, int | None]:
         """Return the first microsecond of the days, and the first after them; None is open."""
@@ -59,10 +61,10 @@ class Filters(NamedTuple):
 
     def keeps(self) -> Callable[[Counted, str, int | None], bool] | None:
         """Return what tells whether a call of (session, model, time in microseconds) is selected; None where all are."""
-        if self.since is None and self.until is None and self.host is None and self.project is None and self.model is None:
+        host, project, model, branch = self.host, self.project, self.model, self.branch
+        if (self.since, self.until, host, project, model, branch) == (None,) * 6:
             return None
         first, last = self.bounds()
-        host, project, model = self.host, self.project, self.model
         bounded = first is not None or last is not None
 
         def keep(session: Counted, of_model: str, ts: int | None) -> bool:
@@ -70,7 +72,7 @@ class Filters(NamedTuple):
                 return False
             if project is not None and project not in project_names(session.project, session.repository):
                 return False
-            if model is not None and of_model != model:
+            if (model is not None and of_model != model) or (branch is not None and session.branch != branch):
                 return False
             return not bounded or (ts is not None and (first is None or ts >= first) and (last is None or ts < last))
 

@@ -162,3 +162,12 @@ def test_no_command_prints_a_line_that_the_terminal_has_to_break(ran: Ctx, colum
     assert {name: text[-300:] for name, text in parts.items() if "\x03" in text} == {}
     assert {name: wide for name, text in parts.items() if (wide := [line for line in text.splitlines() if too_wide(line, columns)])} == {}
     assert "\x1b" not in printed
+
+
+@pytest.mark.feature("usage.blocks-official")
+def test_a_narrow_terminal_shows_the_limits_of_a_window_rather_than_its_burn_rate(ran: Ctx):
+    environ = ran.environ | {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "72"}
+
+    head = on_terminal([sys.executable, "-c", PROGRAM, "usage blocks"], environ, 72).split("\x02usage blocks\n")[1].splitlines()[0]
+
+    assert head.split() == ["start", "host", "calls", "tokens", "cost", "limits,", "official"]

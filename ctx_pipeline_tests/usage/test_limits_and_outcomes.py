@@ -228,6 +228,24 @@ def test_what_was_not_measured_yet_is_no_part_of_its_figure(tmp_path: Path) -> N
     assert everything.known["commits"][0] == 2
 
 
+@pytest.mark.feature("usage.outcomes-by-model")
+def test_a_session_counts_for_the_model_that_cost_most_and_hosts_stay_apart(tmp_path: Path) -> None:
+    dear, cheap = "claude-opus-4-1-20250805", "claude-haiku-4-5-20251001"
+    home = claude.ClaudeHome(tmp_path / "claude")
+    for number, models in enumerate([(dear, cheap), (cheap,), (cheap,)], 1):
+        session = home.session(f"{number}0000000-0000-4000-8000-000000000000", cwd=f"{NOBODY}/shop").prompt("mend it")
+        for model in models:
+            session.answer(claude.text("a"), model=model, usages=[claude.usage(1_000_000, 0)])
+        session.save()
+
+    rows, everything = outcomes("model", settings=ingested(chosen(tmp_path)))
+
+    assert [(one.key, one.host, one.sessions) for one in rows] == [(dear, "claude", 1), (cheap, "claude", 2)]
+    # a million tokens in: 15 dollars, 1 dollar
+    assert [one.to_json("model")["usd_per_session"] for one in rows] == [16, 1]
+    assert everything.to_json("model")["usd_per_session"] == 6
+
+
 @pytest.mark.feature("normalize.skills")
 def test_the_skill_the_plug_in_and_the_server_behind_a_call_are_known(tmp_path: Path) -> None:
     main = claude.ClaudeHome(tmp_path / "claude").session()

@@ -41,6 +41,49 @@ def test_usage_answers_without_a_store_and_makes_none(ctx: Ctx):
     assert not (ctx.folder / "store").exists()
 
 
+@pytest.mark.feature("usage.without-store")
+def test_sessions_that_were_not_captured_have_their_titles(ctx: Ctx):
+    told = ctx("usage", "session").stdout.splitlines()
+
+    assert "title" in told[0]
+    assert "Profile the order search and make it twice as fast" in next(line for line in told if line.startswith("019a72be"))
+
+
+@pytest.mark.feature("usage.outcomes-by-model")
+def test_models_of_few_sessions_are_said_to_be_left_out_or_to_be_too_few(ctx: Ctx):
+    projects = ctx.folder / "claude" / "projects" / "-few"
+    projects.mkdir(parents=True)
+    for number in range(5):
+        body = {"id": f"m{number}", "role": "assistant", "model": "claude-opus-4-1", "usage": {"input_tokens": 1, "output_tokens": 1}}
+        line = {"type": "assistant", "uuid": f"u{number}", "timestamp": "2026-01-01T10:00:00Z", "cwd": "/code/few", "message": body}
+        (projects / f"{number}3333333-3333-4333-8333-333333333333.jsonl").write_text(json.dumps(line) + "\n")
+    ctx("sync")
+
+    told = ctx("usage", "outcomes", "--by", "model").stdout
+    few = ctx("usage", "outcomes", "--by", "model", "--host", "codex").stdout
+
+    assert [line.split()[0] for line in told.splitlines()[1:3]] == ["claude-opus-4-1", "total"]
+    assert "5 models of fewer than 5 sessions left out: --json" in told
+    assert [line.split()[0] for line in few.splitlines()[1:4]] == ["gpt-5-codex", "gpt-5.1-codex", "total"]
+    assert "no model has 5 sessions yet" in few
+
+
+@pytest.mark.feature("usage.filters")
+@pytest.mark.parametrize("words", [["model"], ["tool"], ["daily", "--cache"], ["blocks"]])
+def test_a_branch_narrows_every_table_to_the_calls_of_its_row(ctx: Ctx, words: list[str]):
+    def calls(*more: str) -> int:
+        told = json.loads(ctx("usage", *words, *more, "--json").stdout)
+        return sum(row["calls"] for row in told.get("blocks", told.get("rows")))
+
+    rows = json.loads(ctx("usage", "branch", "--json").stdout)["rows"]
+    live, wrong = calls("--branch", "main"), ctx("usage", *words, "--branch", "orders")
+    ctx("sync")
+
+    assert live == calls("--branch", "main") == calls("--branch", "main", "--stored")
+    assert live == sum(row["calls"] for row in rows if row["branch"] == "main") < calls()
+    assert (wrong.returncode, wrong.stderr.splitlines()[1]) == (1, "hint: did you mean feat/orders-export?")
+
+
 @pytest.mark.feature("usage.csv")
 def test_csv_has_the_rows_of_the_json_under_the_same_names(ctx: Ctx):
     rows = json.loads(ctx("usage", "model", "--json").stdout)["rows"]
@@ -212,7 +255,9 @@ def test_against_prints_both_sides_and_names_an_unknown_tool(ctx: Ctx):
     assert told["ours"]["calls"] >= day["calls"] > 0
     assert told.keys() == {"what", "kind", "tool", "cost_mode", "ours", "theirs", "rules", "differences", "models", "bridge"}
     assert "by the rules of ccusage 20.0.24, from the same files" in shown
-    assert [line.split()[0] for line in shown.splitlines()[2:4]] == ["here", "ccusage"]
+    assert [line.split("  ")[0] for line in shown.splitlines()[2:4]] == ["here", "rules of ccusage"]
+    heads = [line for line in shown.splitlines() if line.endswith(("cost, prices of the day", "ccusage prints"))]
+    assert [("cost, prices of the day" in head, "ccusage prints" in head) for head in heads] == [(True, False), (True, True)]
     assert (wrong.returncode, "'agent'" in wrong.stderr, "known: ccusage; " in wrong.stderr) == (2, True, True)
     assert wrong.stderr.endswith(f"recorded cost stands beside the list price of each call: ctx explain {day['date']} --by daily\n")
 

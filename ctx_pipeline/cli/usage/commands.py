@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, model_option, project_option, require_project, since_option, timezone_option, until_option
+from ctx_pipeline.cli.options import (
+    branch_option,
+    host_option,
+    model_option,
+    project_option,
+    require_project,
+    since_option,
+    timezone_option,
+    until_option,
+)
 from ctx_pipeline.cli.output import (
     age,
     counted,
@@ -30,10 +39,10 @@ from ctx_pipeline.cli.session_names import short_names
 from ctx_pipeline.cli.usage.tables import SORTS, in_order, session_labels, show
 from ctx_pipeline.errors import StoreDamaged, UsageError
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.display import money, title_text
+from ctx_pipeline.model.display import money, session_title
 from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.usage_rules import UNNAMED
-from ctx_pipeline.storage.own_sessions import Shown
+from ctx_pipeline.storage import own_sessions
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.known_names import known_names
 
@@ -123,7 +132,11 @@ def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
 
 @click.command()
 @click.option(
-    "--by", default="project", show_default=True, type=click.Choice(["project", "host", "month", "session"]), help="A row for each."
+    "--by",
+    default="project",
+    show_default=True,
+    type=click.Choice(["project", "host", "month", "session", "model"]),
+    help="A row for each.",
 )
 @click.option("--since", metavar="DAY", help="Sessions that began on this day or later: 2026-03-01, 2026-03, yesterday, 7d.")
 @click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier.")
@@ -134,9 +147,10 @@ def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
 @_LIMIT
 @json_option
 def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
-    """Tokens and cost per commit, per correction and per tool call.
+    """Tokens and cost per session, per commit, per correction and per tool call.
 
-    Commits are those that git showed, else the git commit commands that succeeded.
+    Commits are those that git showed, else the git commit commands that succeeded. Of
+    several models in a session, --by model takes the one that cost most.
     """
     from ctx_pipeline.usage.known_names import known_names
     from ctx_pipeline.usage.limits import outcomes as run
@@ -150,25 +164,40 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
         known_names(settings, project=chosen.get("project"), stored=True)
         say("no model calls in this range")
         return
-    names = {by: by, "sessions": "sessions", "tokens": "tokens", "cost": "cost", "commits": "commits", "commit": "per commit"}
+    names = {by: by, **({"host": "host"} if by == "model" else {}), "sessions": "sessions", "tokens": "tokens", "cost": "cost"}
+    names |= {"session": "per session"} if by != "session" else {}
+    names |= {"commits": "commits", "commit": "per commit"}
+    enough = [one for one in found if by != "model" or one.sessions >= _FEW]
+    few, found = len(found) - len(enough), enough or found
     rows = [_shown(one, by) for one in found[:limit]]
     if by == "session":
         known = {session: shown for (_, session), shown in session_labels(settings).items()}
         short = short_names([row[by] for row in rows], settings) if terminal_width() is not None else {}
-        rows = [{**row, by: short.get(row[by], row[by]), "title": title_text(known.get(row[by], _UNNAMED).title or "")} for row in rows]
+        rows = [
+            {**row, by: short.get(row[by], row[by]), "title": session_title(known[row[by]].title) if row[by] in known else ""}
+            for row in rows
+        ]
         names = {by: by, "title": "title", **{name: names[name] for name in names if name not in {by, "sessions"}}}
     names |= {"corrections": "corrections", "correction": "per correction", "tool_calls": "tool calls", "tool_call": "per tool call"}
-    drop = ("tool_call", "tool_calls", "correction", "corrections", "tokens", "sessions")
-    table(rows, names, total=_shown(everything, by), drop=drop)
+    drop = ("tool_call", "tool_calls", "correction", "corrections", "tokens", "commits")
+    table(rows, names, total=_shown(everything, by), drop=drop, keep=("model",))
     more_rows(len(found), min(len(found), limit))
+    if by == "model":
+        left = f"{counted(few, 'model')} of fewer than {_FEW} sessions left out: --json" if enough else f"no model has {_FEW} sessions yet"
+        say(f"a session counts for the model that most of its cost is of; models may have had different work{f'; {left}' if few else ''}")
     sessions, calls = everything.left_out
     if sessions:
         say(f"{counted(sessions, 'session')} without a counted model call left out, with {counted(calls, 'tool call')}")
     say("sessions whose corrections were not measured yet are left out of that figure")
 
 
+_FEW = 5
+"""Sessions below which a model is compared with no other: one long session would decide."""
+
+
 def _shown(one: Any, by: str) -> dict[str, Any]:
-    row = {by: one.key, "sessions": one.sessions, "tokens": tokens(one.tokens), "cost": dollars(one.cost_nano)}
+    row = {"session": dollars(one.per_session), by: one.key, "host": one.host, "sessions": one.sessions}
+    row |= {"tokens": tokens(one.tokens), "cost": dollars(one.cost_nano)}
     for unit, count in one.units.items():
         each = one.per(unit)
         row[unit] = count if one.known[unit][0] else ""
@@ -185,6 +214,7 @@ _OPTIONS = (
     click.option("--breakdown", is_flag=True, help="A row for each host and model."),
     click.option("--stored", is_flag=True, help="Only captured calls: skip what is newer in the homes."),
     click.option("--cost-mode", metavar="MODE", help="Cost: auto, calculate (list prices) or display (what the host wrote down)."),
+    branch_option,
     model_option,
     project_option,
     host_option,
@@ -232,6 +262,8 @@ def _resolve_filters(chosen: dict[str, Any]) -> dict[str, Any]:
         chosen["host"] = discovery.host(str(chosen["host"])).key
     if chosen.get("model") == UNNAMED:
         chosen["model"] = ""
+    if chosen.get("branch") == GROUPINGS["branch"].none:
+        chosen["branch"] = ""
     return chosen
 
 
@@ -254,7 +286,7 @@ def _report(
     report, key = _on_plans(run(by, **chosen, cache=cache, settings=settings), settings), GROUPINGS[by].column
     report = replace(report, other_units=other_units(settings, report.filters, stored=bool(chosen.get("stored"))))
     if not report.rows:
-        known_names(settings, project=chosen.get("project"), model=chosen.get("model"), stored=bool(chosen.get("stored")))
+        known_names(settings, **{name: chosen.get(name) for name in ("project", "model", "branch")}, stored=bool(chosen.get("stored")))
     if (as_json or as_csv) and (sort or limit):
         keys = [row[key] for row in in_order(report.by_key(), key, sort, session_labels(settings) if key == "session_id" else None)][:limit]
         report = replace(report, rows=sorted((row for row in report.rows if row[key] in keys), key=lambda row: keys.index(row[key])))
@@ -277,11 +309,8 @@ def _named(rows: list[dict[str, Any]], key: str, settings: Settings) -> list[dic
     if key != "session_id":
         return rows
     known = session_labels(settings)
-    shown = [known.get((row["host"], row["session_id"]), _UNNAMED) for row in rows]
+    shown = [known.get((row["host"], row["session_id"]), own_sessions.UNNAMED) for row in rows]
     return [{**row, "title": one.title, "project": one.project, "began": iso(one.began)} for row, one in zip(rows, shown, strict=True)]
-
-
-_UNNAMED = Shown(None, None)
 
 
 def _on_plans(report: Usage, settings: Settings) -> Usage:
@@ -351,7 +380,7 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
     zone = chosen.get("timezone") or settings.timezone
     everything = api.blocks(**chosen, settings=settings, now=now)
     if not everything:
-        known_names(settings, project=chosen.get("project"), model=chosen.get("model"), stored=bool(chosen.get("stored")))
+        known_names(settings, **{name: chosen.get(name) for name in ("project", "model", "branch")}, stored=bool(chosen.get("stored")))
     fit = [b for b in everything if b.active or not active]
     found = fit[-limit:] if limit else fit
     if as_json:
@@ -369,7 +398,7 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
                 "host": block.host,
                 "state": f"open, {ahead['minutes_left']} min left" if ahead else "open" if block.active else "",
                 "calls": block.sums["calls"],
-                "tokens": block.tokens,
+                "tokens": tokens(block.tokens) if terminal_width() else block.tokens,
                 "cost": dollars(block.cost),
                 "rate": f"{burn['tokens_per_minute']:,.0f}/min, {money(round(burn['usd_per_hour'] * 1e9))}/h" if burn else "",
                 "ahead": f"{tokens(ahead['tokens'])}, {money(round(ahead['cost_usd'] * 1e9))}" if ahead else "",
@@ -382,7 +411,7 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
     names = {"start": "start", "host": "host", "state": "", "calls": "calls", "tokens": "tokens", "cost": "cost"}
     names |= {"rate": "burn rate", "ahead": "at its end", "limits": "limits, official"}
     if rows:
-        table(rows, {k: v for k, v in names.items() if any(r[k] for r in rows)}, drop=("limits", "ahead", "tokens", "rate"))
+        table(rows, {k: v for k, v in names.items() if any(r[k] for r in rows)}, drop=("rate", "calls", "ahead", "tokens", "host"))
         more_rows(len(fit), len(found))
         say(f"five-hour windows; times in {zone_name(zone)}; calls without a time are in none")
     else:

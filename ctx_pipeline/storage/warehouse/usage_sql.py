@@ -126,7 +126,8 @@ MISSING_OUTPUT_SQL = "SELECT host, session_id, metadata FROM readings WHERE sign
 """Sessions whose missing output was estimated, with the calls that it concerns as JSON: host, session, details."""
 
 PLACED_CALLS_SQL = (
-    "SELECT c.host, c.session_id, c.call_key, epoch_us(c.ts), c.model, coalesce(s.project, ''), coalesce(s.repository, '')"
+    "SELECT c.host, c.session_id, c.call_key, epoch_us(c.ts), c.model,"
+    " coalesce(s.project, ''), coalesce(s.repository, ''), coalesce(s.branch, '')"
     " FROM model_calls c LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id"
     " WHERE c.owner AND c.call_key IN (SELECT unnest(CAST(? AS VARCHAR[])))"
 )
