@@ -24,7 +24,7 @@ from ctx_pipeline.cli.output import (
 )
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.display import percent, title_text
+from ctx_pipeline.model.display import percent, session_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -125,7 +125,7 @@ def history(
 def _print_snapshots(window: SessionWindow, zone: str | None) -> None:
     from ctx_pipeline.sessions.windows import view
 
-    say(one_line(title_text(window.title or "") or window.session_id, 120), bold=True)
+    say(one_line(session_title(window.title), 120), bold=True)
     thread = window.thread
     about = f"{thread.kind} thread, {thread.events:,} events, {window.model or 'no model'}; times in {zone_name(zone)}"
     say(f"{window.host} {plain(window.session_id)}, {about}")

@@ -29,7 +29,7 @@ from ctx_pipeline.cli.output import (
     zone_name,
 )
 from ctx_pipeline.cli.session_names import short_names
-from ctx_pipeline.model.display import title_text
+from ctx_pipeline.model.display import session_title, title_text
 
 if TYPE_CHECKING:
     from ctx_pipeline.search import Filters, SearchHit, SearchResult
@@ -213,7 +213,7 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
             "hits": f"{hits[key]:,}",
             "began": local_time(known[host, session_id].began, zone) if (host, session_id) in known else "",
             "project": (known[host, session_id].project or "") if (host, session_id) in known else "",
-            "title": one_line(title_text(known[host, session_id].title or ""), 70) if (host, session_id) in known else "",
+            "title": one_line(session_title(known[host, session_id].title), 70) if (host, session_id) in known else "",
             "host": host,
         }
         for key, (host, session_id) in places.items()

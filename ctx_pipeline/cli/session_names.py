@@ -34,11 +34,11 @@ def complete_sessions(_context: click.Context, _parameter: click.Parameter, inco
         known = ShownSessions(settings_module.bare().home / "ledger.db").of()
     except CtxError:
         return found
-    from ctx_pipeline.model.display import title_text
+    from ctx_pipeline.model.display import session_title
 
     fitting = [(key, shown) for key, shown in known.items() if key[1].startswith(incomplete)]
     return found + [
-        CompletionItem(one_line(session_id), help=one_line(title_text(shown.title or ""), 60))
+        CompletionItem(one_line(session_id), help=one_line(session_title(shown.title), 60))
         for (_, session_id), shown in fitting[:_COMPLETED]
     ]
 
@@ -147,17 +147,21 @@ _SCOPES = {
 
 
 def session_of_person(settings: Settings, name: str | None, *, asking: bool = True) -> tuple[str, str]:
-    """Return ``host/id`` of the session that a person means, and one line: when it began, project, title and why it is the one."""
+    """Return ``host/id`` of the session that a person means, and one line: when it was last active, project, title, why it is the one."""
     from ctx_pipeline.cli.output import local_time, one_line, plain
-    from ctx_pipeline.model.display import title_text
-    from ctx_pipeline.sessions.session_choice import select_for_person
+    from ctx_pipeline.model.display import session_title
+    from ctx_pipeline.sessions.session_choice import lines, select_for_person
     from ctx_pipeline.storage.reader import reading
 
     with reading(settings) as (store, _):
         choice = select_for_person(store, settings, name, asking=asking)
         shown = store.shown().get((choice.host, choice.session_id))
-    began = local_time(shown.began, settings.timezone) if shown else ""
-    told = [began, plain(shown.project or "") if shown else "", one_line(title_text(shown.title or ""), 100) if shown else ""]
+        last = next((line.last for line in lines(store, choice.host) if line.session_id == choice.session_id), 0)
+    told = [
+        f"last active {local_time(last, settings.timezone)}" if last else "",
+        plain(shown.project or "") if shown else "",
+        one_line(session_title(shown.title), 100) if shown else "",
+    ]
     scope = f"({_SCOPES[choice.why]})" if choice.why in _SCOPES else ""
     return f"{choice.host}/{choice.session_id}", "  ".join(filter(None, [*told, scope]))
 

@@ -10,7 +10,7 @@ import click
 
 from ctx_pipeline import discovery
 from ctx_pipeline.cli.homes import for_reading, looked
-from ctx_pipeline.cli.options import host_option, model_option, project_option, require_project
+from ctx_pipeline.cli.options import branch_option, host_option, model_option, project_option, require_project
 from ctx_pipeline.cli.output import (
     age,
     counted,
@@ -30,7 +30,7 @@ from ctx_pipeline.cli.output import (
 )
 from ctx_pipeline.cli.session_names import session_argument, short_names
 from ctx_pipeline.cli.signal import complete_signals
-from ctx_pipeline.model.display import size, title_text
+from ctx_pipeline.model.display import session_title, size
 
 _SORTS = ("date", "cost", "calls", "size", "name", "signal")
 
@@ -45,7 +45,7 @@ _FAR = 3_650
 @host_option
 @project_option
 @model_option
-@click.option("--branch", help="Only sessions that began on this git branch.")
+@branch_option
 @click.option("--since", metavar="DAY", help="Last active on this day or later: 2026-03-01, 2026-03, yesterday, monday, 7d.")
 @click.option("--until", metavar="DAY", help="Last active on this day or earlier.")
 @click.option(
@@ -104,7 +104,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
             "session": names.get(one.session_id, one.session_id),
             "last": local_time(int(one.last * 1e6), zone) if one.last else "",
             "project": one.project or "",
-            "title": one_line(title_text(one.title or ""), 70),
+            "title": one_line(session_title(one.title), 70),
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
             "host": one.host,
             "size": size(one.bytes),
@@ -222,7 +222,7 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
         emit(detail)
         return
     s = detail["session"]
-    say(one_line(title_text(s["title"] or "") or s["session_id"], 120), bold=True)
+    say(one_line(session_title(s["title"]), 120), bold=True)
     place = s["repository"] if s["repository"] and s["project"] != s["repository"] else s["project"]
     say("  ".join(filter(None, (f"{s['host']} {s['session_id']}", place, s["branch"]))))
     began, ended = (local_time(s[name], settings.timezone) or "no time" for name in ("first_ts", "last_ts"))
@@ -231,9 +231,16 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
         say(f"resume: {detail['resume']}", whole=True)
     say()
     if everything or len(detail["threads"]) > 1:
-        threads = [{**row, "cost": dollars(row["cost_nano"])} for row in detail["threads"]]
-        columns = {"kind": "thread", "thread_id": "id", "agent": "agent", "events": "events", "model_calls": "calls", "cost": "cost"}
-        table(threads, columns, drop=("events", "agent"))
+        threads = [
+            {**row, "cost": dollars(row["cost_nano"]), "id": row["thread_id"].removeprefix(f"{s['session_id']}/")}
+            for row in detail["threads"]
+        ]
+        columns = {"kind": "thread", "id": "id", "agent": "agent", "events": "events", "model_calls": "calls", "cost": "cost"}
+        columns |= {"tool_calls": "tool calls", "task": "asked to", "answer": "answered"}
+        columns = {name: heading for name, heading in columns.items() if name == "id" or any(row[name] for row in threads)}
+        table(threads, columns, drop=("events", "agent", "model_calls", "tool_calls", "answer"))
+        if any(row["kind"] == "subagent" for row in threads):
+            say(f"what a subagent was told and found, event by event: ctx history {s['session_id']} --thread ID")
         say()
     if everything:
         table([{"kind": k, "events": n} for k, n in detail["kinds"].items()], {"kind": "kind", "events": "events"})

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.display import title_text
+from ctx_pipeline.model.display import session_title
 from ctx_pipeline.storage.warehouse.days import local_day, offset_seconds
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.readings import Finding
 
-PAGE_VERSION = 12
+PAGE_VERSION = 13
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 
@@ -155,8 +155,8 @@ class SessionLine(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Title to show; the id where there is none."""
-        return title_text(self.title or "") or self.session_id
+        """Title to show."""
+        return session_title(self.title)
 
     def chunk(self, limits: Sequence[int]) -> str:
         """Return the name of the file that holds its drill-down within limits: a hash, never a word from a transcript."""

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped, title_text
+from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped, session_title
 from ctx_pipeline.storage.search_index import ranking, tokenize, word_forms
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _row(s: SessionLine, chunk_name: str, host: int) -> list[Any]:
         s.key,
         chunk_name,
         host,
-        title_text(s.title or ""),
+        session_title(s.title),
         s.session_id,
         s.project,
         s.branch or "",

@@ -12,7 +12,7 @@ from ctx_pipeline.facts.expiring import SOON
 from ctx_pipeline.findings.evidence import history, history_of_all
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.model.display import money, title_text
+from ctx_pipeline.model.display import money, session_title
 from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, at_first, ranked
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage import live_usage
@@ -431,13 +431,13 @@ def _examples(history: History, values: dict[Key, float]) -> tuple[Example, ...]
     strongest = sorted(values.items(), key=lambda one: (-one[1], one[0]))[:_EXAMPLES]
     known = history.sessions
     return tuple(
-        Example(*key, title_text(known[key].title) if key in known else key[1], known[key].project if key in known else "", value)
+        Example(*key, session_title(known[key].title) if key in known else key[1], known[key].project if key in known else "", value)
         for key, value in strongest
     )
 
 
 def _named(history: History, key: Key) -> str:
-    text = title_text(history.sessions[key].title) if key in history.sessions else key[1]
+    text = session_title(history.sessions[key].title) if key in history.sessions else key[1]
     return f"\N{LEFT DOUBLE QUOTATION MARK}{text[:77] + '…' if len(text) > 78 else text}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 

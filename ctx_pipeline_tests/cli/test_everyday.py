@@ -170,6 +170,7 @@ def test_resume_prints_the_command_alone_and_the_title_beside_it(ran: Ctx):
     assert done.stdout.count("\n") == 1
     assert done.stdout.rstrip().endswith(f"claude --resume {EXPORT}")
     assert "CSV export for orders" in done.stderr
+    assert done.stderr.startswith("last active 2026-09-22 13:44  bookshop-api  CSV export")
     assert ran("resume", "latest").stdout == ran("resume").stdout
     assert ran.json("resume", EXPORT[:8])["resume"] == done.stdout.rstrip()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.claude import ClaudeHome
 
 DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 ROW_KEYS = {
@@ -131,6 +132,15 @@ def test_reading_without_a_store_says_what_to_run(bare: Ctx):
 
     assert done.returncode == 1
     assert "ctx run" in done.stderr
+
+
+@pytest.mark.feature("cli.errors")
+@pytest.mark.parametrize("words", [["show", "latest"], ["explain", "latest"], ["work"], ["search", "upload"], ["open"]])
+def test_before_the_first_run_a_command_that_needs_a_store_names_the_one_that_makes_it(ctx: Ctx, words: list[str]):
+    done = ctx(*words, ok=False)
+
+    said = "there is no page yet" if words == ["open"] else "nothing was captured yet"
+    assert done.stderr.splitlines() == [f"ctx: {said}", "hint: ctx run"]
 
 
 @pytest.mark.feature("cli.search")
@@ -263,3 +273,29 @@ def test_blocks_are_limited_to_the_newest(ran: Ctx):
 
     assert newest == every[-2:]
     assert f"\n{len(every) - 2} more: --limit {len(every)}\n" in ran("usage", "blocks", "--limit", "2").stdout
+
+
+@pytest.mark.feature("cli.nothing-typed")
+def test_a_session_in_which_nobody_typed_anything_says_so_wherever_it_is_named(ctx: Ctx):
+    main = ClaudeHome(ctx.folder / "claude").session("99999999-9999-4999-8999-999999999999", cwd="/work/silent")
+    main.answer({"type": "text", "text": "Hello, I am ready."}).save()
+    before = ctx("list", "--project", "silent").stdout
+    ctx("run")
+
+    shown = [
+        ctx(*words).stdout for words in (["list", "--project", "silent"], ["usage", "session", "--project", "silent"], ["show", "9999"])
+    ]
+    page = (ctx.store / "site" / "data" / "sessions.js").read_text("utf-8")
+
+    assert all("(nothing typed)" in text for text in (before, *shown, page))
+
+
+@pytest.mark.feature("cli.show-subagents")
+def test_show_says_what_a_subagent_was_asked_to_do_and_what_it_answered(ran: Ctx):
+    main, agent = ran.json("show", "CSV export for orders")["threads"]
+    shown = ran("show", "CSV export for orders").stdout
+
+    assert (main["task"], agent["task"]) == (None, "Find how invoices are exported and report files and conventions")
+    assert agent["answer"].startswith("bookshop/invoices/export.py writes CSV with csv.DictWriter")
+    assert agent["task"] in next(line for line in shown.splitlines() if line.startswith("subagent  a1c9e77 "))
+    assert ran("history", "CSV export for orders", "--thread", "a1c9e77").stdout.splitlines()[1].count(", subagent thread, ") == 1

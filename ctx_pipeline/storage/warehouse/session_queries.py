@@ -39,6 +39,13 @@ _AMONG = """
     SELECT r.signal, median(r.value) AS median, count(*) - 1 AS others,
            count(*) FILTER (WHERE r.value < own.value) AS lower, count(*) FILTER (WHERE r.value > own.value) AS higher
     FROM readings r JOIN own ON own.signal = r.signal WHERE r.value IS NOT NULL AND r.host = ? GROUP BY r.signal"""
+_DID = f"""
+SELECT thread_id, left(arg_min(text, seq) FILTER (kind = 'subagent_start'), 2000) AS task,
+    left(arg_max(text, seq) FILTER (kind = 'answer' AND text <> ''), 2000) AS answer
+FROM events {_ONE} GROUP BY thread_id
+"""
+"""What each thread was asked by another agent, and its last answer."""
+
 _QUOTES = """
     SELECT event_id, left(coalesce(text, ''), 400) AS text
     FROM events WHERE host = ? AND session_id = ? AND list_contains(?, event_id)"""
@@ -72,6 +79,7 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
             f"SELECT thread_id, sum({COST_SQL[cost_mode]})::BIGINT AS cost_nano FROM model_calls c {_ONE} AND owner GROUP BY thread_id"
         )
         cost = {r["thread_id"]: r["cost_nano"] for r in of_thread}
+        did = {r.pop("thread_id"): r for r in rows(_DID)}
         among = {r.pop("signal"): r for r in _rows(connection, _AMONG, [host, session_id, host])}
         nothing = {"median": None, "others": 0, "lower": 0, "higher": 0}
         readings = [{**r, **among.get(r["signal"], nothing)} for r in rows(_READINGS)]
@@ -81,7 +89,11 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
         return {
             "session": sessions[0],
             "threads": [
-                {**r, "cost_nano": cost.get(r["thread_id"]) or 0}
+                {
+                    **r,
+                    "cost_nano": cost.get(r["thread_id"]) or 0,
+                    **did.get(r["thread_id"], {"task": None, "answer": None}),
+                }
                 for r in rows(f"SELECT * FROM threads {_ONE} ORDER BY first_ts, thread_id")
             ],
             "kinds": {r["kind"]: r["n"] for r in kinds},
