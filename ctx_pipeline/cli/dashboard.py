@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +186,8 @@ def _page(settings: Settings) -> Path:
 DAYS = 14
 MOST = 8
 _BAR = 24
+_IDLE = 3
+"""Days without a call, one after the other, that have a line each; more of them have one together."""
 
 
 def plain(data: PageData) -> dict[str, Any]:
@@ -281,7 +284,14 @@ def _days_shown(data: PageData) -> None:
         return
     _head(f"The last {plural(len(days), 'active day')}")
     top = max(u.cost_nano for _, u in days) or 1
-    rows = [{"day": d.isoformat(), **_texts(u, data), "bar": "#" * round(_BAR * u.cost_nano / top)} for d, u in days]
+    rows: list[dict[str, Any]] = []
+    before = days[0][0]
+    for day, usage in days:
+        idle = [before + timedelta(days=n) for n in range(1, (day - before).days)]
+        names = [one.isoformat() for one in idle] if len(idle) <= _IDLE else [f"{len(idle)} days"]
+        rows += [{"day": name, "calls": 0} for name in names]
+        rows.append({"day": day.isoformat(), **_texts(usage, data), "bar": "#" * round(_BAR * usage.cost_nano / top)})
+        before = day
     table(rows, {"day": "day", "calls": "calls", "tokens": "tokens", "cost": "cost", "bar": ""})
 
 

@@ -227,6 +227,9 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     say("  ".join(filter(None, (f"{s['host']} {s['session_id']}", place, s["branch"]))))
     began, ended = (local_time(s[name], settings.timezone) or "no time" for name in ("first_ts", "last_ts"))
     say(f"{began} to {ended}, {zone_name(settings.timezone)}  models: {', '.join(s['models']) or 'none'}")
+    if copied := detail["restamped"]:
+        second = local_time(copied["first_ts"], settings.timezone, seconds=True)
+        say(f"{copied['events']:,} of its events carry one second, {second}: their times are those of a copy, and so are durations")
     if detail["resume"]:
         say(f"resume: {detail['resume']}", whole=True)
     say()

@@ -39,7 +39,8 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
     """Return everything the tables say of one session, as plain values.
 
     Keys: session, threads, kinds (event kind -> count), usage (tokens, calls, cost in
-    nano-dollars, owner rows only), readings, unknown (label -> count), quarantined,
+    nano-dollars, owner rows only), restamped (first and last time of fifty events and more of
+    one second, and how many; else None), readings, unknown (label -> count), quarantined,
     resume. Raises UnknownName.
     """
     from ctx_pipeline.storage.warehouse.session_queries import session_detail
@@ -51,7 +52,7 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
             raise UnknownName(f"{key} session", full, ())
         unknown = store.ledger.unknowns(key, full)
         quarantined = [r._asdict() for r in store.ledger.quarantined(key, full)]
-    for row in (detail["session"], *detail["threads"]):
+    for row in (detail["session"], *detail["threads"], *filter(None, [detail["restamped"]])):
         _times(row)
     resume = discovery.hosts()[key].resuming(full, detail["session"].get("cwd"))
     return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume}

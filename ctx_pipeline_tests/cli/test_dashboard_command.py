@@ -55,6 +55,16 @@ def test_the_overview_in_a_terminal_has_the_figures_of_the_page(own: Ctx):
     assert "\x1b" not in text
 
 
+@pytest.mark.feature("cli.view-gaps")
+def test_days_without_a_call_are_seen_in_the_terminal(own: Ctx):
+    lines = own("dashboard", "view").stdout.partition("active days\n")[2].split("\n\n")[0].splitlines()[1:]
+
+    named = [line.split("  ")[0] for line in lines]
+    assert named[:3] == ["2026-09-14", "7 days", "2026-09-22"]
+    assert named[named.index("2026-09-30") :][:4] == ["2026-09-30", "2026-10-01", "2026-10-02", "2026-10-03"]
+    assert [line.split()[-1] for line in lines if line.startswith("2026-10-01")] == ["0"]
+
+
 @pytest.mark.feature("dashboard.terminal-view")
 def test_an_empty_store_says_in_words_what_to_do(bare: Ctx):
     (bare.folder / "claude" / "projects").mkdir(parents=True)

@@ -290,6 +290,26 @@ def test_a_session_in_which_nobody_typed_anything_says_so_wherever_it_is_named(c
     assert all("(nothing typed)" in text for text in (before, *shown, page))
 
 
+@pytest.mark.feature("cli.show-restamped")
+@pytest.mark.parametrize(("answers", "said"), [(49, False), (60, True)])
+def test_a_session_whose_records_carry_one_second_says_that_its_times_are_of_a_copy(ctx: Ctx, answers: int, said: bool):
+    home = ctx.folder / "claude" / "projects" / "-copy"
+    home.mkdir(parents=True)
+    lines = []
+    for number in range(answers):
+        body = {"id": f"m{number}", "role": "assistant", "model": "claude-opus-4-1", "content": [{"type": "text", "text": "done"}]}
+        stamp = f"2026-03-01T10:00:00.{number:03}Z"
+        lines.append(json.dumps({"type": "assistant", "uuid": f"u{number}", "timestamp": stamp, "cwd": "/code/copy", "message": body}))
+    (home / "88888888-8888-4888-8888-888888888888.jsonl").write_text("\n".join(lines) + "\n")
+    ctx("sync")
+
+    told = ctx.json("show", "8888")["restamped"]
+    shown = ctx("show", "8888").stdout
+
+    assert (told["events"] if told else 0) == answers * said
+    assert ("carry one second, 2026-03-01 10:00:00: their times are those of a copy" in shown) == said
+
+
 @pytest.mark.feature("cli.show-subagents")
 def test_show_says_what_a_subagent_was_asked_to_do_and_what_it_answered(ran: Ctx):
     main, agent = ran.json("show", "CSV export for orders")["threads"]

@@ -39,6 +39,12 @@ _AMONG = """
     SELECT r.signal, median(r.value) AS median, count(*) - 1 AS others,
            count(*) FILTER (WHERE r.value < own.value) AS lower, count(*) FILTER (WHERE r.value > own.value) AS higher
     FROM readings r JOIN own ON own.signal = r.signal WHERE r.value IS NOT NULL AND r.host = ? GROUP BY r.signal"""
+_RESTAMPED = f"""
+SELECT min(ts) AS first_ts, max(ts) AS last_ts, count(*) AS events FROM events {_ONE} AND ts IS NOT NULL
+GROUP BY date_trunc('second', ts) HAVING count(*) >= 50 ORDER BY events DESC, first_ts LIMIT 1
+"""
+"""The second that more events carry than any agent writes in one (15 at most, in published sessions): they were stamped anew."""
+
 _DID = f"""
 SELECT thread_id, left(arg_min(text, seq) FILTER (kind = 'subagent_start'), 2000) AS task,
     left(arg_max(text, seq) FILTER (kind = 'answer' AND text <> ''), 2000) AS answer
@@ -80,6 +86,7 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
         )
         cost = {r["thread_id"]: r["cost_nano"] for r in of_thread}
         did = {r.pop("thread_id"): r for r in rows(_DID)}
+        restamped = rows(_RESTAMPED)
         among = {r.pop("signal"): r for r in _rows(connection, _AMONG, [host, session_id, host])}
         nothing = {"median": None, "others": 0, "lower": 0, "higher": 0}
         readings = [{**r, **among.get(r["signal"], nothing)} for r in rows(_READINGS)]
@@ -98,6 +105,7 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
             ],
             "kinds": {r["kind"]: r["n"] for r in kinds},
             "usage": usage[0],
+            "restamped": restamped[0] if restamped else None,
             "readings": readings,
         }
 
