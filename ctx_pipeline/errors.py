@@ -224,9 +224,10 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> list[str
     longer = [n for n in names if n.startswith(name)] or [n for n in names if begins_word.search(n)]
     if len(name) > 2 and longer:
         return longer[-3:][::-1]
-    alike = difflib.get_close_matches(name, names, n=3, cutoff=max(cutoff, 0.75))
+    near = difflib.get_close_matches(name, names, n=3, cutoff=cutoff)
     holding = [n for n in names if name in n][-3:][::-1] if len(name) > 2 else []
-    near = alike or holding or difflib.get_close_matches(name, names, n=3, cutoff=cutoff)
+    if holding and not difflib.get_close_matches(name, near, cutoff=0.75):
+        return holding
     if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them
         begins = {n[: len(name)]: n for n in names}
         near = [begins[b] for b in difflib.get_close_matches(name, begins, n=3, cutoff=0.7)]
