@@ -101,7 +101,10 @@ def test_after_a_compaction_the_session_is_told_where_it_stood(environ, store, w
         "- Asked last: “the key is [REDACTED:anthropic-key], and keep (/ctx-memories) out”",
         "- Decided: Round half up? → yes, always",
         "- Changed files, the last first: src/money.py, src/basket.py",
-        "- Last test run: `pytest -q` failed (0/1 passed) with “TypeError: unhashable type: 'list'”; files were changed since (src/money.py)",
+        (
+            "- Last test run: `pytest -q` failed (0/1 passed) with “TypeError: unhashable type: 'list'”;"
+            " files were changed since (src/money.py)"
+        ),
         "- It did not run git commit",
         "- Still to do: round to cents (begun); write a test",
         "- The last answer: “Rounding is in money.py; the test is next.”",

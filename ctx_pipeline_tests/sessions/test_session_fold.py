@@ -555,11 +555,11 @@ def test_a_check_that_was_called_wrongly_found_nothing():
 def test_what_a_linter_only_warns_of_is_not_what_its_run_failed_by():
     printed = (
         "app/a.ts:18:11 lint/correctness/noUnusedVariables ━━━━━━\n\n  ! This variable is unused.\n\n"
-        "app/b.ts format ━━━━━━\n\n  × Formatter would have printed the following content:\n"
+        "app/b.ts format ━━━━━━\n\n  \u00d7 Formatter would have printed the following content:\n"
     )
     failed = view(cwd="/w").prompt("Check it").shell("npx biome check .", exit=1, text=printed)
     assert [i.text for i in fold(failed.build()).findings] == [
-        "`npx biome check .` fails: × Formatter would have printed the following content:"
+        "`npx biome check .` fails: \u00d7 Formatter would have printed the following content:"
     ]
 
 
