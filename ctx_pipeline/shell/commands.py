@@ -140,6 +140,8 @@ _LINT = frozenset(
         "zizmor",
     }
 )
+_NO_JOBS = frozenset({"-l", "--list", "-g", "--graph", "-n", "--dryrun", "-h", "--help", "--version", "bug-report"})
+"""Words with which act runs none of them."""
 _OF_DEPENDENCIES = frozenset(
     {
         "cargo deny",
@@ -330,6 +332,9 @@ def _subject(words: list[str]) -> str:
     plain = [w for w in words[1:] if not w.startswith("-") and not _ENV.fullmatch(w)]
     if name in _PACKAGES and plain:
         return f"{name} run {plain[1]}" if plain[0] in ("run", "run-script") and len(plain) > 1 else f"{name} {plain[0]}"
+    if name == "act":
+        job = next((words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-j", "--job")), "")
+        return f"{name} {job}".rstrip()
     if name in _TARGETS:
         target = [w for w in plain if w != "run" and not w.isdigit() and re.fullmatch(r"[\w:.-]+", w)]
         return f"{name} {target[0]}" if target and not target[0].endswith(".py") else name
@@ -349,6 +354,8 @@ def _purpose(subject: str, words: list[str]) -> str:
     head = subject.partition(" ")[0]
     last = subject.rpartition(" ")[2]
     last = last.rpartition(":")[2] if last.startswith(":") else last.partition(":")[0]
+    if head == "act":  # jobs of GitHub's workflows, run here
+        return "other" if _NO_JOBS.intersection(words) else "test" if last in ("test", "tests") else "check"
     if parts & _TEST or (" " in subject and last in ("test", "tests", "spec") and head not in ("git", "gh")):
         return "test"
     if " " in subject and last in ("check", "verify") and head not in ("git", "gh"):

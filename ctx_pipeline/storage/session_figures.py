@@ -7,6 +7,7 @@ made of other rows is not given; whoever asks works it out of the tables.
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -148,15 +149,30 @@ def parts(home: Path, figure: str, keys: Collection[Key]) -> dict[Key, bytes]:
 _SEAL = 16
 
 
+_PACKED = 400
+"""Bytes from which on a figure is compressed."""
+_ZLIB = b"x"
+"""What a compressed one begins with, as no figure does."""
+
+
 def _sealed(data: bytes, *about: object) -> bytes:
-    """Return bytes behind a digest of them and of what they are about: SQLite has none, and a figure that changed is a wrong report."""
+    """Return bytes, the many of them compressed, behind a digest of them and of what they are about.
+
+    SQLite has none, and a figure that changed is a wrong report.
+    """
+    return _under_seal(zlib.compress(data) if len(data) >= _PACKED else data, *about)
+
+
+def _under_seal(data: bytes, *about: object) -> bytes:
     return digest(data, *about, size=_SEAL).encode() + data
 
 
 def _opened(sealed: bytes, *about: object) -> bytes | None:
     """Return what was sealed; None where it is not what was kept."""
     data = bytes(sealed)[_SEAL:] if isinstance(sealed, bytes) else b""
-    return data if data and _sealed(data, *about) == sealed else None
+    if not data or _under_seal(data, *about) != sealed:
+        return None
+    return zlib.decompress(data) if data.startswith(_ZLIB) else data
 
 
 def keep(home: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:

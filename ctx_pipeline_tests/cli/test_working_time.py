@@ -73,4 +73,4 @@ def test_what_its_threads_cost_is_what_a_session_cost(ran: Ctx):
     for thread in detail["threads"][1:]:
         told = ran.json("explain", thread["thread_id"])
         assert (told["kind"], round(told["totals"]["cost_usd"] * 1e9)) == ("thread", thread["cost_nano"])
-    assert re.search(r"\nsubagent +\S+/a1c9e77 +explorer +6 +3 +\$0\.06\n", ran("show", TREE).stdout)
+    assert re.search(r"\nsubagent +a1c9e77 +explorer +6 +3 +\$0\.06 +2 +Find how", ran("show", TREE).stdout)

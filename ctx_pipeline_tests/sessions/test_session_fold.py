@@ -178,7 +178,7 @@ def test_files_are_told_in_the_order_of_their_changes_and_those_that_are_gone_so
 @pytest.mark.feature("session.proven")
 def test_what_subagents_changed_is_said_to_be_missing_where_their_threads_are():
     session = view(cwd="/w").prompt("Simplify it").tool("Task", action="task").edit("/w/a.py")
-    said = "- Changed files, the last first: a.py; what 1 subagent changed, if anything, is not recorded here"
+    said = "- Changed files, the last first: a.py; 1 subagent may have changed more, of which only their reports tell"
     assert said in block(fold(session.build()), len, 10**6).text.splitlines()
     seen = session.subagent("agent-1").edit("/w/b.py").build()
     assert fold(seen).unseen_agents == 0
@@ -477,7 +477,7 @@ def test_a_subagent_that_has_no_tool_to_change_files_is_not_said_to_have_changed
         return line
 
     assert started("Explore") == "Changed files, the last first: a.py"
-    assert started("general-purpose").endswith("; what 1 subagent changed, if anything, is not recorded here")
+    assert started("general-purpose").endswith("; 1 subagent may have changed more, of which only their reports tell")
 
 
 @pytest.mark.feature("session.proven")
@@ -571,3 +571,31 @@ def test_a_merge_is_the_last_commit_of_agents_that_committed_before_it():
     assert said(work, "commit") == ["Last commit: a merge by `git merge --no-ff alice bob`"]
     detached = view(cwd="/w").prompt("Fix it").shell("git commit -am b", exit=0, text=made.format("detached HEAD", "4ab55a5"))
     assert said(detached, "commit") == ["Last commit: 4ab55a5, “detached HEAD: round 2”"]
+
+
+@pytest.mark.feature("session.proven")
+def test_what_was_said_last_is_told_with_the_question_that_it_answers():
+    asked = view(cwd="/w").prompt("what does io.Discard do?").answer("It drops all. Want me to use `io.Discard` here instead?")
+    state = fold(asked.prompt("yes please").edit("/w/a.go").answer("Done.").build())
+    assert "Said last: “yes please” to “Want me to use `io.Discard` here instead?”" in [line.text for line in lines_of(state)]
+    assert from_json(state.to_json()) == state
+
+
+@pytest.mark.feature("session.proven")
+def test_of_a_long_command_line_the_part_that_failed_is_told():
+    command = "git add src/registry.rs && git diff --check && git status --short --branch && cargo test registry::tests --lib"
+    failed = view(cwd="/w").prompt("Merge it").shell(command, exit=101, text="error: no library targets found in package `mise`")
+    assert [i.text for i in fold(failed.build()).findings] == [
+        "`cargo test registry::tests --lib` fails: error: no library targets found in package `mise`"
+    ]
+
+
+@pytest.mark.feature("session.proven")
+def test_jobs_of_a_workflow_that_run_here_are_checks():
+    run = (
+        view(cwd="/w")
+        .prompt("Test the action")
+        .shell("act --container-architecture linux/amd64 -j test", exit=0, text="[CI/test]   | 63 passed")
+    )
+    assert [(c.purpose, c.ok) for c in fold(run.build()).checks] == [("test", True)]
+    assert not fold(view(cwd="/w").prompt("Test the action").shell("act --list", exit=0, text="Stage  Job ID").build()).checks

@@ -269,7 +269,8 @@ def _files(state: SessionState) -> None:
     if not files and state.committed:
         return  # a commit holds what no record names
     more = f" and {len(files) - _FILES} more" if len(files) > _FILES else ""
-    unseen = f"; what {counted(state.unseen_agents, 'subagent')} changed, if anything, is not recorded" if state.unseen_agents else ""
+    agents = counted(state.unseen_agents, "subagent")
+    unseen = f"; {agents} may have changed more, of which only their reports tell" if state.unseen_agents else ""
     say(f"Files touched: {', '.join(files[:_FILES]) or 'none is recorded'}{more}{unseen}")
 
 

@@ -340,7 +340,7 @@ def lines_of(state: SessionState) -> list[Line]:
         more = f" and {len(state.modified) - _FILES} more" if len(state.modified) > _FILES else ""
         paths = ", ".join(f"{cut(f.path, _SHORT)}{' (deleted)' if f.deleted else ''}" for f in changed)
         agents = "1 subagent" if state.unseen_agents == 1 else f"{state.unseen_agents} subagents"
-        unseen = f"; what {agents} changed, if anything, is not recorded here" if state.unseen_agents else ""
+        unseen = f"; {agents} may have changed more, of which only their reports tell" if state.unseen_agents else ""
         made.append(Line("files", f"Changed files, the last first: {paths}{more}{unseen}", 75, tuple(f.event for f in changed if f.event)))
     elif state.read:
         paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
@@ -354,7 +354,9 @@ def lines_of(state: SessionState) -> list[Line]:
     elif state.modified and state.committed is False and not state.unseen_agents:
         made.append(Line(ABSENT, "It did not run git commit", 38, (state.modified[0].event or "",)))
     if state.modified and not (state.checks or state.tests or state.hooks_ran):
-        made.append(Line(ABSENT, "No test, type check, linter or build is known among its commands", 40, (state.modified[0].event or "",)))
+        made.append(
+            Line(ABSENT, "No test, type check, linter or build is recognized among its commands", 40, (state.modified[0].event or "",))
+        )
     if state.next_steps:
         steps = "; ".join(cut(i.text, _SHORT) for i in state.next_steps[:_ITEMS])
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
@@ -395,7 +397,8 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
     if last:
         yield Line("task", f"Asked last: “{cut(last.text, _BLOCK_TEXT)}”", 90, _shown_by(last))
     if state.said_last:
-        yield Line("task", f"Said last: “{cut(state.said_last.text, _SHORT)}”", 89, _shown_by(state.said_last))
+        offer = f" to “{cut(state.said_last.reason, _SHORT)}”" if state.said_last.reason else ""
+        yield Line("task", f"Said last: “{cut(state.said_last.text, _SHORT)}”{offer}", 89, _shown_by(state.said_last))
 
 
 def _check_line(check: CheckRun, place: int) -> Line:

@@ -61,6 +61,8 @@ _COUNTED = (" failed", " error", " failing", " problems")
 
 
 _WARNED_AT = lazy_pattern(r"(?m)^\S{1,300}:\d+:\d+ (?:lint|assist|suppressions)/\S+.*\n\s*\n {2}! .*$")
+_OF_JOB = lazy_pattern(r"^\[[^\]\n]{1,80}\]\s{1,4}\|\s")
+"""The job of a workflow (act) that a line is from."""
 _WARNED = lazy_pattern(r"(?i)^\s*\[?warn(?:ing)?\b")
 _PRINTED = lazy_pattern(r"^(?:error|fatal|ERROR|Error): ")
 
@@ -90,7 +92,7 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     best, best_score = "", 0
     for raw in without_warnings(plain_text(text)).splitlines():
-        raw = raw[:_LINE]  # noqa: PLW2901 - the beginning of a line says enough
+        raw = _OF_JOB.sub("", raw[:_LINE])  # noqa: PLW2901 - the beginning of a line says enough
         if not raw.strip() or _GENERIC.match(raw.strip()):
             continue
         for score, pattern in _SCORES:

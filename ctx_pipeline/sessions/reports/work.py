@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +23,7 @@ from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 from ctx_pipeline.usage.session_figures import Figure, figures, quarter_of
+from ctx_pipeline.usage.usage_figures import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,12 +77,11 @@ class Ran:
         """Median of what the runs took; None where none was waited for."""
         return round(statistics.median(self.seconds), 1) if self.seconds else None
 
-    def add(self, *, failed: bool, seconds: float | None = None) -> None:
-        """Count one more."""
-        self.times += 1
+    def join(self, times: int, failed: int, took: Iterable[int]) -> None:
+        """Count so many more, of which some failed and some took so many microseconds."""
+        self.times += times
         self.failed += failed
-        if seconds is not None:
-            self.seconds.append(seconds)
+        self.seconds += [one / 1e6 for one in took]
 
 
 @dataclass(slots=True)
@@ -100,6 +100,18 @@ class Work:
     """whole command lines, on one line, cut at 160 characters"""
     transitions: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(action, action of the next call in the same thread) -> times"""
+
+    def add(self, value: Mapping[str, Any]) -> None:
+        """Add what is kept of some quarters of an hour of a session (:data:`WORK`)."""
+        for name, mine in (("tools", self.tools), ("programs", self.programs), ("checks", self.checks), ("lines", self.lines)):
+            for key, (times, failed, took) in value[name].items():
+                mine.setdefault(key, Ran()).join(times, failed, took)
+        for times, failed, _ in value["tools"].values():
+            self.tool_calls.join(times, failed, ())
+        self.commands.join(*value["commands"])
+        for before, after in value["transitions"].items():
+            for action, times in after.items():
+                self.transitions[before, action] += times
 
     def to_json(self, top: int = _TOP, *, by: str = "times") -> dict[str, Any]:
         """Return the sums, and the first ``top`` of everything by one of :data:`ORDERS`."""
@@ -160,10 +172,19 @@ def work(
     when nothing was captured yet.
     """
     found: dict[str, Work] = {}
-    days = {"since": since, "until": until, "timezone": timezone}
-    for view, meant in _views_with_calls(_COLUMNS, host=host, project=project, settings=settings, **days):
-        for name in (view.host,) if host else (ALL, view.host):
-            _add(found.setdefault(name, Work(name)), view, meant)
+    with reading(settings) as (store, chosen):
+        filters = parse_filters(chosen, host=host, project=project, since=since, until=until, timezone=timezone)
+        places = {} if project is None else places_of(store, chosen)
+
+        def only(key: tuple[str, str]) -> bool:
+            named = project is None or (key in places and project in project_names(*places[key][:2]))
+            return named and host in {None, key[0]}
+
+        for (name, _), values in figures(store, chosen, WORK, bounds=filters.bounds(), only=only):
+            for value in values:
+                if value["tools"]:
+                    for one in (name,) if host else (ALL, name):
+                        found.setdefault(one, Work(one)).add(value)
     return sorted(found.values(), key=lambda one: (one.host != ALL, one.host))
 
 
@@ -303,6 +324,83 @@ def _added(values: Iterable[Any]) -> tuple[Counter[str], Counter[str]]:
 USED = Figure("used", 1, _used, _added, _COLUMNS, ("tool_result",))
 
 
+def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
+    """Return what a session's agents did, by the quarter of an hour of the call; a name -> times, failures and microseconds of runs."""
+    found: dict[int | None, dict[str, Any]] = defaultdict(_nothing)
+    before: dict[str, str] = {}
+    bad = {call.call_event for call in failed_calls(view)}
+    runs = runs_by_call(view)
+    quarters = {}
+    for call in view.tool_calls:
+        quarters[call.call_event] = quarter = quarter_of(micros(call.started))
+        run, answer = runs.get(call.call_event), view.by_event.get(call.result_event)
+        refused = (run is not None and run.result == "refused") or (answer is not None and answer.subtype in KEPT)
+        took = call.ended - call.started if call.started is not None and call.ended is not None and not refused else None
+        _count(found[quarter]["tools"], call.tool, call.call_event in bad, took)
+        if call.thread_id in before:
+            after = found[quarter]["transitions"].setdefault(before[call.thread_id], {})
+            after[call.action] = after.get(call.action, 0) + 1
+        before[call.thread_id] = call.action
+    for run in command_runs(view):
+        if run.call_event not in quarters:
+            continue
+        value = found[quarters[run.call_event]]
+        failed = run.result == "failed"
+        waited = run.started is not None and run.ended is not None and not run.background and run.result != "refused"
+        took = run.ended - run.started if waited else None
+        _count(value, "commands", failed, took)
+        line = " ".join(run.command.split()).removesuffix(" 2>&1")
+        _count(value["lines"], truncate(line, _LONGEST), failed, took)
+        blamed = failed_program(run.command) if failed else ""
+        programs = list(dict.fromkeys(filter(None, run.programs)))
+        alone = took if len(programs) == 1 else None
+        for program in programs:
+            _count(value["programs"], program[:100], program == blamed, alone)
+        kinds = dict(zip(run.programs, run.purposes, strict=False))
+        for kind in dict.fromkeys(kinds.values()):
+            if kind in CHECK_KINDS:
+                _count(value["checks"], kind, kinds.get(blamed) == kind, alone)
+    return dict(found)
+
+
+_NAMES = ("tools", "programs", "checks", "lines")
+
+
+def _nothing() -> dict[str, Any]:
+    return {**{name: {} for name in _NAMES}, "commands": [0, 0, []], "transitions": {}}
+
+
+def _count(found: dict[str, Any], name: str, failed: bool, took: int | None) -> None:
+    _join(found, name, (1, int(failed), [] if took is None else [took]))
+
+
+def _join(found: dict[str, Any], name: str, more: Sequence[Any]) -> None:
+    known = found.get(name)
+    if known is None:
+        found[name] = [more[0], more[1], list(more[2])]
+        return
+    known[0] += more[0]
+    known[1] += more[1]
+    known[2] += more[2]
+
+
+def _done_in_all(values: Iterable[Any]) -> dict[str, Any]:
+    total = _nothing()
+    for value in values:
+        for kind in _NAMES:
+            for name, more in value[kind].items():
+                _join(total[kind], name, more)
+        _join(total, "commands", value["commands"])
+        for before, after in value["transitions"].items():
+            for action, times in after.items():
+                known = total["transitions"].setdefault(before, {})
+                known[action] = known.get(action, 0) + times
+    return total
+
+
+WORK = Figure("work", 1, _done, _done_in_all, _COLUMNS, ("tool_result",))
+
+
 def utc(micros: int | None) -> datetime | None:
     """Return a moment in microseconds as the tables hold it: UTC without a zone."""
     return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).replace(tzinfo=None)
@@ -312,44 +410,6 @@ def _inside(ts: int | None, first: int | None, last: int | None) -> bool:
     if first is None and last is None:
         return True
     return ts is not None and (first is None or ts >= first) and (last is None or ts < last)
-
-
-def _add(one: Work, view: SessionView, meant: set[str]) -> None:
-    """Add a session's calls, those of these events."""
-    before: dict[str, str] = {}
-    bad = {call.call_event for call in failed_calls(view)}
-    runs = runs_by_call(view)
-    for call in view.tool_calls:
-        if call.call_event not in meant:
-            continue
-        one.tool_calls.add(failed=call.call_event in bad)
-        run, answer = runs.get(call.call_event), view.by_event.get(call.result_event)
-        refused = (run is not None and run.result == "refused") or (answer is not None and answer.subtype in KEPT)
-        waited = call.started is not None and call.ended is not None and not refused
-        seconds = (call.ended - call.started) / 1e6 if waited else None
-        one.tools.setdefault(call.tool, Ran()).add(failed=call.call_event in bad, seconds=seconds)
-        if call.thread_id in before:
-            one.transitions[before[call.thread_id], call.action] += 1
-        before[call.thread_id] = call.action
-    for run in command_runs(view):
-        if run.call_event not in meant:
-            continue
-        failed = run.result == "failed"
-        waited = run.started is not None and run.ended is not None and not run.background and run.result != "refused"
-        seconds = (run.ended - run.started) / 1e6 if waited else None
-        one.commands.add(failed=failed, seconds=seconds)
-        line = " ".join(run.command.split()).removesuffix(" 2>&1")
-        one.lines.setdefault(truncate(line, _LONGEST), Ran()).add(failed=failed, seconds=seconds)
-        blamed = failed_program(run.command) if failed else ""
-        programs = list(dict.fromkeys(filter(None, run.programs)))
-        for program in programs:
-            alone = seconds if len(programs) == 1 else None
-            one.programs.setdefault(program[:100], Ran()).add(failed=program == blamed, seconds=alone)
-        kinds = dict(zip(run.programs, run.purposes, strict=False))
-        for kind in dict.fromkeys(kinds.values()):
-            if kind in CHECK_KINDS:
-                alone = seconds if len(programs) == 1 else None
-                one.checks.setdefault(kind, Ran()).add(failed=kinds.get(blamed) == kind, seconds=alone)
 
 
 def report(found: list[Work], *, top: int = _TOP) -> str:

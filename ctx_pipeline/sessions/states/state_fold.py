@@ -228,7 +228,21 @@ def task_of(view: SessionView) -> Item | None:
 def _asked(view: SessionView) -> list[Item | None]:
     """Return the first and the last prompt that ask for something, and what the person said behind it."""
     known = task(view)
-    return [_asked_item(view, request) for request in (known.first, known.last, known.then)]
+    first, last, then = (_asked_item(view, request) for request in (known.first, known.last, known.then))
+    if then is not None and (offer := _asked_by_agent(view, then)):
+        then = then._replace(reason=offer)
+    return [first, last, then]
+
+
+def _asked_by_agent(view: SessionView, said: Item) -> str:
+    """Return the question at the end of the answer that what a person said stands behind; empty where there is none."""
+    event = view.by_event.get(said.event or "")
+    before = [e for e in view.of_kinds("answer") if e.text and event is not None and e.thread_id == event.thread_id and e.seq < event.seq]
+    asks = _QUESTION.search(clean(before[-1].text[-_LONG:])) if before else None
+    return asks[1] if asks and not repeats(view, asks[1]) else ""
+
+
+_QUESTION = lazy_pattern(r"(?:^|[.!?:)*`]\s+)([^.!?\s](?:[^.!?]|\.(?=\w)){8,200}\?)[\s*_]{0,4}$")
 
 
 def _asked_item(view: SessionView, request: Any) -> Item | None:
@@ -276,11 +290,11 @@ def _failures(view: SessionView) -> Iterator[Item]:
         if any(c.kind == bad.kind and c.result == "passed" for c in behind) and _MISCALLED.search(why):
             continue
         command = commands[bad.call_event]
-        named = shown(command.command, cwd)
+        named = _named(command, bad, cwd)
         told = f"`{truncate(named, _NAMED)}`"
         if later is not None:
-            again = shown(commands[later.call_event].command, cwd)
-            same = any(c.result == "passed" and shown(commands[c.call_event].command, cwd) == named for c in behind)
+            again = _named(commands[later.call_event], later, cwd)
+            same = any(c.result == "passed" and _named(commands[c.call_event], c, cwd) == named for c in behind)
             passed = "then passed" if same else f"`{truncate(again, _NAMED)}` passed later"
             text = f"{told} failed, {passed}: {truncate(why, _LONG)}"
         else:
@@ -289,6 +303,15 @@ def _failures(view: SessionView) -> Iterator[Item]:
             continue  # one run that two tools report of, or what another call had failed by as well
         listed |= {text, why}
         yield Item(text, "checks", written(command.started), bad.event, path, line, score=(8.0 if later is None else 4.0) + n / 100)
+
+
+def _named(run: Any, check: Any, cwd: str | None) -> str:
+    """Return a command line as it is told; of a long one the part that ran the check."""
+    whole = shown(run.command, cwd)
+    if len(whole) <= _NAMED or not check.program:
+        return whole
+    ran = (s for s in steps(run.command) if check.program in (s.subject, s.text, " ".join(s.words)))
+    return next((shown(s.text, cwd) for s in ran), whole)
 
 
 def _passed_later(bad: Any, scope: Scope, behind: Sequence[tuple[Any, Scope]]) -> Any:
