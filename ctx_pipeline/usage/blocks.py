@@ -7,25 +7,27 @@ import time
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import money
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import cost_of
+from ctx_pipeline.usage import groupings
 from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.engine import calls, calls_for, parse_filters, total
+from ctx_pipeline.usage.engine import calls, calls_for, cleaner, has_store, kept_at, parse_filters, pricer, total
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
 
 
-_HOST, _TS, _MODEL = (MODEL_CALLS.names.index(name) for name in ("host", "ts", "model"))
+_TS, _MODEL, _RECORDED, _COST = (MODEL_CALLS.names.index(name) for name in ("ts", "model", "recorded_cost", "cost"))
 _HOUR = 3_600_000_000
 _MINUTE = 60_000_000
 LENGTH = 5
@@ -129,44 +131,91 @@ def blocks(
     said = {"host": host, "project": project, "model": model, "branch": branch, "cost_mode": cost_mode}
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone, **said)
     keep = filters.keeps()
-    grouping = GROUPINGS["model" if branch is None else "branch"]
-    everything = calls_for(grouping, chosen, host=host, stored=stored)[0].owned if owned is None else owned
-    timed = [(row[_HOST], row[_TS], counted, row) for counted, rows in everything for row in rows if row[_TS] is not None]
-    timed.sort(key=lambda one: one[:2])
+    if owned is None and (stored or has_store(chosen)) and kept_at(chosen, filters):
+        timed = list(_kept_calls(chosen, filters, alone=stored))
+    else:
+        grouping = GROUPINGS["model" if branch is None else "branch"]
+        everything = calls_for(grouping, chosen, host=host, stored=stored)[0].owned if owned is None else owned
+        timed = list(_timed(everything, filters.cost_mode))
+    timed.sort(key=_place)
 
     found: list[Block] = []
-    told = _limits_by_host(chosen, timed[0][1] if timed else 0, {name for name, *_ in timed})
+    told = _limits_by_host(chosen, min((call.ts for call in timed), default=0), {call.counted.host for call in timed})
     resets = {name: sorted({r for *_, minutes, r in rows if r is not None and minutes == LENGTH * 60}) for name, rows in told.items()}
-    held: list[tuple[Any, list[tuple]]] = []
+    held: list[_Call] = []
     at = int(time.time() * 1e6) if now is None else now
-    for name, ts, counted, row in timed:
+    for call in timed:
+        name, ts = call.counted.host, call.ts
         if not found or found[-1].host != name or ts >= found[-1].end or ts - found[-1].last > LENGTH * _HOUR:
             start = _began(resets.get(name, []), ts) or ts // _HOUR * _HOUR
-            _close(found, held, filters.cost_mode, at)
+            _close(found, held, at)
             found.append(Block(name, start, start + LENGTH * _HOUR, ts, ts))
             held = []
         found[-1].last = ts
-        if keep is None or keep(counted, row[_MODEL], row[_TS]):
-            held.append((counted, [row]))
-    _close(found, held, filters.cost_mode, at)
+        if keep is None or keep(call.counted, call.model, ts):
+            held.append(call)
+    _close(found, held, at)
     found = [block for block in found if block.sums["calls"]]
     _official(found, told)
     return sorted(found, key=lambda b: (b.start, b.host))
 
 
-def _close(found: list[Block], held: list[tuple[Any, list[tuple]]], mode: str, now: int) -> None:
+class _Call(NamedTuple):
+    """A call that counts and has a time."""
+
+    counted: live.Counted
+    ts: int
+    model: str
+    sums: Sequence[int]
+    """in the order of :data:`SUMS`"""
+
+
+def _place(call: _Call) -> tuple[str, int]:
+    return call.counted.host, call.ts
+
+
+def _timed(owned: Iterable[tuple[live.Counted, Sequence[tuple]]], mode: str) -> Iterator[_Call]:
+    for counted, rows in owned:
+        for row in rows:
+            if row[_TS] is not None:
+                recorded, calculated = row[_RECORDED], row[_COST]
+                cost = cost_of(mode, recorded, calculated)
+                tokens = (row[place] for place in groupings.TOKENS)
+                sums = (*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0)
+                yield _Call(counted, row[_TS], row[_MODEL], sums)
+
+
+def _kept_calls(settings: Settings, filters: Filters, *, alone: bool) -> Iterator[_Call]:
+    """Yield the calls that are kept of each session, and those of sessions that changed since (``alone``: without a look at these)."""
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
+    from ctx_pipeline.usage.usage_figures import calls_of, places_of
+
+    clean, host = cleaner(settings), filters.host
+    with reading(settings) as (store, _):
+        new = UsageDelta() if alone else usage_delta(store, settings, whole=filters.branch is not None)
+        places = places_of(store, settings)
+        for key, rows in calls_of(store, settings, lambda key: host in {None, key[0]} and key not in new.replaced):
+            project, repository, branch = places.get(key, ("", "", ""))
+            counted = live.Counted(*key, project, None, [], repository=repository, branch=branch)
+            yield from (_Call(counted, *row) for row in rows)
+    if new.sessions:
+        price = pricer(settings)
+        mine = [one for one in new.sessions if host in {None, one.host}]
+        for one in mine:
+            one.branch = clean(one.branch)
+        yield from _timed([(one, price(rows)) for one, rows in live.owned(mine, new.decided)], settings.cost_mode)
+
+
+def _close(found: list[Block], held: Sequence[_Call], now: int) -> None:
+    """Sum up the calls of the last window; it ends."""
     if not found:
         return
     block = found[-1]
-    rollup = Rollup(GROUPINGS["model"], Filters(cost_mode=mode))
-    rollup.add_calls(held)
-    for row in rollup.rows():
-        block.models.append(row["model"])
-        for name in SUMS:
-            block.sums[name] += row[name]
-    times = [row[_TS] for _, rows in held for row in rows]
-    if times:
-        block.first, block.last = times[0], times[-1]
+    if held:
+        block.models = sorted({call.model for call in held})
+        block.sums = dict(zip(SUMS, map(sum, zip(*(call.sums for call in held), strict=True)), strict=True))
+        block.first, block.last = held[0].ts, held[-1].ts
     block.active = block.start <= now < block.end
 
 

@@ -158,7 +158,7 @@ def usage(
 def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None, stored: bool = False) -> tuple[Calls, Uses]:
     """Return every call that counts with what the grouping needs to know of it: what it asked for, its session's branch or home."""
     fresh: Uses = {}
-    clean = _cleaner(settings)
+    clean = cleaner(settings)
 
     def seen(counted: Counted) -> None:
         if grouping.names is not None:
@@ -326,7 +326,7 @@ def _from_tables(
     from ctx_pipeline.storage.reader import reading
     from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
 
-    clean = _cleaner(settings)
+    clean = cleaner(settings)
     fresh: Uses = {}
     rollup, lost = Rollup(grouping, filters, uses=fresh), Rollup(grouping, filters, uses=fresh)
     with reading(settings) as (store, _):
@@ -504,7 +504,7 @@ def _place(settings: Settings, sessions: Iterable[Counted], host: str | None, *,
         session.home = found.get((session.host, session.session_id), "")
 
 
-def _cleaner(settings: Settings) -> Callable[[str], str]:
+def cleaner(settings: Settings) -> Callable[[str], str]:
     """Return what replaces secrets in a name; their patterns are loaded at the first one."""
     redact: list[Callable[[str], str]] = []
 

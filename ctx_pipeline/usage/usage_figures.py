@@ -62,6 +62,13 @@ def shares_of(
         yield key, [row for rows in values for row in rows]
 
 
+def calls_of(store: Store, settings: Settings, only: Callable[[Key], bool]) -> Iterator[tuple[Key, list[tuple[Any, ...]]]]:
+    """Yield each session with (time, model, its sums) of its calls that count and have a time, at the cost mode in force."""
+    for key, values in figures(store, settings, CALLS, only=only):
+        for models, at, times, *sums in filter(None, values):
+            yield key, list(zip(times, map(models.__getitem__, at), zip(*sums, strict=True), strict=True))
+
+
 def places_of(store: Store, settings: Settings) -> dict[Key, tuple[str, str, str]]:
     """Return (host, session) -> project, repository and branch."""
     return {key: (values[0][0], values[0][1], values[0][2]) for key, values in figures(store, settings, USAGE)}
@@ -88,6 +95,15 @@ def _usage(view: SessionView, settings: Settings) -> dict[int | None, Any]:
     session = view.session
     rows = [[*place, *sums] for place, sums in sorted(found.items(), key=lambda one: (one[0][0] or 0, *one[0][1:]))]
     return {None: [session.project or "", session.repository or "", session.branch or "", rows]}
+
+
+def _timed(view: SessionView, settings: Settings) -> dict[int | None, Any]:
+    calls = [call for call in view.model_calls if call.owner and call.ts is not None]
+    models = sorted({call.model for call in calls})
+    place = {model: number for number, model in enumerate(models)}
+    amounts = [_amounts(call, settings.cost_mode) for call in calls]
+    sums = list(map(list, zip(*amounts, strict=True)))
+    return {None: [models, [place[call.model] for call in calls], [micros(call.ts) for call in calls], *sums]} if calls else {}
 
 
 def _sum(found: dict[Any, list[int]], place: Any, amounts: list[int]) -> None:
@@ -133,6 +149,8 @@ def _only(values: Iterable[Any]) -> Any:
 
 
 USAGE = Figure("usage", 2, _usage, _only, {"model_calls": _CALLS}, timeless=True)
+
+CALLS = Figure("calls", 1, _timed, _only, {"model_calls": _CALLS}, timeless=True)
 
 SHARES: Mapping[str, Figure] = {
     name: Figure(

@@ -497,10 +497,13 @@ def test_what_became_of_the_last_call_is_told_where_it_has_no_result_of_its_own(
 
 @pytest.mark.feature("session.proven")
 def test_what_was_done_at_a_place_or_is_to_be_done_there_is_no_finding():
-    said = (
-        "cart.py:12 - expiry of the token is not checked\n\ncart.py:40 - Added a check of the expiry\n\nprices.py:3 - remove the second sum"
-    )
-    state = fold(view(cwd="/w").prompt("Review the cart").answer(said).build())
+    said = [
+        "cart.py:12 - expiry of the token is not checked",
+        "cart.py:40 - Added a check of the expiry",
+        "prices.py:3 - remove the second sum",
+    ]
+    said.append("b.py:9 - as a key of the map")
+    state = fold(view(cwd="/w").prompt("Review the cart").answer("\n\n".join(said)).build())
     assert [(i.path, i.line, i.text) for i in state.findings] == [("cart.py", 12, "expiry of the token is not checked")]
 
 
@@ -599,3 +602,22 @@ def test_jobs_of_a_workflow_that_run_here_are_checks():
     )
     assert [(c.purpose, c.ok) for c in fold(run.build()).checks] == [("test", True)]
     assert not fold(view(cwd="/w").prompt("Test the action").shell("act --list", exit=0, text="Stage  Job ID").build()).checks
+
+
+@pytest.mark.feature("session.proven")
+def test_a_long_answer_ends_with_whole_paragraphs_and_no_list_without_its_heading():
+    middle = "It took a look at every call of the parser. " * 9
+    answer = (
+        f"Three places change.\n\n**First**\n\n```\nnew text\n\nmore\n```\n\n{middle}\n\n## Second\n\n- the other place\n\nWhich one first?"
+    )
+    told = fold(view(cwd="/w").prompt("Propose it").answer(answer).build()).answer.text
+    assert told == "Three places change. …## Second - the other place Which one first?"
+    long_list = answer.replace("- the other place", "\n".join(f"- the other place, number {n}" for n in range(12)))
+    assert fold(view(cwd="/w").prompt("Propose it").answer(long_list).build()).answer.text.endswith("…Which one first?")
+
+
+@pytest.mark.feature("session.proven")
+def test_what_a_formatter_would_take_out_is_not_what_its_check_failed_by():
+    printed = 'Diff in src/cache.rs:43:\n-    .map_err(|e| eyre!("failed to read: {}", e))?;\n+    .map_err(|e| {\n'
+    failed = view(cwd="/w").prompt("Fix it").shell("cargo fmt --check", exit=1, text=printed)
+    assert [i.text for i in fold(failed.build()).findings] == ["`cargo fmt --check` fails: Diff in src/cache.rs:43:"]

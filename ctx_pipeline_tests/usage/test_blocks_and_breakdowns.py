@@ -177,6 +177,38 @@ def test_a_packed_rollout_tells_its_limits_too(tmp_path: Path):
 
 
 @pytest.mark.feature("usage.blocks-official")
+def test_limits_are_told_that_were_written_before_another_agent_was_used(tmp_path: Path):
+    older = codex_home(tmp_path, {"used_percent": 41.5, "window_minutes": 300, "resets_at": 1790870400})
+    begun = at("2026-10-01T10:30:00Z") / 1e6
+    for path in (tmp_path / "codex").rglob("*.jsonl"):
+        os.utime(path, (begun, begun))
+    newer = home(tmp_path, line(1, "2026-10-09T10:20:00Z", 1000))
+
+    found = blocks(settings=replace(newer, demo_roots=older.demo_roots | newer.demo_roots), now=at("2026-10-09T11:00:00Z"))
+
+    assert [(b.host, b.limits.get("primary", {}).get("used_percent")) for b in found] == [("codex", 41.5), ("claude", None)]
+
+
+@pytest.mark.feature("usage.blocks")
+def test_windows_are_the_same_from_the_homes_and_from_what_is_kept(tmp_path: Path):
+    times = ("2026-10-01T10:20:00Z", "2026-10-01T14:59:00Z", "2026-10-01T15:00:00Z", "2026-10-02T04:50:00Z")
+    settings = home(tmp_path, *(line(n, when, 1000 * n + 1, model=LATER if n == 2 else OPUS) for n, when in enumerate(times)))
+    now = at("2026-10-02T05:00:00Z")
+    asked: list[dict[str, Any]] = [{}, {"model": LATER}, {"since": "2026-10-02"}, {"cost_mode": "display"}]
+    live = [[b.to_json(now) for b in blocks(settings=settings, now=now, **one)] for one in asked]
+    assert [len(found) for found in live] == [3, 1, 1, 3]
+
+    ingested(settings)
+
+    assert [[b.to_json(now) for b in blocks(settings=settings, now=now, **one)] for one in asked] == live
+    transcript = next((tmp_path / "claude").rglob("*.jsonl"))
+    with transcript.open("a") as file:  # what was not captured yet is counted as well
+        file.write(line(9, "2026-10-02T04:55:00Z", 7) + "\n")
+    assert blocks(settings=settings, now=now)[-1].tokens == live[0][-1]["total_tokens"] + 7
+    assert blocks(settings=settings, now=now, stored=True)[-1].tokens == live[0][-1]["total_tokens"]
+
+
+@pytest.mark.feature("usage.blocks-official")
 @pytest.mark.parametrize(("minutes", "said"), [(300, "5 h 41%"), (10_080, "7 d 41%"), (None, "primary 41%")])
 def test_a_limit_is_printed_by_the_length_of_its_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: int | None, said: str):
     codex_home(tmp_path, {"used_percent": 41.0, "window_minutes": minutes, "resets_at": 1790870400})

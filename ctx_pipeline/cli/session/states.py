@@ -89,7 +89,7 @@ def load(name: str | None, as_json: bool) -> None:
     if told.command:
         say(f"Resume it with: {plain(told.command)}")
     if told.cold_tokens > told.tokens:
-        say(f"(~{tokens(told.tokens)} tokens vs ~{tokens(told.cold_tokens)} that its reads brought in)")
+        say(f"(~{tokens(told.tokens)} tokens vs at least {tokens(told.cold_tokens)} that its reads brought in)")
 
 
 @click.command()

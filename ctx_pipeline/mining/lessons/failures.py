@@ -24,7 +24,7 @@ _SCORES = tuple(
         (9, r"(?:command not found|No module named|Cannot find module|Module not found|No such file or directory|not a git repository)"),
         (9, r"(?i)connection refused|\bERESOLVE\b (?:unable|could)|no matches found: |is required to read the password|still in progress"),
         (8, r"^error(?:\[\w+\])?: |^panic: |^thread '[^']{1,60}'(?: \(\d+\))? panicked at |^\s*✗ |^  \u00d7 |^ERROR: (?!task )"),
-        (8, r"^\S+\.\w+:\d+(?::\d+)?:? .+|^\S+\.\w+\(\d+,\d+\): error"),
+        (8, r"^Diff in \S+\.rs:\d+|^\S+\.\w+:\d+(?::\d+)?:? .+|^\S+\.\w+\(\d+,\d+\): error"),
         (7, r"^fatal: "),
         (7, r"^\s+\w[\w.-]+\.(?:go|rs|py|js|ts):\d+: .+|^\s*(?:Error Trace|Error|expected|Expected|got|want|Received):?\s"),
         (6, r"^--- FAIL: |^FAILED \S+|^FAIL\s+\S+ \[|^not ok "),
@@ -91,10 +91,11 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
     """
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     best, best_score = "", 0
+    formatted = "\nDiff in " in f"\n{text}"
     for raw in without_warnings(plain_text(text)).splitlines():
         raw = _OF_JOB.sub("", raw[:_LINE])  # noqa: PLW2901 - the beginning of a line says enough
-        if not raw.strip() or _GENERIC.match(raw.strip()):
-            continue
+        if not raw.strip() or _GENERIC.match(raw.strip()) or (formatted and raw[:1] in "+-"):
+            continue  # what a formatter would take out or put in says nothing of what is wrong
         for score, pattern in _SCORES:
             if score <= best_score:
                 break

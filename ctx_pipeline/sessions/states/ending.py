@@ -26,6 +26,7 @@ _DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ 
 """A line that is a Markdown directive: it speaks to the program that shows the answer."""
 
 
+_FULL_STOP = lazy_pattern(r"(?<=[.!?])(?<!\d\.)\s+|(?<=[\u3002\uff01\uff1f])")
 _SENTENCE = lazy_pattern(r"(?<=[.!?])(?<!\d\.)\s+|(?<=[\u3002\uff01\uff1f])|\s+(?=[-*\u2022] \S)")
 _WORD = 30
 """Characters in which a word ends, in a script that has blanks between them."""
@@ -71,19 +72,56 @@ def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
 
 def _quoted(view: SessionView, answer: Any, *, whole: bool) -> str:
     """Return the beginning and the end of an answer, without what repeats an output; empty where that leaves nothing."""
-    text = clean(_DIRECTIVE.sub("", answer.text))
+    written_as = _DIRECTIVE.sub("", answer.text)
+    text = clean(written_as)
     parts = [text]
     if len(text) > _LONG:
-        ends = [found.start() for found in _SENTENCE.finditer(text, 0, _HEAD + 1)]
-        parts = [text[: ends[-1]] if ends else truncate(text, _HEAD)]
-        tail = text[max(len(parts[0]), len(text) - _LONG + _HEAD) :]
-        whole_from = _SENTENCE.search(tail, 0, _SKIPPED)
-        # where no sentence begins soon, a word that the cut goes through is left out, if the script has blanks
-        begin = whole_from.end() if whole_from else 0 if tail[:1].isspace() else tail.find(" ", 0, _WORD) + 1
-        parts.append(f"…{tail[begin:].lstrip()}")
+        head = text[: text.find("```") if 0 < text.find("```") <= _HEAD else _HEAD + 1]
+        ends = [found.start() for found in _SENTENCE.finditer(head)]
+        parts = [head[: ends[-1]].rstrip() if ends else truncate(head, _HEAD)]
+        parts.append(f"…{_tail(written_as, text, len(parts[0]))}")
     own = " ".join(filter(None, (own_words(view, part, gap=_GAP, whole=whole) for part in parts)))
     said = len(own.replace(_GAP.strip(), "").strip("… "))
     return own if said > (_REST if _GAP.strip() in own else 0) else ""
+
+
+def _tail(answer: str, text: str, begun: int) -> str:
+    """Return the end of a long answer, behind so many characters: its last paragraphs that fit, else its last sentences.
+
+    A list without the words above it would say something else.
+    """
+    room = _LONG - _HEAD
+    kept: list[str] = []
+    for paragraph in reversed(_paragraphs(answer)):
+        if sum(map(len, kept)) + len(kept) + len(paragraph) > min(room, len(text) - begun):
+            break
+        kept.insert(0, paragraph)
+    while kept and _MEMBER.match(kept[0]):
+        del kept[0]
+    if kept:
+        return " ".join(kept)
+    tail = text[max(begun, len(text) - room) :]
+    whole_from = _FULL_STOP.search(tail, 0, _SKIPPED)
+    # where no sentence begins soon, a word that the cut goes through is left out, if the script has blanks
+    begin = whole_from.end() if whole_from else 0 if tail[:1].isspace() else tail.find(" ", 0, _WORD) + 1
+    return tail[begin:].lstrip()
+
+
+_MEMBER = lazy_pattern(r"[-*+\u2022>]\s|\d{1,3}[.)]\s|\||```")
+"""The beginning of a list, a quotation, a table or code."""
+
+
+def _paragraphs(answer: str) -> list[str]:
+    """Return what blank lines part, each on one line; code between fences is one."""
+    found: list[list[str]] = [[]]
+    code = False
+    for line in answer.splitlines():
+        if line.strip() or code:
+            found[-1].append(line)
+        elif found[-1]:
+            found.append([])
+        code ^= line.lstrip().startswith("```")
+    return [clean(" ".join(lines)) for lines in found if lines]
 
 
 def _last_call(view: SessionView, behind: Sequence[Any]) -> Item | None:

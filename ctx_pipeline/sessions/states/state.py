@@ -302,7 +302,9 @@ def _beside(found: Found, cwd: str | None, settings: Settings | None) -> tuple[s
         return "", []
     with reading(settings) as (store, asked):
         row = store.ledger.session(found.state.host, found.state.session_id)
-        command = resume_command(found.state.host, found.state.session_id, row.rows.get("cwd") if row else None)
+        folder = row.rows.get("cwd") if row else None
+        # nothing resumes a session of which only subagents left a transcript
+        command = "" if found.state.subagents_only else resume_command(found.state.host, found.state.session_id, folder)
         told = [f"Resume it with: {command}"] if command else []
         if found.choice.why != PREVIOUS:
             return command, told

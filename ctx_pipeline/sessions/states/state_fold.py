@@ -83,11 +83,12 @@ _PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}
 _CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
 _LONG, _SHORT, _NAMED = 400, 160, 90
 _NOT_FOUND = lazy_pattern(
-    r"(?i)```|\W{0,3}(?:now |will |to )?(?:add|remov|fix|chang|updat|renam|replac|mov|creat|delet|refactor|implement|extract|introduc"
-    r"|simplif|convert|adjust|correct|rewrit|rewrote|drop|revert|bump|wrap|pass|mak|made|set|us|writ|wrote|switch|inlin|skip|ensur"
-    r"|modif)(?:e|ed|d|ing|ting|ped|pped|pping|y|ied|ten)?\b"
+    r"(?i)```|(?:as|at|by|for|from|in|of|on|to|via|when|where|with|called|returned|used) "
+    r"|\W{0,3}(?:now |will |to )?(?:add|remov|fix|chang|updat|renam|replac|mov|creat|delet|refactor|implement|extract|introduc|simplif"
+    r"|convert|adjust|correct|rewrit|rewrote|drop|revert|bump|wrap|pass|mak|made|set|us|writ|wrote|switch|inlin|skip|ensur|modif"
+    r")(?:e|ed|d|ing|ting|ped|pped|pping|y|ied|ten)?\b"
 )
-"""The beginning of code, and of words that say what is to be done at a place, or was: no finding."""
+"""The beginning of code, of words that go on with what stands before the place, and of such that say what is to be done there, or was."""
 
 _MISCALLED = lazy_pattern(
     r"(?i)\bunexpected argument\b|\bunrecogni[sz]ed (?:option|argument)|\bunknown (?:option|flag|argument)\b"
