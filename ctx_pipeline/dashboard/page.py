@@ -158,6 +158,7 @@ def scoring() -> dict[str, Any]:
         "stop": sorted(tokenize.STOP),
         "endings": list(word_forms.ENDINGS),
         "added": list(word_forms.ADDED),
+        "irregular": [list(group) for group in word_forms.IRREGULAR],
     }
 
 

@@ -2,7 +2,8 @@
 
 ``--dialogues FILE`` names dialogues in the form of the published benchmark LoCoMo: a list of objects with ``conversation``
 (``session_1`` to ``session_N``, each a list of ``speaker``, ``dia_id`` and ``text``) and ``qa`` (``question``, ``evidence``
-as a list of ``dia_id``, ``category``; 5 is a question that has no answer). The data is not part of this package. Each
+as a list of ``dia_id``, ``category``; 5 is a question that has no answer). That data is not part of this package; two
+dialogues of our own are. The first of a file is shown apart from the others, so that one can tune on it alone. Each
 dialogue is one history: its sessions are ingested as those of an agent, or each turn is one memory. A question is found
 where any turn of its evidence is among the first ten (``turn``), and where the first one is of a session of its evidence
 (``session``).
@@ -15,7 +16,7 @@ import re
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.learning.memories import retrieve
 from ctx_pipeline.model.memories import Memory
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SAMPLE = Path(__file__).with_name("dialogue_sample.json")
-"""Two short dialogues of our own, which show the form and that everything still runs; their figures mean nothing."""
+"""Two dialogues of our own, whose questions are in other words than the turns that answer them."""
 
 _TURN = re.compile(r"D(\d+):(\d+)")
 _UNANSWERED = 5
@@ -124,13 +125,16 @@ def in_notes(dialogue: Dialogue, folder: Path, embedder: str = "") -> list[list[
 
 
 def dialogue_rows(dialogues_file: Path = SAMPLE) -> list[Row]:
-    """Return the shares over sessions and over notes."""
-    asked: list[Asked] = []
-    answers: dict[str, list[Any]] = {"sessions": [], "notes": []}
+    """Return the shares over sessions and over notes: of the first dialogue, and of the others together."""
+    told = dialogues(dialogues_file)
     ways: dict[str, Callable[[Dialogue, Path], list[list[tuple[int, int]]]]] = {"sessions": in_sessions, "notes": in_notes}
-    for dialogue in dialogues(dialogues_file):
-        asked += dialogue.asked
-        for name, way in ways.items():
-            with tempfile.TemporaryDirectory() as folder:
-                answers[name] += way(dialogue, Path(folder))
-    return [row for name in ways for row in shares(name, asked, answers[name])]
+    rows = []
+    for part, some in (("first", told[:1]), ("others", told[1:])):
+        asked = [question for dialogue in some for question in dialogue.asked]
+        for name, way in ways.items() if asked else ():
+            answers: list[list[tuple[int, int]]] = []
+            for dialogue in some:
+                with tempfile.TemporaryDirectory() as folder:
+                    answers += way(dialogue, Path(folder))
+            rows += shares(f"{part}, {name}", asked, answers)
+    return rows

@@ -40,6 +40,7 @@ SESSIONS = (
     (
         (PROMPT, "Build it at night and publish the log"),
         (PROMPT, "The nightly build runs at two o'clock."),
+        (PROMPT, "I find that it's built at night once somebody gets up"),
         (CALL, "crontab -e"),
         (PROMPT, "a file file file file of notes"),
     ),
@@ -53,6 +54,8 @@ QUESTIONS = (
     "the file",
     "log",
     "renaming headers",
+    "who found out why it isn't built",
+    "it's what gets published at night",
     "the import that nobodyknows of files",
     " ".join(f"w{n}" for n in range(30)) + " photos archive",
 )
@@ -101,6 +104,7 @@ def test_hits_from_disk_come_in_the_order_of_the_command_with_the_same_scores(tm
 @pytest.mark.feature("dashboard.search", "search.word-forms")
 def test_the_page_knows_the_same_forms_of_a_word():
     words = ["uploads", "stopped", "stop", "replies", "reply", "cached", "compile", "settings", "e404", "api", "quickly", "class", "needed"]
+    words += ["written", "writing", "ran", "people", "went"]
     assert answered("(ctx.ranking.use(given[1]), given[0].map(ctx.ranking.forms))", words, scoring()) == [
         list(forms_of(word)) for word in words
     ]

@@ -230,6 +230,11 @@ def test_a_row_by_itself_has_the_bm25_that_a_hand_computes(index, asked):
         ("cached", "caches"),
         ("compile", "compilation"),
         ("settings", "setting"),
+        ("ran", "run"),
+        ("written", "writing"),
+        ("teacher", "taught"),
+        ("went", "go"),
+        ("indices", "index"),
     ],
 )
 def test_forms_of_a_word_are_its_usual_inflections(word, form):
@@ -250,3 +255,12 @@ def test_an_identifier_is_one_word_of_the_question(index):
     asked = question("failed max_model_window_bytes")
     assert asked.telling == 2
     assert index.query("failed max_model_window_bytes")[0].part == "all"
+
+
+@pytest.mark.feature("search.cut-off")
+def test_what_an_apostrophe_cuts_off_is_looked_for_in_the_phrase_alone():
+    asked = question("why doesn't the branch I'm on show new ones")
+    assert {"t", "m"} <= set(asked.tokens)
+    assert asked.significant_terms == ("doesn", "branch", "show", "new", "ones")
+    assert "doesn t" in asked.phrase
+    assert "t" in question("tar -t").significant_terms

@@ -4,11 +4,13 @@
   // Numbers and words come with the list of sessions, from the program that answers `ctx search`.
   let how = null;
   let stops = null;
+  let irregular = null; // form -> all forms of its word
   const UNSPACED = "\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uac00-\\ud7af\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
   const SIGN = new RegExp(`[${UNSPACED}]`, "u");
   const SIGNS = new RegExp(`[${UNSPACED}]`, "gu");
   const RUNS = new RegExp(`[${UNSPACED}]+|[^${UNSPACED}]+`, "gu");
   const TOKEN = /[\p{L}\p{N}]+/gu;
+  const CUT_OFF = /(?<=[\p{L}\p{N}_])['\u2019](t|m|d|ll|re|ve)(?![\p{L}\p{N}_])/giu; // says nothing
   const OTHER = /[^\x00-\x7f]/;
   const SAID = new Set([0, 1, 2, 3, 7, 8]);
 
@@ -79,9 +81,9 @@
     const words = parts.map(plain);
     const all = new Map(parts.flat().flatMap((token) => pieces(token)).map((piece) => piece.map(folded)).map((piece) => [piece.join(" "), piece]));
     const asked = ends([...all.values()]).flat();
-    const stop = (piece) => piece.length === 1 && stops.has(piece[0]);
-    const told = asked.filter((piece) => !stop(piece));
-    const whole = words.filter((word) => !word.every((token) => stops.has(token)));
+    const idle = new Set([...stops, ...[...both.matchAll(CUT_OFF)].map(([, cut]) => cut.toLowerCase())]);
+    const told = asked.filter((piece) => piece.length > 1 || !idle.has(piece[0]));
+    const whole = words.filter((word) => !word.every((token) => idle.has(token)));
     const every = whole.length ? whole : words;
     return { asked, telling: told.length ? told : asked, phrases: runs.map((run) => run.flatMap(plain)), every, whole: new Set(every.map(String)).size };
   }
@@ -98,14 +100,22 @@
     return word.endsWith("e") && word.length > 4 ? word.slice(0, -1) : word;
   }
 
-  function forms(word) {
+  // The spellings that endings make of a word.
+  function regular(word) {
     if (!/^[a-z]{4,}$/.test(word)) return [];
     const cut = stem(word);
     const vowel = (at) => "aeiouy".includes(cut.at(at));
     const found = how.added.map((ending) => cut + ending);
     if (cut.at(-1) === "y" && !vowel(-2)) found.push(...["ies", "ied", "ier"].map((ending) => cut.slice(0, -1) + ending));
     else if (!vowel(-1) && !"wxhs".includes(cut.at(-1)) && vowel(-2) && !vowel(-3)) found.push(...["ed", "ing", "er", "ers"].map((ending) => cut + cut.at(-1) + ending));
-    return [...new Set(found)].filter((form) => form !== word && form.length >= 3);
+    return found.filter((form) => form.length >= 3);
+  }
+
+  function forms(word) {
+    const known = irregular.get(word);
+    const found = regular(known ? known[0] : word);
+    const group = known || irregular.get(found.find((form) => irregular.has(form))) || [];
+    return [...new Set([...found, ...group])].filter((form) => form !== word);
   }
 
   // Documents {kind, text, row} of sessions {key, first, rows}; a row counts over all events of all sessions, as the index does, whose highest is `top`.
@@ -358,6 +368,7 @@
   function use(scoring) {
     how = scoring;
     stops = new Set(scoring.stop);
+    irregular = new Map(scoring.irregular.flatMap((group) => group.map((form) => [form, group])));
   }
 
   ctx.ranking = { Index, best: bestOf, forms, ranked, use };

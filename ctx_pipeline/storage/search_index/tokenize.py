@@ -39,6 +39,9 @@ _LOOKED = 1_000_000
 _PATHS_CHARS = 4_096
 """Paths beyond the first part of a long tool call: how far they are looked for, and characters of them that are searched."""
 
+_CUT_OFF = re.compile(r"(?i)(?<=\w)['\u2019](t|m|d|ll|re|ve)\b")
+"""What an apostrophe cuts off a word: a token in the index that says nothing; an s is so common that it weighs nothing anyway."""
+
 STOP = frozenset(
     (
         "a",
@@ -186,8 +189,9 @@ def question(text: str) -> Question:
     tokens = tokens if len(tokens) <= WORDS else (*tokens[: WORDS // 2], *tokens[-WORDS // 2 :])
     if not tokens:
         return Question()
-    significant_terms = tuple(t for t in tokens if t not in STOP) or tokens
-    whole = [w for w in words if not STOP.issuperset(w.lower().split())] or words
+    idle = STOP.union(cut.lower() for cut in _CUT_OFF.findall(text))
+    significant_terms = tuple(t for t in tokens if t not in idle) or tokens
+    whole = [w for w in words if not idle.issuperset(w.lower().split())] or words
     return Question(
         tokens,
         significant_terms,
