@@ -191,8 +191,11 @@ def search(
         if not answer.found and not answer.left_out and not offset:
             _refuse_unknown(store, chosen, projects)
         hits = _hits(store, answer.found)
+        relaxed = answer.level in {"any", "beginning"} and not answer.with_all
+        bare = without_question(query) if relaxed else query
+        shorten = bare != query and store.search.meets(asked._replace(text=bare))
     result = _result(query, answer, hits, offset)
-    if result.level in {"any", "beginning"} and not result.with_all_words and (bare := without_question(query)) != query:
+    if shorten:
         more = {"facets": facets, "limit": limit, "offset": offset, "width": width, "settings": settings}
         shorter = search(bare, filters=chosen, **more)
         if shorter.level in {"phrase", "all"} or shorter.with_all_words:

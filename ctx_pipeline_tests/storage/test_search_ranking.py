@@ -264,3 +264,13 @@ def test_what_an_apostrophe_cuts_off_is_looked_for_in_the_phrase_alone():
     assert asked.significant_terms == ("doesn", "branch", "show", "new", "ones")
     assert "doesn t" in asked.phrase
     assert "t" in question("tar -t").significant_terms
+
+
+@pytest.mark.feature("search.question-words")
+@pytest.mark.parametrize(
+    ("text", "met"), [("parser fails", True), ("fails parser", True), ("parser nowhere", False), ("nothing fails", False)]
+)
+def test_whether_the_phrase_or_all_words_meet_in_a_row_is_told_without_an_answer(index, text, met):
+    filler(index)
+    add(index, "p", "the parser fails again", "nothing else")
+    assert index.meets(Asked(text)) is met

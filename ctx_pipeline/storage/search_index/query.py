@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage.search_index import row_lookup
-from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, ranked
+from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, meets, ranked
 from ctx_pipeline.storage.search_index.regex import Coverage, scan
 from ctx_pipeline.storage.search_index.row_attributes import quarter_of
 from ctx_pipeline.storage.search_index.row_lookup import RowLookup, Wanted
@@ -202,6 +202,11 @@ class Reading(ABC):
     def search(self, lake: Lake, text: str, *, limit: int = 20) -> list[Found]:
         """Return the best hits for a text."""
         return self.ask(_Texts(lake), Asked(text), limit=limit).found
+
+    def meets(self, asked: Asked) -> bool:
+        """Tell whether some hit of a question would hold its phrase or all its words: cheaper than to ask it."""
+        shelf = self._shelved()
+        return meets(shelf.connection, shelf, question(asked.text), self._mask(shelf, asked))
 
     def ask(
         self, texts: Texts, asked: Asked, *, limit: int = 20, offset: int = 0, width: int = 240, counting: Counting | None = None

@@ -155,6 +155,13 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
     return Ranking(order, scores, level, expression, missing, with_all)
 
 
+def meets(connection: sqlite3.Connection, shelf: RowLookup, question: Question, mask: bytes | None) -> bool:
+    """Tell whether some row that the mask has holds the phrase or all words, as far as a question is asked for these."""
+    finder = _Finder(connection, shelf, mask)
+    strict = [question.phrase, *([question.every] if question.telling <= MOST_WORDS_AT_ONCE else [])]
+    return any(expression and finder.newest(expression, 1) for expression in strict)
+
+
 def matching_rows(connection: sqlite3.Connection, expression: str) -> list[int]:
     """Return the row ids that an expression finds, dead ones too, ascending."""
     return _listed(connection, "SELECT rowid FROM history WHERE history MATCH ?", (expression,)) if expression else []
