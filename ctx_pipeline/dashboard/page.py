@@ -15,6 +15,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped, session_title
+from ctx_pipeline.model.irregular_words import IRREGULAR
 from ctx_pipeline.storage.search_index import ranking, tokenize, word_forms
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def scoring() -> dict[str, Any]:
         "stop": sorted(tokenize.STOP),
         "endings": list(word_forms.ENDINGS),
         "added": list(word_forms.ADDED),
-        "irregular": [list(group) for group in word_forms.IRREGULAR],
+        "irregular": [list(group) for group in IRREGULAR],
     }
 
 

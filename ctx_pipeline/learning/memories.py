@@ -59,6 +59,8 @@ def retrieve(
     """Return the memories that answer a query at a place, best first, with the parts of their scores.
 
     They hold at least the share ``least`` of the query's weight; with a ``threshold`` at least that, as what hooks inject does.
+    Where ``least`` is that of a search and no output was pasted, those are found too that hold it together with the memories
+    that came up before and after them in their session.
 
     Without ``cwd`` everything may be seen; with it only what holds everywhere or was
     learned in its repository; a folder that is not on this machine has the repository that
@@ -78,8 +80,9 @@ def retrieve(
         error = words_of_error(query, cwd)
         # another failure shares words with a pasted one, and its cure would harm
         least = max(least, LEAST_COVERED) if error else least
-        recalled = index.recall(words_of(query), error=error, allowed=allowed, least=least, accepted_only=accepted_only)
-        found = [Recalled(r.memory, r.score, r.covered) for r in recalled]
+        beside = not (error or threshold) and least < LEAST_COVERED
+        recalled = index.recall(words_of(query), error=error, allowed=allowed, least=least, accepted_only=accepted_only, around=beside)
+        found = [Recalled(r.memory, r.score, r.covered, around=r.around) for r in recalled]
         if settings.embedder:
             found = _with_closeness(index, settings.embedder, query, cwd, found, allowed=allowed, accepted_only=accepted_only)
         return rank(

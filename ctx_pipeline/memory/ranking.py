@@ -77,6 +77,9 @@ CLOSE = 0.6
 CLOSENESS = 0.5
 """Weight of the cosine beside the words in a match, where a person chose an embedding function."""
 
+AROUND = 0.5
+"""Weight of what the memories around one hold beside its own words in a match, where a person searches."""
+
 _DAY = 86_400_000_000.0
 _HALF_LIFE_DAYS = 60.0
 
@@ -91,6 +94,8 @@ class Recalled(NamedTuple):
     """share of the query's weight (inverse document frequency) that its words hold, 0 to 1"""
     close: float | None = None
     """cosine of its vector and the question's; None where words alone are looked at"""
+    around: float = 0.0
+    """the share that the memories of its session beside it hold, itself included; 0 where they were not looked at"""
 
 
 def rank(
@@ -106,8 +111,8 @@ def rank(
 ) -> list[Scored]:
     """Return at most ``limit`` memories, best first, with the parts of their scores.
 
-    Memories that cover less than ``least`` of the query, and whose vectors are not close to its
-    own where there are such, are not answers: the list may be empty.
+    Memories that cover less than ``least`` of the query, with those around them where these were looked at, and whose
+    vectors are not close to its own where there are such, are not answers: the list may be empty.
     ``linked`` looks up memories by id; one hop is followed, and only to memories that the
     place may see and that no check holds back. ``now`` is in microseconds since 1970.
     """
@@ -122,18 +127,20 @@ def rank(
             and (everywhere or visible(memory.scope, memory.repository, memory.cwd, place))
         )
 
-    hits = [r for r in recalled if (r.covered >= least or (r.close or 0.0) >= CLOSE) and may(r.memory)]
-    best = max((r.score for r in hits if r.covered >= least), default=0.0)
+    hits = [r for r in recalled if (max(r.covered, r.around) >= least or (r.close or 0.0) >= CLOSE) and may(r.memory)]
+    best = max((r.score for r in hits if max(r.covered, r.around) >= least), default=0.0)
     scored: dict[str, Scored] = {}
     for hit in hits:
         relative = hit.score / best if best > 0 else 1.0
-        match = 0.5 * relative + 0.5 * hit.covered if hit.covered >= least else 0.0
+        match = 0.5 * relative + 0.5 * hit.covered if max(hit.covered, hit.around) >= least else 0.0
+        if hit.around:
+            match = (match + AROUND * hit.around) / (1 + AROUND)
         if hit.close is not None:
             match = (match + CLOSENESS * max(0.0, hit.close)) / (1 + CLOSENESS)
         found = _scored(hit.memory, match, place, now)
-        scored[hit.memory.memory_id] = (
-            found if hit.close is None else found._replace(parts=found.parts | {"closeness": round(hit.close, 4)})
-        )
+        further = {"closeness": hit.close, "around": hit.around or None}
+        parts = found.parts | {name: round(value, 4) for name, value in further.items() if value is not None}
+        scored[hit.memory.memory_id] = found._replace(parts=parts)
     if linked is not None and scored:
         sources = {t: s for s in sorted(scored.values(), key=_order)[:limit][::-1] for t in s.memory.links if t not in scored}
         for memory in linked(list(sources)) if sources else ():

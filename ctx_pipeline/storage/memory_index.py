@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import sqlite3
-import unicodedata
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged
-from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import WOVEN, Memory
 from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.files import Made
+from ctx_pipeline.storage.memory_words import (
+    TOKENIZER,
+    Stemmer,
+    Term,
+    body_of,
+    covered,
+    identifiers,
+    significant_terms,
+    terms_of,
+    whole,
+    words_of,
+)
 from ctx_pipeline.storage.store_marker import noted
 
 if TYPE_CHECKING:
@@ -24,158 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
-
-
-# Words of memories: how they are cut and stemmed, what they weigh, and how much of a query a memory holds.
-
-
-TOKENIZER = "porter unicode61 remove_diacritics 2 tokenchars '_'"
-_COLUMNS = "{text situation body names}"
-_UNSAID = frozenset({"signature", "folder"})
-"""Parts of a body that no search looks into."""
-
-_TELLING = 6
-"""A query weighs at most as much as so many unknown words: of a pasted page a lesson need not hold a third."""
-
-_TOKEN = lazy_pattern(r"\w+")
-_PARTS = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-# what stands before a match spares trying each later letter of a word that is none
-_IDENTIFIER = lazy_pattern(r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9]*(?:[_./:-][A-Za-z0-9]+)+|(?<![a-z])[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
-
-
-class Term(NamedTuple):
-    """One word of a query: its stems, how FTS5 finds it, what it weighs, and how many memories hold its rarest stem."""
-
-    stems: frozenset[str]
-    phrase: str
-    weight: float
-    holding: int
-
-
-class Stemmer:
-    """The stems of texts as the index makes them, from SQLite itself."""
-
-    def __init__(self) -> None:
-        self._db: sqlite3.Connection | None = None
-
-    def stems(self, texts: Sequence[str]) -> list[frozenset[str]]:
-        """Return the stems of each text."""
-        db = self._opened()
-        found: list[set[str]] = [set() for _ in texts]
-        db.execute("BEGIN")
-        try:
-            db.executemany("INSERT INTO some(rowid, text) VALUES (?, ?)", enumerate(texts))
-            for stem, text in db.execute("SELECT term, doc FROM stems"):
-                found[text].add(stem)
-        finally:
-            db.execute("ROLLBACK")
-        return list(map(frozenset, found))
-
-    def stems_found(self, texts: Sequence[str], terms: Iterable[Term]) -> list[set[str]]:
-        """Return which stems of the terms each text holds; a text is words with blanks between, as :func:`said` gives it."""
-        wanted = {stem for term in terms for stem in term.stems}
-        # a stem begins as its word does, but for a y that became i
-        starts = {stem[:2] for stem in wanted if len(stem) > 2}
-        firsts = {stem[0] for stem in wanted if len(stem) <= 2}
-        words = [text.split() for text in texts]
-        likely = {w for some in words for w in some if w[:2] in starts or w[0] in firsts or not w.isascii()}
-        known: dict[str, str] = {}
-        for word, found in zip(likely, self.stems(list(likely)), strict=True):
-            for stem in found & wanted:
-                known[word] = stem
-        return [{known[w] for w in some if w in known} for some in words]
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-
-    def _opened(self) -> sqlite3.Connection:
-        if self._db is None:
-            self._db = sqlite3.connect(":memory:", isolation_level=None)
-            self._db.execute(f"CREATE VIRTUAL TABLE some USING fts5(text, content='', tokenize=\"{TOKENIZER}\")")
-            self._db.execute("CREATE VIRTUAL TABLE stems USING fts5vocab(some, 'instance')")
-        return self._db
-
-
-def terms_of(db: sqlite3.Connection, words: Sequence[str], stems: Iterable[frozenset[str]], items: int) -> list[Term]:
-    """Return the words of a query as terms, the rarest first.
-
-    The weight is the inverse document frequency of the word's rarest stem, so that an
-    unknown word lowers what is covered.
-    """
-    terms: dict[frozenset[str], Term] = {}
-    for word, parts in zip(words, stems, strict=True):
-        if not parts:
-            continue
-        counts = [found[0] if (found := db.execute("SELECT items FROM words WHERE word = ?", [s]).fetchone()) else 0 for s in parts]
-        fewest = min(counts)
-        weight = weight_of(items, fewest)
-        terms[parts] = Term(parts, f'{_COLUMNS} : "{word.replace(chr(34), chr(34) * 2)}"', weight, fewest)
-    return sorted(terms.values(), key=lambda t: (t.holding, t.phrase))
-
-
-def weight_of(items: int, holding: int) -> float:
-    """Return the inverse document frequency of a word that so many of the items hold (the form of BM25)."""
-    return math.log(1 + (items - holding + 0.5) / (holding + 0.5))
-
-
-def whole(terms: Iterable[Term], items: int) -> float:
-    """Return what all terms of a query weigh together, or the most that a query weighs."""
-    return min(sum(t.weight for t in terms), _TELLING * weight_of(items, 0))
-
-
-def covered(held: AbstractSet[str], terms: Sequence[Term], items: int) -> float:
-    """Return the share of a query's weight that these stems hold, 0 to 1."""
-    total = whole(terms, items)
-    return min(1.0, sum(t.weight for t in terms if t.stems <= held) / total) if total else 0.0
-
-
-def significant_terms(terms: Sequence[Term], items: int, least: float) -> list[Term]:
-    """Return the rarest terms, of which a memory must hold one to cover ``least`` of a query."""
-    allowed = least * whole(terms, items)
-    left = sum(t.weight for t in terms)
-    found = []
-    for term in terms:
-        if left < allowed:
-            break
-        found.append(term)
-        left -= term.weight
-    return found
-
-
-def identifiers(text: str) -> str:
-    """Return the parts of the identifiers and paths in a text, so that ``cache`` finds ``getCacheKey`` and ``cache_key``."""
-    parts: dict[str, None] = {}
-    for name in _IDENTIFIER.findall(text):
-        for part in _PARTS.findall(name):
-            if len(part) > 2:
-                parts.setdefault(part.lower(), None)
-    return " ".join(parts)
-
-
-def body_of(structured: str | None) -> str:
-    """Return the texts in the body of a memory that are looked into."""
-    return " ".join(_words_texts(structured))
-
-
-def words_of(text: str) -> str:
-    """Return the words of a text in small letters, each once."""
-    composed = text if text.isascii() else unicodedata.normalize("NFC", text)
-    return " ".join(dict.fromkeys(_TOKEN.findall(composed.lower())))
-
-
-def _words_texts(structured: str | None) -> Iterator[str]:
-    stack: list[Any] = [json.loads(structured)] if structured else []
-    while stack:
-        value = stack.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            stack += [v for k, v in value.items() if k not in _UNSAID]
-        elif isinstance(value, list):
-            stack += value
 
 
 # Vectors of memories in memory.db: made once for each text by a function that the person chose, and compared with a
@@ -243,7 +101,7 @@ def _stored_vectors(path: Path, model: str) -> dict[str, bytes]:
     return kept
 
 
-VERSION = 3
+VERSION = 4
 _SCHEMA = f"""
 CREATE TABLE memory (
     rowid INTEGER PRIMARY KEY, memory_id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, place INTEGER NOT NULL,
@@ -254,6 +112,7 @@ CREATE VIRTUAL TABLE memory_fts USING fts5(text, situation, body, names, place, 
 CREATE VIRTUAL TABLE memory_words USING fts5vocab(memory_fts, 'row');
 CREATE TABLE made (input_fp TEXT NOT NULL, code_version TEXT NOT NULL, content_hash TEXT NOT NULL, rows INTEGER NOT NULL);
 CREATE TABLE words (word TEXT PRIMARY KEY, items INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 {SCHEMA}
 """
 _REPOSITORIES_AT = (
@@ -271,6 +130,12 @@ _MOST_OF_PLACES = 2_000
 _NEARLY = 0.75
 """A memory that holds this share of an error's line answers the text around it."""
 
+_AROUND = 2
+"""Memories of the same session before and after one, in the order of their times, that make its surroundings."""
+
+_SATURATION = 1.2
+"""How soon a word that comes again in the surroundings stops to count."""
+
 
 class Recall(NamedTuple):
     """A memory that holds words of a query: BM25 (higher is better) and the share of the query's weight that it covers."""
@@ -280,6 +145,8 @@ class Recall(NamedTuple):
     covered: float
     close: float | None = None
     """cosine to the question, where vectors were compared too"""
+    around: float = 0.0
+    """share of the query's weight that its surroundings hold, itself included; 0 where they were not looked at"""
 
 
 class MemoryIndex:
@@ -330,6 +197,7 @@ class MemoryIndex:
         error: Sequence[str] = (),
         least: float = 0.0,
         accepted_only: bool = False,
+        around: bool = False,
         limit: int = 40,
         as_of: int = 0,
     ) -> list[Recall]:
@@ -340,7 +208,8 @@ class MemoryIndex:
         ``error`` are the words of the line of a longer text that says what went wrong: a
         memory that holds nearly all of them covers the text, whatever else was pasted.
         Memories that cover less than ``least`` may be left out, which spares looking at
-        every memory with a common word. ``allowed(scope, repository, cwd)`` says whose
+        every memory with a common word. With ``around`` those are found too that hold some of the words and whose
+        surroundings hold ``least``, and irregular forms of words will do. ``allowed(scope, repository, cwd)`` says whose
         memories may be seen; those held back for review, rejected, retired or superseded
         are never among them.
         """
@@ -350,7 +219,7 @@ class MemoryIndex:
         places = self._places(db, allowed)
         # rows are numbered without a gap, and counting a hundred thousand takes a millisecond
         items = max(as_of, db.execute("SELECT coalesce(max(rowid), 0) FROM memory").fetchone()[0])
-        every, line = (terms_of(db, some, self._stemmer.stems(some), items) for some in (words, error))
+        every, line = (terms_of(db, some, self._stemmer, items, irregular=around) for some in (words, error))
         if places is None or not (every or line):
             return []
         needed = sorted(
@@ -359,14 +228,21 @@ class MemoryIndex:
         scope = " AND ".join([*places, *([f"place : {_is('accepted')}"] if accepted_only else [])])
         hits = _matching(db, needed, scope, limit)
         best = sorted(hits, key=lambda r: (-hits[r], r))[:limit]
-        memories, texts = _read(db, best)
-        held = self._stemmer.stems_found(texts, [*every, *line])
+        windows = _windows(db, best) if around else {}
+        rows = list(dict.fromkeys([*best, *windows, *chain.from_iterable(windows.values())]))
+        memories, texts = _read(db, rows)
+        held = dict(zip(rows, self._stemmer.stems_found(texts, [*every, *line]), strict=True))
+        total = whole(every, items)
         found: list[Recall] = []
-        for row, memory, stems in zip(best, memories, held, strict=True):
+        for row, memory in zip(rows, memories, strict=True):
+            stems = held[row]
+            if row not in hits and (row not in windows or not stems or (accepted_only and memory.status != "accepted")):
+                continue
             of_line = covered(stems, line, items)
             share = max(covered(stems, every, items), of_line if of_line >= _NEARLY else 0.0)
-            if share >= least:
-                found.append(Recall(memory, hits[row], share))
+            beside = _beside([held[other] for other in windows.get(row, (row,))], every) / total if around and total else 0.0
+            if max(share, beside) >= least:
+                found.append(Recall(memory, hits.get(row, 0.0), share, around=min(1.0, beside)))
         return found
 
     def near(
@@ -486,23 +362,44 @@ class MemoryIndex:
         return [] if len(places) == len(known) else [f"place : ({' OR '.join(map(_at, places))})"]
 
 
+def _shown(memory: Memory) -> bool:
+    """Tell whether a search may find a memory."""
+    return memory.status in WOVEN and not memory.flags and memory.superseded_by is None
+
+
+def _order(memory: Memory) -> tuple[bool, str, str, str, str, int]:
+    """Return where a memory stands: those of a session and place together, as they came up, what no search may find at the end."""
+    session = memory.sessions[0] if memory.sessions else ""
+    return not _shown(memory), session, memory.scope, memory.repository or "", memory.cwd or "", memory.first_ts or 0
+
+
 def _fill(db: sqlite3.Connection, memories: Iterable[Memory]) -> int:
     db.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA user_version = {VERSION}; {_SCHEMA} BEGIN;")
     places: dict[tuple, int] = {}
     count = 0
-    for count, memory in enumerate(memories, 1):
+    told: list[tuple] = []
+    for count, memory in enumerate(sorted(memories, key=_order), 1):
         general = memory.scope in ("user", "global")
         place = places.setdefault((memory.scope, None, None) if general else (memory.scope, memory.repository, memory.cwd), len(places))
-        shown = int(memory.status in WOVEN and not memory.flags and memory.superseded_by is None)
+        shown = _shown(memory)
         body = body_of(memory.structured) if shown else ""
         names = identifiers(f"{memory.text} {memory.when_to_use or ''} {body}") if shown else ""
         row = json.dumps(memory, ensure_ascii=True, separators=(",", ":"))
-        db.execute("INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?, ?)", [count, memory.memory_id, memory.status, place, shown, row, names])
+        db.execute(
+            "INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?, ?)", [count, memory.memory_id, memory.status, place, int(shown), row, names]
+        )
         if shown:
             db.execute(
                 "INSERT INTO memory_fts(rowid, text, situation, body, names, place) VALUES (?, ?, ?, ?, ?, ?)",
                 [count, memory.text, memory.when_to_use or "", body, names, f"{_at(place)} {_is(memory.status)}"],
             )
+            told.append((memory.sessions[0] if memory.sessions else None, place))
+    first = 1
+    for (session, _), members in groupby(told):
+        last = first + sum(1 for _ in members) - 1
+        if session is not None and last > first:
+            db.execute("INSERT INTO runs VALUES (?, ?)", [first, last])
+        first = last + 1
     db.executemany("INSERT INTO places VALUES (?, ?, ?, ?)", [(number, *where) for where, number in places.items()])
     db.execute("INSERT INTO memory_fts(memory_fts) VALUES ('optimize')")
     db.execute("INSERT INTO words SELECT term, doc FROM memory_words")
@@ -529,6 +426,23 @@ def _matching(db: sqlite3.Connection, needed: Sequence[Term], scope: str, limit:
         if len(hits) >= min(limit, _ENOUGH):
             break
     return hits
+
+
+def _windows(db: sqlite3.Connection, rows: Iterable[int]) -> dict[int, range]:
+    """Return the surroundings, themselves included, of rows that have some and of the rows in these."""
+    found: dict[int, range] = {}
+    for row in rows:
+        run = db.execute("SELECT first, last FROM runs WHERE first <= ? ORDER BY first DESC LIMIT 1", [row]).fetchone()
+        if run is not None and row <= run[1]:
+            for other in range(max(run[0], row - _AROUND), min(run[1], row + _AROUND) + 1):
+                found.setdefault(other, range(max(run[0], other - _AROUND), min(run[1], other + _AROUND) + 1))
+    return found
+
+
+def _beside(window: Sequence[AbstractSet[str]], terms: Iterable[Term]) -> float:
+    """Return the weight of a query that some memories hold together; a word that several hold counts a little more."""
+    counts = [(term.weight, sum(map(term.stands_in, window))) for term in terms]
+    return sum(weight * (1 + _SATURATION) * n / (n + _SATURATION) for weight, n in counts)
 
 
 def _read(db: sqlite3.Connection, rows: Sequence[int]) -> tuple[list[Memory], list[str]]:

@@ -16,7 +16,7 @@ import re
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.learning.memories import retrieve
 from ctx_pipeline.model.memories import Memory
@@ -34,6 +34,7 @@ SAMPLE = Path(__file__).with_name("dialogue_sample.json")
 
 _TURN = re.compile(r"D(\d+):(\d+)")
 _UNANSWERED = 5
+_OF_NOTE: Any = {"status": "accepted", "scope": "global", "last_ts": 1}
 _FIRST = datetime(2026, 3, 5, 10, 0, tzinfo=UTC)
 
 
@@ -114,7 +115,14 @@ def in_notes(dialogue: Dialogue, folder: Path, embedder: str = "") -> list[list[
     settings = settings_in(folder, folder / "store")
     with_index = MemoryIndex(folder / "store" / "memory.db")
     with_index.rebuild(
-        Memory(f"mem-{turn.session}-{turn.number}", "procedure", turn.text, status="accepted", scope="global", last_ts=1)
+        Memory(
+            f"mem-{turn.session}-{turn.number}",
+            "procedure",
+            turn.text,
+            **_OF_NOTE,
+            sessions=[f"claude/{turn.session}"],
+            first_ts=turn.number,
+        )
         for turn in dialogue.turns
     )
     with_index.close()

@@ -8,7 +8,7 @@ import pytest
 
 from ctx_pipeline.errors import BudgetTooSmall
 from ctx_pipeline.memory.prompt_block import estimate, fit, weave
-from ctx_pipeline.memory.ranking import rank, words_of
+from ctx_pipeline.memory.ranking import LEAST_SEARCHED, rank, words_of
 from ctx_pipeline.memory.scope import Place, visible
 from ctx_pipeline.model.memories import Memory, Scored
 from ctx_pipeline.storage.memory_index import MemoryIndex
@@ -222,3 +222,59 @@ def test_of_a_long_text_a_lesson_need_not_hold_a_third_but_two_words_are_too_few
     assert covered(f"{page} TypeError spam takes no eggs") == [True]
     assert covered(f"{page} spam") == [False]
     index.close()
+
+
+def searched(index, query, *, place=APP, accepted_only=False):
+    hits = index.recall(
+        words_of(query), allowed=lambda s, r, c: visible(s, r, c, place), accepted_only=accepted_only, least=LEAST_SEARCHED, around=True
+    )
+    return rank(hits, place=place, now=NOW, accepted_only=accepted_only, least=LEAST_SEARCHED)
+
+
+def of_session(name, text, at, **more):
+    return memory(name, text, sessions=["claude/one"], first_ts=at, **more)
+
+
+FILLER = [memory(f"x{n}", f"something else about topic{n}", sessions=[f"claude/{n}"]) for n in range(30)]
+
+
+@pytest.mark.feature("memory.retrieve-around")
+def test_a_search_finds_what_holds_the_question_with_the_memories_before_and_after_it(index):
+    told = [
+        of_session("c", "the yellow one belongs to the kitchen", 3),
+        of_session("a", "ladders are kept behind the greenhouse near the hedge of roses", 1),
+        of_session("b", "the kitchen got another", 2),
+        of_session("d", "nobody asked", 4),
+    ]
+    index.rebuild([*FILLER, *told])
+    question = "which ladders behind the greenhouse near the hedge of roses are for a kitchen"
+    assert ids(searched(index, question)) == ["a", "b", "c"]
+    found = {s.memory.memory_id: s.parts["around"] for s in searched(index, question)}
+    assert found == {"a": 1.0, "b": 1.0, "c": 1.0}
+    apart = [m._replace(sessions=[f"claude/of-{m.memory_id}"]) for m in told]
+    index.rebuild([*FILLER, *apart])
+    assert ids(searched(index, question)) == ["a"]
+
+
+@pytest.mark.feature("memory.retrieve-around")
+def test_what_stands_around_a_memory_shows_nothing_that_may_not_be_seen(index):
+    told = [
+        of_session("a", "ladders are kept behind the greenhouse near the hedge of roses", 1),
+        of_session("held", "the kitchen got another", 2, flags=["hidden"]),
+        of_session("gone", "the kitchen got another", 2, status="rejected"),
+        of_session("other", "the kitchen got another", 2, repository="/w/other", cwd="/w/other"),
+        of_session("new", "the kitchen got another", 3),
+    ]
+    index.rebuild([*FILLER, *told])
+    question = "which ladders behind the greenhouse near the hedge of roses are for a kitchen"
+    assert ids(searched(index, question)) == ["a", "new"]
+    index.rebuild([*FILLER, *(m._replace(status="accepted") if m.memory_id == "a" else m for m in told)])
+    assert ids(searched(index, question, accepted_only=True)) == ["a"]
+
+
+@pytest.mark.feature("memory.retrieve-around")
+def test_a_search_knows_irregular_forms_and_a_prompt_does_not(index):
+    index.rebuild([*FILLER, memory("a", "the tests ran twice"), memory("b", "who wrote the migration")])
+    assert ids(searched(index, "run")) == ["a"]
+    assert ids(searched(index, "writing")) == ["b"]
+    assert retrieve(index, "run") == []
