@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from heapq import nlargest
 from math import log, sqrt
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
@@ -206,12 +207,13 @@ class _Finder:
     def most_of(self, ways: Sequence[_Way]) -> list[int]:
         """Return the rows of the samples that are meant and have the most of the words by weight, the best first."""
         covered: dict[int, float] = {}
+        known = covered.get
         for way in ways:
-            more = dict.fromkeys(way.rows if self.mask is None else self.shelf.alive(way.rows, self.mask), way.weight)
-            for row in covered.keys() & more.keys():
-                more[row] += covered[row]
-            covered |= more
-        return _best(covered, {})[:SCORED]
+            weight = way.weight
+            for row in way.rows if self.mask is None else self.shelf.alive(way.rows, self.mask):
+                covered[row] = known(row, 0.0) + weight
+        least = min(nlargest(SCORED, covered.values()), default=0.0)
+        return _best({row: weight for row, weight in covered.items() if weight >= least}, {})[:SCORED]
 
     def alone(self, rows: Sequence[int], ways: Sequence[_Way], scoring: Scoring) -> dict[int, float]:
         """Return BM25 of rows, each word as it was typed and in all its forms."""
