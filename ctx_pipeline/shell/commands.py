@@ -140,8 +140,7 @@ _LINT = frozenset(
         "zizmor",
     }
 )
-_NO_JOBS = frozenset({"-l", "--list", "-g", "--graph", "-n", "--dryrun", "-h", "--help", "--version", "bug-report"})
-"""Words with which act runs none of them."""
+_NO_JOBS = frozenset({"--list", "--graph", "--dryrun", "--help", "--version", "bug-report"})
 _OF_DEPENDENCIES = frozenset(
     {
         "cargo deny",
@@ -333,8 +332,9 @@ def _subject(words: list[str]) -> str:
     if name in _PACKAGES and plain:
         return f"{name} run {plain[1]}" if plain[0] in ("run", "run-script") and len(plain) > 1 else f"{name} {plain[0]}"
     if name == "act":
-        job = next((words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-j", "--job")), "")
-        return f"{name} {job}".rstrip()
+        named = [words[n + 1] for n, word in enumerate(words[:-1]) if re.fullmatch(r"--job|-[A-Za-z]*j", word)]
+        named += [word.partition("=")[2] for word in words if word.startswith("--job=")]
+        return f"{name} {named[0]}" if named else name
     if name in _TARGETS:
         target = [w for w in plain if w != "run" and not w.isdigit() and re.fullmatch(r"[\w:.-]+", w)]
         return f"{name} {target[0]}" if target and not target[0].endswith(".py") else name
@@ -354,8 +354,8 @@ def _purpose(subject: str, words: list[str]) -> str:
     head = subject.partition(" ")[0]
     last = subject.rpartition(" ")[2]
     last = last.rpartition(":")[2] if last.startswith(":") else last.partition(":")[0]
-    if head == "act":  # jobs of GitHub's workflows, run here
-        return "other" if _NO_JOBS.intersection(words) else "test" if last in ("test", "tests") else "check"
+    if head == "act":  # a job of GitHub's workflows, run here, is what a task of its name is
+        return "other" if " " not in subject or _runs_no_job(words) else _purpose(f"just {last}", ["just", last])
     if parts & _TEST or (" " in subject and last in ("test", "tests", "spec") and head not in ("git", "gh")):
         return "test"
     if " " in subject and last in ("check", "verify") and head not in ("git", "gh"):
@@ -396,6 +396,11 @@ def _purpose(subject: str, words: list[str]) -> str:
     if _INTERPRETERS.match(head) or head in _SHELLS or head.startswith("./") or head.endswith((".sh", ".py")):
         return "run"
     return "other"
+
+
+def _runs_no_job(words: list[str]) -> bool:
+    """Tell whether act only lists jobs, or shows what it would do."""
+    return bool(_NO_JOBS.intersection(words)) or any(re.fullmatch(r"-[A-Za-z]*[lgnh][A-Za-z]*", word) for word in words)
 
 
 def found_nothing(argv: Sequence[str], exit_status: int | None) -> bool:

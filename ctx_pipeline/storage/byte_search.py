@@ -6,13 +6,15 @@ import os
 import re
 import sqlite3
 import stat
+import zlib
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import Plain
+from ctx_pipeline.storage.session_figures import SEAL, ZIPPED, unzipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -180,6 +182,10 @@ def _sqlite(path: Path) -> Iterator[bytes]:
             table = name.decode().replace('"', '""')
             for row in db.execute(f'SELECT * FROM "{table}"'):
                 yield b"\0".join(value for value in row if isinstance(value, bytes))
+                # what is kept of sessions lies compressed in it
+                for value in (v[SEAL:] for v in row if isinstance(v, bytes) and v[SEAL : SEAL + 1] == ZIPPED):
+                    with suppress(zlib.error):
+                        yield unzipped(value)
 
 
 def _duckdb(path: Path) -> Iterator[bytes]:

@@ -146,13 +146,14 @@ def parts(home: Path, figure: str, keys: Collection[Key]) -> dict[Key, bytes]:
     return found
 
 
-_SEAL = 16
+SEAL = 16
+"""Bytes of the digest before a figure."""
 
 
 _PACKED = 400
 """Bytes from which on a figure is compressed."""
-_ZLIB = b"x"
-"""What a compressed one begins with, as no figure does."""
+ZIPPED = b"\xc1"
+"""What a compressed one begins with: a byte that MessagePack and JSON never use."""
 
 
 def _sealed(data: bytes, *about: object) -> bytes:
@@ -160,19 +161,24 @@ def _sealed(data: bytes, *about: object) -> bytes:
 
     SQLite has none, and a figure that changed is a wrong report.
     """
-    return _under_seal(zlib.compress(data) if len(data) >= _PACKED else data, *about)
+    return _under_seal(ZIPPED + zlib.compress(data) if len(data) >= _PACKED else data, *about)
 
 
 def _under_seal(data: bytes, *about: object) -> bytes:
-    return digest(data, *about, size=_SEAL).encode() + data
+    return digest(data, *about, size=SEAL).encode() + data
 
 
 def _opened(sealed: bytes, *about: object) -> bytes | None:
     """Return what was sealed; None where it is not what was kept."""
-    data = bytes(sealed)[_SEAL:] if isinstance(sealed, bytes) else b""
+    data = bytes(sealed)[SEAL:] if isinstance(sealed, bytes) else b""
     if not data or _under_seal(data, *about) != sealed:
         return None
-    return zlib.decompress(data) if data.startswith(_ZLIB) else data
+    return unzipped(data)
+
+
+def unzipped(data: bytes) -> bytes:
+    """Return a figure as it was before it was compressed, if it was. Raises zlib.error."""
+    return zlib.decompress(data[1:]) if data.startswith(ZIPPED) else data
 
 
 def keep(home: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:

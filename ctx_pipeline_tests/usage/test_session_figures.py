@@ -16,9 +16,12 @@ from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.sessions.listing import listed
 from ctx_pipeline.sessions.reports.gain import gain
 from ctx_pipeline.sessions.reports.kept_figures import keep
+from ctx_pipeline.sessions.reports.work import work
 from ctx_pipeline.sessions.reports.wrapped import wrapped
 from ctx_pipeline.storage import open_store, session_figures
+from ctx_pipeline.storage.byte_search import Wanted, search
 from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.usage.blocks import blocks
 from ctx_pipeline.usage.engine import calls_for, stored_sums, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.rollup import Filters, Rollup
@@ -50,6 +53,8 @@ def answers(settings):
     told["gain"] = gain("all", settings=settings).to_json()
     told["wrapped"] = wrapped("all", settings=settings).to_json()
     told["listed"] = listed(settings=settings)
+    told["blocks"] = [block.to_json(0) for block in blocks(settings=settings, stored=True)]
+    told["work"] = [[one.to_json(1_000) for one in work(since=day, settings=settings)] for day in (None, "2026-09-20")]
     told["verified"] = verify(settings=settings).to_json()
     return json.loads(json.dumps(told, default=str))
 
@@ -172,3 +177,14 @@ def test_a_file_that_another_process_holds_stays_and_one_that_is_no_database_is_
     path.write_bytes(b"no database at all" * 100)
     assert keep_all(homes) == sessions + 1
     assert keep_all(homes) == 0
+
+
+def test_words_are_found_in_what_is_kept_compressed(homes):
+    ingested(homes)
+    assert keep_all(homes)
+    file = homes.home / session_figures.FILE
+    lines = {line.encode() for one in work(settings=homes) for line in one.lines if len(line) > 30}
+    hidden = sorted(line for line in lines if line not in file.read_bytes())
+    assert hidden
+    for line in hidden:
+        assert session_figures.FILE in search(homes.home, Wanted([line])).found

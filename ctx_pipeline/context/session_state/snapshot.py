@@ -363,6 +363,8 @@ def lines_of(state: SessionState) -> list[Line]:
         made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
     if state.answer:
         made.append(Line("answer", _answer_line(state), 74, _shown_by(state.answer)))
+    elif state.last_call:
+        made.append(Line("answer", f"No answer is recorded; {state.last_call.text}", 74, _shown_by(state.last_call)))
     return made
 
 

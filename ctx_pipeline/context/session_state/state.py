@@ -291,8 +291,8 @@ _FILE: dict[str, tuple[type, ...]] = {
     "deleted": (bool,),
 }
 _RUN: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("command", "purpose", "why", "result", "unit"), _TEXT),
-    **dict.fromkeys(("passed", "failed", "skipped"), _COUNT),
+    **dict.fromkeys(("command", "purpose", "why", "result", "unit", "since"), _TEXT),
+    **dict.fromkeys(("passed", "failed", "skipped", "empty"), _COUNT),
     **dict.fromkeys(("ok", "stale", "cut", "by_person"), (bool,)),
     "event": _MAYBE,
 }

@@ -60,7 +60,7 @@ _RED_COUNT = lazy_pattern(r"[1-9](?<!\w\d)\d* (?:failed|errors?|failing|problems
 _COUNTED = (" failed", " error", " failing", " problems")
 
 
-_WARNED_AT = lazy_pattern(r"(?m)^\S{1,300}:\d+:\d+ (?:lint|assist|suppressions)/\S+.*\n\s*\n {2}! .*$")
+_WARNED_AT = lazy_pattern(r"(?m)^\S{1,300}:\d{1,7}:\d{1,7} (?:lint|assist|suppressions)/[^\n]{1,300}\n[^\S\n]{0,40}\n {2}! [^\n]*$")
 _OF_JOB = lazy_pattern(r"^\[[^\]\n]{1,80}\]\s{1,4}\|\s")
 """The job of a workflow (act) that a line is from."""
 _WARNED = lazy_pattern(r"(?i)^\s*\[?warn(?:ing)?\b")
@@ -89,7 +89,7 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
     In the output of tests the assertion counts for more than what the tested program
     itself printed. Paths below ``cwd`` are shortened.
     """
-    text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
+    text = shortened(output)
     best, best_score = "", 0
     formatted = "\nDiff in " in f"\n{text}"
     for raw in without_warnings(plain_text(text)).splitlines():
@@ -111,6 +111,11 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
     line = shorten_paths(clean(best), cwd)
     line = re.sub(r"^E\s+", "", line)
     return truncate(line, _WIDTH)
+
+
+def shortened(output: str) -> str:
+    """Return the beginning and the end of a long output."""
+    return output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
 
 
 def without_warnings(text: str) -> str:

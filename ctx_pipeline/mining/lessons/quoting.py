@@ -95,7 +95,7 @@ _EDGES = "'\"`\u201c\u201d\u2018\u2019\u00ab\u00bb()[]{}<>,;:.!?\u2026|=*~^&+"
 _ELEMENT = lazy_pattern(r"(?:^|[\s'\"`(])</?[A-Za-z!?]|-->|\[\[|\]\(|&#|://|\bwww\.")
 """Elements, comments and links, and addresses: none belongs to what went wrong."""
 
-_CLASS = lazy_pattern(r"<class '[A-Za-z_][\w.]{0,60}'>")
+_CLASS = lazy_pattern(r"<class '([A-Za-z_][\w.]{0,39})'>")
 """How Python names a class in an error."""
 
 _BLOB = lazy_pattern(r"(?<![A-Za-z0-9])(?![0-9a-fA-F]+(?![A-Za-z0-9]))[A-Za-z0-9+=]{33,}")
@@ -133,7 +133,7 @@ _COPIED, _COPIED_SIGNS = 5, 8
 
 def quotable(line: str) -> bool:
     """Tell whether a line of output has the form of an error: it may be quoted as what a command printed, and as nothing else."""
-    line = _CLASS.sub("class", line)
+    line = _CLASS.sub(lambda named: "class" if _few(named[1]) else named[0], line, count=2)
     if len(line) > _LONGEST or HIDDEN.search(line) or _ELEMENT.search(line) or _BLOB.search(line):
         return False
     if not line.isascii() and not all(map(_usual, line)):

@@ -168,7 +168,8 @@ def work(
     """Return the work of all hosts together first, then of each; of one host alone where it is named.
 
     Commands, and which of them failed, are those of the table ``command_runs`` and of the signals ``command_count`` and
-    ``failed_command_count``: a search that found nothing did not fail. Days are those of the call. Raises StoreError
+    ``failed_command_count``: a search that found nothing did not fail. Days are those of the call, and for what followed what those of
+    the later one. Raises StoreError
     when nothing was captured yet.
     """
     found: dict[str, Work] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.session_state.state import FileState
 from ctx_pipeline.facts.command_runs import command_runs, printed
-from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, last_line
+from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, inside, last_line
 from ctx_pipeline.facts.prompts import arguments_of
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean
@@ -112,16 +112,22 @@ def changed_since(view: SessionView, run: Any) -> str:
 
 
 _NAMED = 60
-"""Characters of the command that changed files."""
+"""Characters of a path, and of the command that changed files."""
 
 _SINCE = 3
 """Files that are named as changed behind a run."""
 
 
 def _edited_since(view: SessionView, run: Any) -> str:
-    found = by_path([a for a in reversed(changes_of(view)) if _follows(a, run) and not _tidies_up(view, a)], view.session.cwd)
-    more = f" and {len(found) - _SINCE} more" if len(found) > _SINCE else ""
-    return f"{', '.join(list(found)[:_SINCE])}{more}"
+    found: dict[str, None] = {}
+    for change in reversed(changes_of(view)):
+        if len(found) > _SINCE:
+            break  # to look at every one of thousands takes seconds
+        path = inside(change.path, view.session.cwd)
+        if path not in found and _follows(change, run) and not _tidies_up(view, change):
+            found[path] = None
+    more = " and more" if len(found) > _SINCE else ""
+    return ", ".join(truncate(path, _NAMED) for path in list(found)[:_SINCE]) + more
 
 
 _REWRITTEN = lazy_pattern(r"(?m)^[1-9]\d{0,6} files? reformatted\b")
@@ -154,6 +160,7 @@ def _sent(run: Any, told: str) -> bool:
     return "push" in run.command and any(not found["other"].endswith(f"/{found['own']}") for found in _SENT.finditer(told))
 
 
+_MERGES = frozenset({"git merge", "git pull"})
 _MOVES = frozenset({"git rebase", "git pull", "git reset", "git filter-branch"})
 """Subcommands of git behind which a branch may hold its commits under other names, or hold them no longer."""
 
@@ -178,7 +185,7 @@ def last_commit(view: SessionView) -> Commit | None:
         told = printed(view, run)
         if commits := list(_COMMITTED.finditer(told)):
             found, sent, moved = (run, commits[-1]), None, False
-        elif _MERGED.search(told):
+        elif _MERGED.search(told) and _MERGES.intersection(run.programs):
             found, sent, moved = (run, None), None, False
         elif found is not None and any(program in _MOVES for program in run.programs):
             moved = moved or not _UNCHANGED.search(told)

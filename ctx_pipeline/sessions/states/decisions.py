@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.state import Item
@@ -61,23 +60,28 @@ def _answers(answer: str) -> str:
     return " / ".join(chosen) if chosen else answer
 
 
-_OPTION = lazy_pattern(r"(?i)\boption\s{1,3}#?([a-z]|\d{1,2})\b")
-_AGAINST = lazy_pattern(r"(?i)\b(?:not|no|don'?t|without|neither|against|except|instead of|rather than|why|what|how)\b|\?")
-_LONGEST_CHOICE = 200
-"""Characters of a prompt that does little more than choose."""
+_CHOSEN = lazy_pattern(
+    r"(?:(?:ok(?:ay)?|yes|sure|great)\W{1,3})?(?:(?:let'?s |please )?(?:use|take|do|pick|choose|go with|go for)"
+    r"|i(?:'d| would)? (?:like|prefer|choose|want|pick|go with|go for))?"
+    r"\W{0,3}(?i:option) #?([A-Z]|\d{1,2})\W*(?:please|thanks|thank you)?\W*"
+)
+"""A prompt that does nothing but choose; its words are in lower case, and the name of the option is not."""
+_OFFERED = lazy_pattern(r"\b[Oo]ption\s+#?([A-Z]|\d{1,2})\b[*_`)]*\s*[:.\u2013\u2014-]+\s*[*_`]*(\S.{3,200})")
+_LONGEST_CHOICE = 80
+"""Characters of a prompt that chooses."""
 
 
 def _options(view: SessionView) -> Iterator[tuple[Any, str, str]]:
     """Yield time, text and event of each prompt that chooses one option of the answer before it."""
-    for prompt in typed(view):
-        said = prompt.text or ""
-        named = {name.upper() for name in _OPTION.findall(said[: _LONGEST_CHOICE + 1])}
-        if len(named) != 1 or len(said) > _LONGEST_CHOICE or _AGAINST.search(said):
+    prompts = {p.event_id for p in typed(view)}
+    before: dict[str, str] = {}
+    for event in view.events:
+        if event.kind == "answer" and event.text:
+            before[event.thread_id] = event.text
+        said = (event.text or "").strip() if event.event_id in prompts else ""
+        chosen = _CHOSEN.fullmatch(said[:1].lower() + said[1:]) if 0 < len(said) <= _LONGEST_CHOICE else None
+        if chosen is None:
             continue
-        (name,) = named
-        before = [e for e in view.events if e.kind == "answer" and e.thread_id == prompt.thread_id and e.seq < prompt.seq and e.text]
-        offered = (
-            re.search(rf"(?i)\boption\s+#?{name}\b[*_`)]*\s*[:.\u2013\u2014-]+\s*[*_`]*(\S.{{3,200}})", before[-1].text) if before else None
-        )
-        if offered and not repeats(view, offered[1]):
-            yield prompt.ts, f"option {name}: {truncate(clean(offered[1].strip('*_` ')), _ANSWER)}", prompt.event_id
+        offered = next((one[2] for one in _OFFERED.finditer(before.get(event.thread_id, "")) if one[1] == chosen[1]), "")
+        if offered and not repeats(view, offered):
+            yield event.ts, f"option {chosen[1]}: {truncate(clean(offered.strip('*_` ')), _ANSWER)}", event.event_id

@@ -132,7 +132,7 @@ def _last_call(view: SessionView, behind: Sequence[Any]) -> Item | None:
         return None
     call = calls[last.event_id]
     run = runs_by_call(view).get(last.event_id)
-    named = f"`{truncate(shown(run.command, view.session.cwd), _SHORT)}`" if run is not None else call.tool
+    named = f"`{truncate(shown(run.command, view.session.cwd), _SHORT)}`" if run is not None else truncate(clean(call.tool), _SHORT)
     result = view.by_event.get(call.result_event) if call.result_event else None
     if call.result_event is None:
         return Item(f"of the last one, {named}, no result is recorded", "records", written(call.started), last.event_id)

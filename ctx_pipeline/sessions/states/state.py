@@ -150,13 +150,15 @@ def safe(state: SessionState) -> SessionState:
     """Return a state as a model may be told it: what a check finds in texts of the records is left out, a person's own words stay."""
 
     def visible_items(items: list[Item]) -> list[Item]:
-        return [i._replace(text=visible(i.text)) for i in items if i.by == "person" or not scan([i.text, i.reason, i.path])]
+        shown = (i._replace(text=visible(i.text), reason=i.reason and visible(i.reason)) for i in items)
+        return [i for i in shown if i.by == "person" or not scan([i.text, i.reason, i.path])]
 
     def one(item: Item | None) -> Item | None:
         return next(iter(visible_items([item] if item else [])), None)
 
     def check(run: CheckRun) -> CheckRun:
-        return run._replace(why="", command=run.purpose) if scan([run.why, run.command]) else run
+        told = run._replace(why="", command=run.purpose) if scan([run.why, run.command]) else run
+        return told._replace(since="") if scan([run.since]) else told
 
     return replace(
         state,
@@ -171,6 +173,7 @@ def safe(state: SessionState) -> SessionState:
         commit=one(state.commit),
         task=one(state.task),
         answer=one(state.answer),
+        last_call=one(state.last_call),
         findings=visible_items(state.findings),
         decisions=visible_items(state.decisions),
         progress=visible_items(state.progress),

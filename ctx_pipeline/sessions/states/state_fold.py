@@ -11,7 +11,7 @@ from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, task
 from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
-from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, without_warnings
+from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, shortened, without_warnings
 from ctx_pipeline.mining.lessons.quoting import quotable, repeats
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -85,16 +85,19 @@ _LONG, _SHORT, _NAMED = 400, 160, 90
 _NOT_FOUND = lazy_pattern(
     r"(?i)```|(?:as|at|by|for|from|in|of|on|to|via|when|where|with|called|returned|used) "
     r"|\W{0,3}(?:now |will |to )?(?:add|remov|fix|chang|updat|renam|replac|mov|creat|delet|refactor|implement|extract|introduc|simplif"
-    r"|convert|adjust|correct|rewrit|rewrote|drop|revert|bump|wrap|pass|mak|made|set|us|writ|wrote|switch|inlin|skip|ensur|modif"
-    r")(?:e|ed|d|ing|ting|ped|pped|pping|y|ied|ten)?\b"
+    r"|convert|adjust|correct|rewrit|rewrote|drop|revert|bump|wrap|mak|made|writ|wrote|switch|inlin|ensur|modif)"
+    r"(?:e|ed|d|ing|ting|ped|pped|pping|y|ied|ten)? (?:the|a|an|this|that|these|those|all|any|some|its|[`'\"(])"
 )
 """The beginning of code, of words that go on with what stands before the place, and of such that say what is to be done there, or was."""
 
 _MISCALLED = lazy_pattern(
-    r"(?i)\bunexpected argument\b|\bunrecogni[sz]ed (?:option|argument)|\bunknown (?:option|flag|argument)\b"
-    r"|\bno such (?:option|file or directory \(os error 2\))|\bfile or directory not found\b"
+    r"(?i)^(?:error|usage): .*(?:unexpected argument|unrecogni[sz]ed (?:option|argument)|unknown (?:option|flag|argument)|no such option"
+    r"|file or directory not found)|:1:1: E902 "
 )
-"""What says that a check was called wrongly: it found nothing."""
+"""What a runner says that was called wrongly: it found nothing."""
+
+_LACKING = lazy_pattern(r"(?i)command not found|no such command|not installed")
+_EMPTY = lazy_pattern(r"(?m)^ok\s+\S+\s.*\[no tests to run\]\s*$")
 
 
 def fold(view: SessionView, *, whole: bool = True) -> SessionState:
@@ -113,7 +116,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
     if said_last is not None and acts(said_last.text):
         before, last_asked, said_last = last_asked, said_last, None
     checks = list(_last_checks(view))
-    fresh = {c.purpose for c in checks if c.ok and not c.stale}
+    fresh = {c.purpose: c for c in checks if c.ok and not c.stale}
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     end = ending(view, main, whole=whole)
@@ -152,15 +155,19 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
     )
 
 
-_COMPILES = lazy_pattern(r"\b(?:go|cargo|swift|dotnet|zig|mvn|gradlew?)\b")
-"""A tool whose tests build what they test."""
+_WHOLE_CARGO = lazy_pattern(r"\bcargo (?:test|nextest run)(?: --(?:workspace|all|all-features))*$")
 
 
-def _covered(check: CheckRun, passed: set[str]) -> bool:
-    """Tell whether what passed since says more than an earlier pass of a check."""
-    if check.purpose == "build":
-        return "check" in passed or ("test" in passed and _COMPILES.search(check.command) is not None)
-    return check.purpose in ("types", "lint") and "check" in passed
+def _covered(check: CheckRun, passed: Mapping[str, CheckRun]) -> bool:
+    """Tell whether what passed since says more than an earlier pass of a check: tests of a whole project build it."""
+    if "check" in passed:
+        return check.purpose in ("types", "lint", "build")
+    tests = passed.get("test")
+    if check.purpose != "build" or tests is None:
+        return False
+    if "go build" in check.command:
+        return tests.unit == "package" and ("./..." in tests.command or "go test" not in tests.command)
+    return "cargo " in check.command and _WHOLE_CARGO.search(tests.command) is not None
 
 
 def _commit(view: SessionView) -> Item | None:
@@ -288,7 +295,8 @@ def _failures(view: SessionView) -> Iterator[Item]:
             or _formatted(bad, behind)
             or _named_as_passed(view, bad, behind)
         )
-        if any(c.kind == bad.kind and c.result == "passed" for c in behind) and _MISCALLED.search(why):
+        uncounted = not bad.passed and not bad.failed
+        if uncounted and _MISCALLED.search(why) and any(c.kind == bad.kind and c.result == "passed" for c in behind):
             continue
         command = commands[bad.call_event]
         named = _named(command, bad, cwd)
@@ -300,8 +308,8 @@ def _failures(view: SessionView) -> Iterator[Item]:
             text = f"{told} failed, {passed}: {truncate(why, _LONG)}"
         else:
             text = f"{told} {'fails' if members[-1].result == 'failed' else 'failed when it last ended'}: {truncate(why, _LONG)}"
-        if text in listed or (later is not None and why in listed):
-            continue  # one run that two tools report of, or what another call had failed by as well
+        if text in listed or (later is not None and why in listed and _LACKING.search(why)):
+            continue  # one run that two tools report of, or a tool that another call had lacked as well
         listed |= {text, why}
         yield Item(text, "checks", written(command.started), bad.event, path, line, score=(8.0 if later is None else 4.0) + n / 100)
 
@@ -311,8 +319,8 @@ def _named(run: Any, check: Any, cwd: str | None) -> str:
     whole = shown(run.command, cwd)
     if len(whole) <= _NAMED or not check.program:
         return whole
-    ran = (s for s in steps(run.command) if check.program in (s.subject, s.text, " ".join(s.words)))
-    return next((shown(s.text, cwd) for s in ran), whole)
+    alike = [step for step in steps(run.command) if step.purpose == check.kind]  # which of several failed is not known
+    return shown(alike[0].text, cwd) if len(alike) == 1 and check.program.startswith(alike[0].subject) else whole
 
 
 def _passed_later(bad: Any, scope: Scope, behind: Sequence[tuple[Any, Scope]]) -> Any:
@@ -376,7 +384,7 @@ _RULE = lazy_pattern(r"^[=_*\u2500\u2501\u2550-]{3,}\s*|\s*[=_*\u2500\u2501\u255
 
 def _why(view: SessionView, check: Any) -> str:
     """Return the line of what a check printed that says what is wrong, or where: the first place that it names."""
-    output = printed(view, runs_by_call(view)[check.call_event])
+    output = shortened(printed(view, runs_by_call(view)[check.call_event]))
     line = salient_line(output, view.session.cwd, of_tests=check.kind == "test")
     if line and not (check.kind == "test" and _BESIDE.match(line)):
         return line
@@ -388,7 +396,9 @@ _BESIDE = lazy_pattern(r"(?i)(?:error|fatal): ")
 """What the program under test may have printed as well."""
 
 _TEST_FAILED_AT = lazy_pattern(r"(?m)^ {0,8}--- FAIL: .*\n(?:.*\n){0,2}? +(\w[\w.-]{0,80}\.go:\d{1,6}): ")
-_WRONG_AT = lazy_pattern(r"(?m)^((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}:\d{1,7}(?::\d{1,5})?):? \S")
+_WRONG_AT = lazy_pattern(
+    r"(?m)^((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}:\d{1,7}(?::\d{1,5})?):? (?![^\n]{0,300}\b(?i:warn))\S"
+)
 
 
 def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
@@ -454,7 +464,7 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
             result=result,
             unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
             skipped=sum(c.skipped or 0 for c in same),
-            empty=printed(view, run).count("[no tests to run]") if kind == "test" else 0,
+            empty=len(_EMPTY.findall(printed(view, run))) if kind == "test" else 0,
             cut=any(shown_in_part(run.command, c.program) for c in same),
         )
 
