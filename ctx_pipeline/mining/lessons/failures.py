@@ -114,8 +114,11 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
 
 
 def shortened(output: str) -> str:
-    """Return the beginning and the end of a long output."""
-    return output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
+    """Return the beginning and the end of a long output, the end from a whole line on."""
+    if len(output) <= _HEAD + _TAIL:
+        return output
+    end = output[-_TAIL:]
+    return f"{output[:_HEAD]}\n{end[end.find(chr(10)) + 1 :]}"
 
 
 def without_warnings(text: str) -> str:
