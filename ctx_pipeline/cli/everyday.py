@@ -227,11 +227,12 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
         say(cli.get_help(root))
         return
     if words == ("questions",):
-        from ctx_pipeline.cli.questions import QUESTIONS
+        from ctx_pipeline.cli.questions import PLACEHOLDERS, QUESTIONS
 
         for question, command_line in QUESTIONS:
             say(question)
             say_command(command_line, "  ")
+        say(PLACEHOLDERS)
         return
     if len(words) == 1 and words[0] in GROUPS:
         title = GROUPS[words[0]][0]

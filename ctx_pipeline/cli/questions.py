@@ -9,6 +9,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("Which project costs most?", "ctx usage project"),
     ("Which model costs most?", "ctx usage model"),
     ("Which model is cheapest for my work?", "ctx usage outcomes --by model"),
+    ("What would all of it have cost with another model?", "ctx gain --period all --model MODEL"),
     ("What did one session cost, call by call?", "ctx explain latest"),
     ("How much of it did subagents cost?", "ctx usage thread"),
     ("Which tools ask for most of it?", "ctx usage tool"),
@@ -16,18 +17,20 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("Which skills are used?", "ctx usage skill"),
     ("At which hours do I work?", "ctx usage hour"),
     ("Which limits of the plan did I reach?", "ctx usage limits"),
+    ("How much of the open five-hour block is used?", "ctx usage blocks --active"),
     ("Did caching work?", "ctx usage daily --cache"),
     ("What would save time or money?", "ctx hints"),
-    ("Why does ccusage print another number?", "ctx explain 2026-10 --against ccusage"),
+    ("Why does ccusage print another number?", "ctx explain MONTH --against ccusage"),
     ("How do I continue the last session?", "ctx resume"),
     ("What would a new chat be told of it?", "ctx session load latest"),
     ("How do new chats begin with that handoff, and which do?", "ctx hooks status"),
-    ("Which session fixed this error, and how?", "ctx search --fixed ModuleNotFoundError freezegun"),
-    ("Which sessions met this error?", "ctx search ModuleNotFoundError freezegun"),
-    ("Which sessions speak of a word?", "ctx search pytest --sessions"),
-    ("Which session touched this file?", "ctx list --file discounts.py"),
+    ("Which session fixed this error, and how?", "ctx search --fixed WORDS"),
+    ("Which sessions met this error?", "ctx search WORDS"),
+    ("Which sessions speak of a word?", "ctx search WORDS --sessions"),
+    ("Which session touched this file?", "ctx list --file FILE"),
     ("What did the agent do, turn by turn?", "ctx show latest --turns"),
-    ("What did the subagents do?", "ctx show CSV export"),
+    ("Which sessions had subagents?", "ctx list --signal subagent_count"),
+    ("What did the subagents of one do?", "ctx show SESSION"),
     ("Which files did it read and change?", "ctx files latest"),
     ("Did the tests pass in the end?", "ctx session status latest"),
     ("Which sessions ended with failing tests?", "ctx list --signal tests_failing_at_end"),
@@ -44,5 +47,9 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("How do I share a session without secrets and private paths?", "ctx render latest --share"),
     ("Are there secrets in my transcripts?", "ctx doctor --redactions"),
     ("Which records could not be read?", "ctx doctor"),
+    ("Which transcripts are about to be deleted, and are they saved?", "ctx doctor"),
 )
-"""(question, command): each command answers as it stands."""
+"""(question, command): a command answers as it stands; a word in capitals is to be replaced."""
+PLACEHOLDERS = (
+    "in place of words in capitals: SESSION (the beginning of an id, or latest), FILE, MODEL (ctx usage model), MONTH (2026-10), WORDS"
+)

@@ -42,6 +42,8 @@ class HomeRetention(NamedTuple):
     leaving: int
     uncaptured: int
     """of those that are leaving, how many have bytes that the store lacks"""
+    missing: int = 0
+    """of all of them, how many have bytes that the store lacks"""
 
     @property
     def title(self) -> str:
@@ -57,8 +59,9 @@ class HomeRetention(NamedTuple):
         if self.oldest_days is not None:
             said += f", the oldest {self.oldest_days} days old"
         if self.leaving:
-            safe = "all captured" if not self.uncaptured else f"{self.uncaptured:,} of them not captured: ctx run"
-            said += f"; {self.leaving:,} go within {SOON} days, {safe}"
+            said += f"; {self.leaving:,} go within {SOON} days" + (f", {self.uncaptured:,} of them not captured" if self.uncaptured else "")
+        if self.transcripts:
+            said += f"; {self.missing:,} not captured yet: ctx sync" if self.missing else f"; all {self.transcripts:,} captured"
         return said
 
 
@@ -84,5 +87,6 @@ def retention_of_homes(
             here = lying.get((host.key, str(root)), [])
             going = [f for f in here if days is not None and f.mtime_ns <= now - max(0, days - SOON) * _DAY_NS]
             oldest = (now - min(f.mtime_ns for f in here)) // _DAY_NS if here else None
-            found.append(HomeRetention(host.key, str(root), days, len(here), oldest, len(going), sum(not f.captured for f in going)))
+            missing, gone = (sum(not f.captured for f in files) for files in (here, going))
+            found.append(HomeRetention(host.key, str(root), days, len(here), oldest, len(going), gone, missing))
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.cli.questions import QUESTIONS
+from ctx_pipeline.cli.questions import PLACEHOLDERS, QUESTIONS
 from ctx_pipeline_tests.cli.conftest import Ctx
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,6 +19,7 @@ ANSWERS = {
     "ctx usage project": r"\nbookshop-api .* \$0\.54 +89%\ntrail-map .* \$0\.06 ",
     "ctx usage model": r"\nclaude-opus-4-5-20251101 .* \$0\.28 +46%",
     "ctx usage outcomes --by model": r"\ngpt-5-codex +codex +1 .*\n[\s\S]*no model has 5 sessions yet",
+    "ctx gain --period all --model MODEL": r"\nat the prices of claude-haiku-4-5: an estimate\n[\s\S]*\nspent +[\d,]+ +\$",
     "ctx explain latest": r"7 calls\n.*\$0\.097204 at list price[\s\S]*msg_010e9b648f77c4ea9cf46068  \$0\.011806",
     "ctx usage thread": r"\nsubagent .* 3 .* \$0\.06 +10%",
     "ctx usage tool": r"\nBash +15 .* \$0\.23 +38%\nEdit [\s\S]*\nuses are what counted model calls asked for; .*: ctx work\n",
@@ -26,18 +27,20 @@ ANSWERS = {
     "ctx usage skill": r"\n\(no skill\) +0 .* \$0\.61 +100%",
     "ctx usage hour": r"\n13:00 +claude .* \$0\.28 +46%",
     "ctx usage limits": r"^no record says that a limit was reached\n",
+    "ctx usage blocks --active": r"^no window is open\n|^start .*\n",
     "ctx usage daily --cache": r"\n2026-09-14 .* 93% ",
     "ctx hints": r"43% of the cost, \$0\.26, was context sent again from the cache",
-    "ctx explain 2026-10 --against ccusage": r"\nhere +21 .*\$0\.173777\nrules of ccusage +21 .*\$0\.173777\n",
+    "ctx explain MONTH --against ccusage": r"\nhere +21 .*\$0\.173777\nrules of ccusage +21 .*\$0\.173777\n",
     "ctx resume": r"^cd /home/sam/code/bookshop-api && claude --resume 0333c65c-ea52-4669-ae2b-0497866d8840\n",
     "ctx session load latest": r"^Restored session .*, claude 0333c65c-[\s\S]*\nTask: wait, stop\. Which network is the database on\?\n",
     "ctx hooks status": r"\neach new chat begins with .*: ctx hooks install claude --handoff\n",
-    "ctx search --fixed ModuleNotFoundError freezegun": r"\n  then ran: `uv add --dev freezegun`\n[\s\S]*\n  passed: `uv run pytest -q ",
-    "ctx search ModuleNotFoundError freezegun": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
-    "ctx search pytest --sessions": r"\n\d+ hits in \d sessions\n",
-    "ctx list --file discounts.py": r"\n51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 change, 1 read ",
+    "ctx search --fixed WORDS": r"\n  then ran: `uv add --dev freezegun`\n[\s\S]*\n  passed: `uv run pytest -q ",
+    "ctx search WORDS": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
+    "ctx search WORDS --sessions": r"\n\d+ hits in \d sessions?\b",
+    "ctx list --file FILE": r"\n51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 change, 1 read ",
     "ctx show latest --turns": r"I said that before\n  interrupted, 4 tool calls: 2 Edit, 2 Bash\n  changed Dockerfile\n",
-    "ctx show CSV export": r"\nsubagent +a1c9e77 +explorer .*\n[\s\S]*: ctx history c823d9cd-f224-448f-a457-16b4882b2710 --thread ID\n",
+    "ctx list --signal subagent_count": r"^session .*subagent_count.*\nc823d9cd-f224-448f-a457-16b4882b2710 .* 1 subagent ",
+    "ctx show SESSION": r"\nsubagent +a1c9e77 +explorer .*\n[\s\S]*: ctx history c823d9cd-f224-448f-a457-16b4882b2710 --thread ID\n",
     "ctx files latest": r"/home/sam/code/bookshop-api/Dockerfile +0 +2 +\+2 -2",
     "ctx session status latest": r"\nTests: none were run",
     "ctx list --signal tests_failing_at_end": r"^no session fits; tests_failing_at_end was measured in [1-6] sessions? in all\n",
@@ -53,7 +56,17 @@ ANSWERS = {
     "ctx learn --all --agents-md": r"\n- Use uv instead of pip in the Dockerfile too\.",
     "ctx render latest --share": r"\[REDACTED:database-url\]",
     "ctx doctor --redactions": r"\ndatabase-url +\d+ +1\n",
-    "ctx doctor": r"\n6 sessions, \d+ sources captured\n",
+    "ctx doctor": r"\n6 sessions, \d+ sources captured\n(?:.*\n)*retention: .* deletes transcripts after \d+ days .*; all \d+ captured\n",
+}
+
+
+# what a person writes in place of the words in capitals
+MEANT = {
+    "WORDS": "ModuleNotFoundError freezegun",
+    "FILE": "discounts.py",
+    "SESSION": "CSV export",
+    "MODEL": "claude-haiku-4-5",
+    "MONTH": "2026-10",
 }
 
 
@@ -63,17 +76,25 @@ def test_help_names_a_command_for_every_question_and_the_page_too(ran: Ctx):
     page = (ROOT / "docs" / "commands.md").read_text("utf-8")
 
     assert len(QUESTIONS) >= 20
-    assert [command for _, command in QUESTIONS] == list(ANSWERS)
-    assert printed == "".join(f"{question}\n  {command}\n" for question, command in QUESTIONS)
+    assert list(dict.fromkeys(command for _, command in QUESTIONS)) == list(ANSWERS)
+    assert printed == "".join(f"{question}\n  {command}\n" for question, command in QUESTIONS) + f"{PLACEHOLDERS}\n"
     assert all(f"| {question} | `{command}` |" in page for question, command in QUESTIONS)
     assert "ctx help questions" in ran("--help").stdout
+
+
+@pytest.mark.feature("cli.questions")
+def test_a_command_of_the_help_names_nothing_of_the_sample_history():
+    printed = "\n".join(command for _, command in QUESTIONS)
+
+    assert not [word for word in MEANT.values() if word in printed]
+    assert set(re.findall(r"\b[A-Z]{4,}\b", printed)) == set(MEANT)
 
 
 @pytest.mark.slow
 @pytest.mark.feature("cli.questions")
 @pytest.mark.parametrize(("question", "command"), QUESTIONS)
 def test_the_command_answers_the_question(ran: Ctx, question: str, command: str):
-    printed = ran(*shlex.split(command)[1:]).stdout
+    printed = ran(*shlex.split(re.sub(r"\b[A-Z]{4,}\b", lambda word: MEANT[word[0]], command))[1:]).stdout
 
     assert re.search(ANSWERS[command], printed), f"{question}\n{printed}"
 

@@ -95,14 +95,15 @@ def test_the_doctor_says_how_long_each_home_keeps_transcripts_and_what_goes_soon
     ingest(store, settings, sessions={("claude", NAMES["a"])})
 
     (kept,) = doctor.examine(store, settings).kept
-    assert kept == ("claude", str(home), 30, 3, 29, 2, 1)
+    assert kept == ("claude", str(home), 30, 3, 29, 2, 1, 2)
     lines = doctor.examine(store, settings).lines()
     assert (
         f"retention: Claude Code deletes transcripts after 30 days in {home}: 3 there, the oldest 29 days old; "
-        "2 go within 5 days, 1 of them not captured: ctx run"
+        "2 go within 5 days, 1 of them not captured; 2 not captured yet: ctx sync"
     ) in lines
 
     (home / "settings.json").write_text('{"cleanupPeriodDays": 90}')
     ingest(store, settings)
     (kept,) = doctor.examine(store, settings).kept
     assert (kept.days, kept.transcripts, kept.leaving, kept.uncaptured) == (90, 3, 0, 0)
+    assert kept.message.endswith(": 3 there, the oldest 29 days old; all 3 captured")
