@@ -156,6 +156,13 @@ def _fixed(query: str, filters: Filters, limit: int, *, as_json: bool) -> None:
         emit(found.to_json())
         return
     zone = filters.timezone or settings.timezone
+    met = counted(found.failures, "failed output")
+    if found.fixed:
+        say(f"{counted(len(found.fixed), 'fix', 'fixes')} of {met}; times in {zone_name(zone)}")
+    else:
+        where = f": {met} in {counted(found.sessions, 'session')}" if found.failures else "; no failed output has these words"
+        later = f"; in {found.changed:,} of them a later change of the same file went through" if found.changed else ""
+        say(f"no session is known to have fixed it{where}{later}")
     for one in found.fixed:
         title = f"  {one_line(title_text(one.title), 100)}" if one.title else ""
         say_row(f"{one.host} {one.session_id}{title}", bold=True)
@@ -173,16 +180,11 @@ def _fixed(query: str, filters: Filters, limit: int, *, as_json: bool) -> None:
         title = f"  {one_line(title_text(open_.title), 100)}" if open_.title else ""
         say_row(f"{open_.host} {open_.session_id}{title}", bold=True)
         say(f"  failed: {one_line(open_.snippet, 240)}")
-        say(f"  no later run of it passed; next the agent: {one_line(open_.then, 160) or 'did nothing'}")
-        say(f"  evidence: {open_.event_id}, {local_time(open_.ts, zone)}", dim=True)
+        ended = f"a later change of {one_line(open_.changed, 120)} went through" if open_.changed else "no later run of it passed"
+        say(f"  {ended}; next the agent: {one_line(open_.then, 160) or 'did nothing'}")
+        say(f"  evidence: {', '.join(filter(None, (open_.event_id, open_.changed_by)))}, {local_time(open_.ts, zone)}", dim=True)
         if open_.resume:
             say_command(open_.resume, "  ")
-    met = counted(found.failures, "failed output")
-    if found.fixed:
-        say(f"{counted(len(found.fixed), 'fix', 'fixes')} of {met}; times in {zone_name(zone)}")
-    else:
-        where = f": {met} in {counted(found.sessions, 'session')}" if found.failures else "; no failed output has these words"
-        say(f"no session is known to have fixed it{where}")
 
 
 _PROOFS = 4

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.mining.error_resolutions import resolved
+from ctx_pipeline.mining.lessons.failures import shorten_paths
 from ctx_pipeline.model.codec import Plain, iso
 from ctx_pipeline.search import Filters, search
 from ctx_pipeline.search.question_words import without_question
 from ctx_pipeline.sessions.session_details import view_of
+from ctx_pipeline.shell.commands import command_text
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ class LeftOpen(Plain):
     then: str
     """what the agent said or did next"""
     resume: str
+    changed: str = ""
+    """the file that a call failed to change and that a later call of the session changed"""
+    changed_by: str = ""
+    """event_id of that later call"""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,8 @@ class FixedErrors(Plain):
     left_open: list[LeftOpen]
     failures: int
     sessions: int
+    changed: int = 0
+    """sessions in which a later call changed the file that this one could not"""
 
 
 def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10, settings: Settings | None = None) -> FixedErrors:
@@ -103,7 +111,8 @@ def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10,
             else:
                 left.setdefault(place, _left_open(views[place], hit))
     met = [one for place, one in left.items() if not any(key[:2] == place for key in ended)]
-    return FixedErrors(asked, list(ended.values())[:limit], met[:limit], len(hits), len({(h.host, h.session_id) for h in hits}))
+    sessions, changed = len({(h.host, h.session_id) for h in hits}), sum(bool(one.changed) for one in met)
+    return FixedErrors(asked, list(ended.values())[:limit], met[:limit], len(hits), sessions, changed)
 
 
 def _of_failed_command(view: Any, event: str) -> bool:
@@ -124,10 +133,33 @@ def _nearest(hits: Sequence[SearchHit], views: Mapping[tuple[str, str], Any], as
 def _left_open(view: Any, hit: SearchHit) -> LeftOpen:
     seen = view.by_event.get(hit.event_id)
     behind = (e for e in view.of_kinds("answer", "tool_call") if seen is not None and e.thread_id == seen.thread_id and e.seq > seen.seq)
-    then = next((e.text for e in behind if e.text), "")
-    return LeftOpen(hit.host, hit.session_id, hit.title, hit.project, hit.ts, hit.event_id, hit.snippet, then[:_SAID], hit.resume)
+    then = next((_said_or_called(view, e) for e in behind if e.text), "")
+    file, call = _changed_later(view, hit.event_id)
+    place = (hit.host, hit.session_id, hit.title, hit.project, hit.ts, hit.event_id)
+    return LeftOpen(*place, hit.snippet, then[:_SAID], hit.resume, shorten_paths(file, view.session.cwd), call)
 
 
+def _said_or_called(view: Any, event: Any) -> str:
+    """Return what was said, or the tool that was called and on which file or with which command."""
+    call = next((c for c in view.tool_calls if c.call_event == event.event_id), None) if event.kind == "tool_call" else None
+    if call is None:
+        return str(event.text)
+    return f"{call.tool}: {shorten_paths(', '.join(call.paths) or command_text(call.argv) or event.text, view.session.cwd)}"
+
+
+def _changed_later(view: Any, event: str) -> tuple[str, str]:
+    """Return the file that a call could not change, and the event of the later call that changed it; nothing where there is none."""
+    failed = next((c for c in view.tool_calls if c.result_event == event and c.action in _CHANGES), None)
+    if failed is None or failed.ended is None:
+        return "", ""
+    for call in view.tool_calls:
+        both = [path for path in call.paths if path in failed.paths] if call.action in _CHANGES else []
+        if both and call.result_event and not call.is_error and (call.started or 0) >= failed.ended:
+            return both[0], call.call_event
+    return "", ""
+
+
+_CHANGES = ("edit", "write")
 _SAID = 400
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import AmbiguousName, UnknownName
+from ctx_pipeline.errors import AmbiguousName, UnknownName, nearest
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.display import session_title, truncate
 
@@ -24,6 +24,8 @@ _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
 _ID = re.compile(r"[\w.@-]{4,}")
 """What can be the beginning of an id; a shorter word is a word of a title."""
 _NEAREST, _FITTING = 4, 10
+_PROJECT_LIKE = 0.7
+"""How like the name of a project a word is at least that may have been meant for it."""
 
 
 class SessionName(NamedTuple):
@@ -69,7 +71,7 @@ def find_session(store: Store, name: str, host: str | None = None, *, projects: 
         more = f"\n  and {len(fitting) - _FITTING} more" if len(fitting) > _FITTING else ""
         hint = f"name one of{described(newest)}{more}"
         raise AmbiguousName(noun, written.name, [f"{row.host}/{row.session_id}" for row in fitting], hint=hint)
-    raise _unknown(store, noun, written, rows)
+    raise _unknown(store, noun, written, rows, projects=projects)
 
 
 def described(rows: Iterable[SessionRow]) -> str:
@@ -141,7 +143,7 @@ def _titled(rows: Sequence[SessionRow], name: str, *, exactly: bool = False) -> 
     return said if said or exactly else [row for row, title in titles if title and all(word in title for word in wanted)]
 
 
-def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[SessionRow]) -> UnknownName:
+def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[SessionRow], *, projects: bool) -> UnknownName:
     """Return the error for a name that fits no session: that it is of another host, or which come nearest."""
     name = written.name
     if written.host is not None and _ID.fullmatch(name):
@@ -153,6 +155,9 @@ def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[Sessi
     near = _near(rows, name)
     newest = sorted(rows, key=lambda row: -(row.first_own_ts or 0))[:_NEAREST]
     hint = f"did you mean{described(near)}" if near else f"the newest are{described(newest)}\n  all of them: ctx list" if newest else ""
+    if projects and (alike := nearest(name, filter(None, (str(row.rows.get("project") or "") for row in rows)), cutoff=_PROJECT_LIKE)):
+        near_ones = f"\n  or one of{described(near)}" if near else ""
+        hint = f"did you mean the newest session of {' or '.join(alike)}?{near_ones}"
     if Path(name).is_file():
         hint = f"the file is not captured yet: ctx sync{chr(10) + hint if hint else ''}"
     return UnknownName(noun, name, [row.session_id for row in rows], hint=hint)

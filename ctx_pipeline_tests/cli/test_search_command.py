@@ -249,6 +249,7 @@ def test_which_session_fixed_an_error_and_by_what_is_told_with_its_evidence(ran:
     assert (fixed["session_id"], fixed["did"]) == ("51b369cc-0a63-4a24-aa2a-c6ba8b05c225", ["uv add --dev freezegun"])
     assert (fixed["failed"], fixed["passed"]) == ("pytest -q tests/test_discounts.py", "uv run pytest -q tests/test_discounts.py")
     assert "No module named 'freezegun'" in fixed["error"]
+    assert re.match(r"1 fix of \d+ failed outputs?; times in ", printed), "the verdict stands first"
     assert found["left_open"] == []
     texts = [ran.json("sql", f"select text from events where event_id = '{event}'")["rows"][0]["text"] for event in fixed["evidence"]]
     assert "freezegun" in texts[0]

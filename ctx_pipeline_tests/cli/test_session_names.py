@@ -101,6 +101,13 @@ def test_a_wrong_name_gets_the_nearest_with_titles_and_dates(ran: Ctx):
 
 
 @pytest.mark.feature("cli.session-names")
+def test_a_project_that_is_typed_wrong_is_suggested_where_a_session_is_asked_for(ran: Ctx):
+    for command in ("resume", "show"):
+        assert "hint: did you mean the newest session of bookshop-api?\n" in ran(command, "bokshop-api", ok=False).stderr
+    assert "newest session of" not in ran("forget", "bokshop-api", "-y", ok=False).stderr, "forgetting takes no project for a session"
+
+
+@pytest.mark.feature("cli.session-names")
 def test_forgetting_asks_for_a_name_and_takes_no_default(ran: Ctx):
     assert ran("forget", "-y", ok=False).returncode == 2
     assert ran("forget", "claude", "-y", ok=False).returncode == 2
