@@ -342,6 +342,12 @@ def fill(used: int, size: int | None, source: str | None) -> str:
     return f"at most {tokens(used)} tokens in the window{of}"
 
 
+def first_counts(calls: int, missing: int) -> str:
+    """Return the sentence for calls whose record holds only the first count of their output: every total that leaves it out says so."""
+    made = counted(calls, "call records", "calls record")
+    return f"{made} only the first count of the output: about {tokens(missing)} output tokens are not counted here"
+
+
 def dollars(nano: int | None) -> str:
     """Return nano-dollars as dollars and cents; unpriced for None."""
     return "unpriced" if nano is None else money(nano)

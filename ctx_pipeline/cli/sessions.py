@@ -17,6 +17,7 @@ from ctx_pipeline.cli.output import (
     dollars,
     emit,
     fill,
+    first_counts,
     json_option,
     local_time,
     more_rows,
@@ -39,6 +40,7 @@ _READING = 40
 
 _FAR = 3_650
 """Days from which on a deletion is not worth a column: an agent was told to keep everything."""
+_NEVER = "never"
 
 
 @click.command("list")
@@ -111,7 +113,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
             "calls": one.calls,
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
             "reading": shown(one.reading),
-            "left": "" if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
+            "left": "" if one.state == "gone" else _NEVER if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
         for one in listing.sessions
     ]
@@ -120,7 +122,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     columns |= {"reading": readings} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
-    columns |= {"left": "agent deletes in"} if whole or any(row["left"] for row in rows) else {}
+    columns |= {"left": "agent deletes in"} if whole or any(row["left"] not in {"", _NEVER} for row in rows) else {}
     if rows:
         table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"), paths=("reading",) if unchecked else ())
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
@@ -253,6 +255,9 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
         f"{counted(usage['calls'], 'model call')}: {usage['input_tokens']:,} in, {usage['output_tokens']:,} out, "
         f"{usage['cache_read_tokens']:,} from the cache, {dollars(usage['cost_nano'])}"
     )
+    missing = next((r for r in detail["readings"] if r["signal"] == "estimated_missing_output" and r["value"]), None)
+    if missing is not None:
+        say(first_counts(len(json.loads(missing["metadata"])["calls"]), round(missing["value"])))
     say(f"{counted(s['prompts'], 'prompt')}, {counted(s['tool_calls'], 'tool call')}, {s['failed_tool_calls']:,} failed")
     _window(detail["readings"])
     if s["unknown"] or s["quarantined"]:

@@ -54,6 +54,7 @@ def test_a_pipe_gets_the_same_columns_whatever_is_listed(ran: Ctx):
     }
 
     assert {" ".join(head.split()) for head in heads} == {"state agent deletes in"}
+    assert all(line.endswith("  never") for line in ran("list", "--host", "codex").stdout.splitlines()[1:3]), "it deletes nothing"
 
 
 @pytest.mark.feature("cli.list-filters")

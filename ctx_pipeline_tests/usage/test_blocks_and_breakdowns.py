@@ -18,6 +18,7 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.blocks import blocks, statusline
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
 OPUS = "claude-opus-4-5-20251101"
@@ -217,6 +218,15 @@ def test_a_limit_is_printed_by_the_length_of_its_window(tmp_path: Path, monkeypa
     printed = CliRunner().invoke(cli, ["usage", "blocks"]).output
 
     assert said in printed
+    assert "no percentages of limits" not in printed
+
+
+@pytest.mark.feature("usage.blocks-official")
+def test_agents_that_record_no_percentages_are_named_below_the_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    claude.ClaudeHome(tmp_path / "claude").session().prompt("go").answer(claude.text("done"), usages=[claude.usage(10, 5)]).save()
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+
+    assert "\nno percentages of limits in the records of Claude Code\n" in CliRunner().invoke(cli, ["usage", "blocks"]).output
 
 
 @pytest.mark.feature("usage.hostile-limits")

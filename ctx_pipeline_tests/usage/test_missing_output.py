@@ -86,4 +86,6 @@ def test_usage_explain_and_sql_name_the_same_figure(settings: Settings) -> None:
     assert f"about {found.tokens:,} output tokens more than were recorded" in shown
     line = f"\n1 call records only the first count of the output: about {found.tokens} output tokens are not counted here\n"
     assert line in CliRunner().invoke(cli, ["usage", "daily"]).stdout
+    assert line in CliRunner().invoke(cli, ["show", "latest"]).stdout
+    assert line in CliRunner().invoke(cli, ["explain", "2026-10"]).stdout
     assert "first count" not in CliRunner().invoke(cli, ["usage", "daily", "--since", "2026-10-02"]).stdout

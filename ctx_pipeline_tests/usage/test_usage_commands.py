@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline_tests import preloaded
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text, usage
 from ctx_pipeline_tests.factories.shipped import copied
+from ctx_pipeline_tests.terminal import on_terminal
 
 
 class Ctx:
@@ -66,6 +68,22 @@ def test_models_of_few_sessions_are_said_to_be_left_out_or_to_be_too_few(ctx: Ct
     assert "5 models of fewer than 5 sessions left out: --json" in told
     assert [line.split()[0] for line in few.splitlines()[1:4]] == ["gpt-5-codex", "gpt-5.1-codex", "total"]
     assert "no model has 5 sessions yet" in few
+    assert "lowest cost per session" not in told + few, "of one model none is the cheapest"
+
+
+@pytest.mark.feature("usage.outcomes-by-model")
+def test_a_narrow_terminal_keeps_the_costs_per_unit_of_models_and_the_cheapest_of_each_host_is_named(ctx: Ctx):
+    for number, model in enumerate(["claude-opus-4-1"] * 5 + ["claude-haiku-4-5"] * 6 + ["nobody-prices-this"] * 5):
+        home = ClaudeHome(ctx.folder / "claude").session(f"{number:04}3333-3333-4333-8333-333333333333", slug="-few", cwd="/code/few")
+        home.prompt("go").answer(text("done"), model=model, usages=[usage(1_000_000, 0)]).save()
+    ctx("sync")
+
+    told = ctx("usage", "outcomes", "--by", "model").stdout
+    narrow = on_terminal([sys.executable, "-m", "ctx_pipeline", "usage", "outcomes", "--by", "model"], ctx.environ, 60)
+
+    assert all(heading in narrow.splitlines()[0] for heading in ("$/session", "$/commit", "$/tool call"))
+    assert "cost" not in narrow.splitlines()[0]
+    assert told.endswith("lowest cost per session: claude claude-haiku-4-5, $1.00 (of 2 models); different work may explain it\n")
 
 
 @pytest.mark.feature("usage.filters")

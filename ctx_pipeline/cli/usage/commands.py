@@ -47,11 +47,12 @@ from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.known_names import known_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.usage.engine import Usage
     from ctx_pipeline.usage.groupings import Grouping
+    from ctx_pipeline.usage.limits import Outcomes
 
 
 # ctx usage limits and ctx usage outcomes: what stood in the way, and what the money came to.
@@ -150,7 +151,8 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
     """Tokens and cost per session, per commit, per correction and per tool call.
 
     Commits are those that git showed, else the git commit commands that succeeded. Of
-    several models in a session, --by model takes the one that cost most.
+    several models in a session, --by model takes the one that cost most. A terminal of
+    fewer than 100 columns leaves out totals first and gives dollars per unit alone.
     """
     from ctx_pipeline.usage.known_names import known_names
     from ctx_pipeline.usage.limits import outcomes as run
@@ -167,9 +169,10 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
     names = {by: by, **({"host": "host"} if by == "model" else {}), "sessions": "sessions", "tokens": "tokens", "cost": "cost"}
     names |= {"session": "per session"} if by != "session" else {}
     names |= {"commits": "commits", "commit": "per commit"}
+    narrow = (terminal_width() or _WHOLE) < _WHOLE
     enough = [one for one in found if by != "model" or one.sessions >= _FEW]
     few, found = len(found) - len(enough), enough or found
-    rows = [_shown(one, by) for one in found[:limit]]
+    rows = [_shown(one, by, narrow=narrow) for one in found[:limit]]
     if by == "session":
         known = {session: shown for (_, session), shown in session_labels(settings).items()}
         short = short_names([row[by] for row in rows], settings) if terminal_width() is not None else {}
@@ -179,8 +182,11 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
         ]
         names = {by: by, "title": "title", **{name: names[name] for name in names if name not in {by, "sessions"}}}
     names |= {"corrections": "corrections", "correction": "per correction", "tool_calls": "tool calls", "tool_call": "per tool call"}
-    drop = ("tool_call", "tool_calls", "correction", "corrections", "tokens", "commits")
-    table(rows, names, total=_shown(everything, by), drop=drop, keep=("model",))
+    if narrow:
+        names = {name: heading.replace("per ", "$/") for name, heading in names.items()}
+    # totals say how much was done, not what is cheap
+    drop = ("tokens", *(["cost"] if by != "session" else []), "tool_calls", "corrections", "commits", "correction", "host", "sessions")
+    table(rows, names, total=_shown(everything, by, narrow=narrow), drop=(*drop, "tool_call"), keep=("model",))
     more_rows(len(found), min(len(found), limit))
     if by == "model":
         left = f"{counted(few, 'model')} of fewer than {_FEW} sessions left out: --json" if enough else f"no model has {_FEW} sessions yet"
@@ -189,19 +195,35 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
     if sessions:
         say(f"{counted(sessions, 'session')} without a counted model call left out, with {counted(calls, 'tool call')}")
     say("sessions whose corrections were not measured yet are left out of that figure")
+    if by == "model" and enough and (cheapest := _cheapest(found[:limit])):
+        say(f"lowest cost per session: {cheapest}; different work may explain it")
 
 
 _FEW = 5
 """Sessions below which a model is compared with no other: one long session would decide."""
+_WHOLE = 100
+"""Cells of a terminal from which a figure per unit is dollars and tokens, not dollars alone."""
 
 
-def _shown(one: Any, by: str) -> dict[str, Any]:
+def _cheapest(models: Sequence[Outcomes]) -> str:
+    """Return the model of the lowest cost per session, for each host with several; one with a call that has no price is none."""
+    told = []
+    for host in dict.fromkeys(one.host for one in models):
+        priced = [(one.per_session, one) for one in models if one.host == host and one.per_session is not None and not one.unpriced_calls]
+        if len(priced) > 1:
+            each, least = min(priced, key=lambda pair: pair[0])
+            told.append(f"{host} {plain(least.key)}, {dollars(each)} (of {len(priced)} models)")
+    return "; ".join(told)
+
+
+def _shown(one: Outcomes, by: str, *, narrow: bool) -> dict[str, Any]:
     row = {"session": dollars(one.per_session), by: one.key, "host": one.host, "sessions": one.sessions}
     row |= {"tokens": tokens(one.tokens), "cost": dollars(one.cost_nano)}
     for unit, count in one.units.items():
         each = one.per(unit)
         row[unit] = count if one.known[unit][0] else ""
-        row[unit.removesuffix("s")] = "" if each is None else f"{dollars(round(each[1]))}, {tokens(round(each[0]))}"
+        spent = "" if each is None else dollars(round(each[1]))
+        row[unit.removesuffix("s")] = spent if narrow or each is None else f"{spent}, {tokens(round(each[0]))}"
     return row
 
 
@@ -371,6 +393,7 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
     """By five-hour window, with burn rate, projection and the host's own percentages."""
     import time
 
+    from ctx_pipeline import discovery
     from ctx_pipeline.usage import blocks as api
 
     del breakdown
@@ -413,6 +436,8 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
     if rows:
         table(rows, {k: v for k, v in names.items() if any(r[k] for r in rows)}, drop=("rate", "calls", "ahead", "tokens", "host"))
         more_rows(len(fit), len(found))
+        if silent := [h.title for key, h in discovery.hosts().items() if h.usage.limits is None and key in {b.host for b in found}]:
+            say(f"no percentages of limits in the records of {', '.join(silent)}")
         say(f"five-hour windows; times in {zone_name(zone)}; calls without a time are in none")
     else:
         say("no window is open" if active and everything else "no model calls in this range")

@@ -12,7 +12,7 @@ import click
 from ctx_pipeline.cli.export import share_option, shared_note
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, model_option, project_option, since_option, table_option, timezone_option, until_option
-from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, zone_name
+from ctx_pipeline.cli.output import counted, emit, first_counts, json_option, local_time, one_line, paragraph, plain, say, table, zone_name
 from ctx_pipeline.cli.session_names import complete_anything, session_argument, short_names
 from ctx_pipeline.errors import NothingFound, StoreError
 from ctx_pipeline.model.display import percent
@@ -92,6 +92,9 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         f"{sums['cache_write_5m_tokens'] + sums['cache_write_1h_tokens']:,}, cache read {sums['cache_read_tokens']:,}; "
         f"{_cost(sums, found.cost_mode)}" + (f"; {_copies(sums['copies_dropped'])}" if sums["copies_dropped"] else "")
     )
+    missing = sums["estimated_missing_output"]
+    if missing["tokens"]:
+        paragraph(first_counts(missing["calls"], missing["tokens"]))
     if len(found.repositories) > 1:
         _repositories(found, said)
     zone = chosen["timezone"] or settings.timezone

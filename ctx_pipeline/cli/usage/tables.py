@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.cli.output import (
     counted,
     dollars,
+    first_counts,
     local_time,
     more_rows,
     paragraph,
@@ -181,8 +182,7 @@ def notes(report: Usage) -> Iterator[str]:
         yield "uses are what counted model calls asked for; every tool call on record, those of copied history too: ctx work"
     missing = report.estimated_missing_output
     if missing and missing.tokens:
-        made = counted(missing.calls, "call records", "calls record")
-        yield f"{made} only the first count of the output: about {tokens(missing.tokens)} output tokens are not counted here"
+        yield first_counts(missing.calls, missing.tokens)
     if report.unread:
         yield f"{counted(report.unread, 'file')} could not be read, their calls are missing; more: ctx doctor"
     made = "list prices on the day of the call"

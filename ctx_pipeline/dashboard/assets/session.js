@@ -147,6 +147,7 @@
   function overview(session, detail) {
     const f = detail.facts;
     const [input, output, written, read, reasoning] = f.tokens;
+    const [, missing] = detail.signals.find(([name]) => name === "estimated_missing_output") || [];
     const big = [
       ["Cost", session.unpriced && !session.cost ? "no price" : ctx.money(session.cost), session.unpriced ? `${ctx.plural(session.unpriced, "call")} without a price` : ""],
       ["Tokens", ctx.short(session.tokens), `${ctx.short(output)} generated`],
@@ -163,6 +164,7 @@
       ["Version", f.version],
       ["Forked from", f.parent],
       ["Tokens", `${ctx.short(input)} fresh input, ${ctx.short(written)} written to cache, ${ctx.short(read)} read from cache, ${ctx.short(output)} output`],
+      ["Not counted", missing ? `about ${ctx.short(missing)} output tokens: calls record only the first count of the output` : ""],
       ["Reasoning", reasoning ? `${ctx.short(reasoning)} tokens of the output` : ""],
       ["Commands", f.commands ? `${ctx.count(f.failed_commands)} of ${ctx.count(f.commands)} failed` : ""],
       ["Records", `${ctx.count(f.lines)} lines, ${ctx.size(f.bytes)}`],
