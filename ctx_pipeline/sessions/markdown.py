@@ -90,6 +90,7 @@ def _lines(view: Any, longest: int) -> Iterator[str]:
     ):
         if value:
             yield f"- {name}: {_inline(value)}"
+    yield "- times in UTC"
     threads = {t.thread_id: t for t in view.threads}
     tools = {t.call_event: t for t in view.tool_calls}
     thread = None

@@ -50,6 +50,7 @@ def test_a_session_is_shared_without_what_is_private_and_says_what_was_replaced(
     assert not PRIVATE.search(shared.stdout)
     assert "look at app.py and ~/…/plan.md; I am [email] on user@[host] ~ %" in shared.stdout
     assert re.search(r"replaced: .*home folders?.*mail address.*host name.*user name.*; look it over", shared.stderr)
+    assert "\n- times in UTC\n" in shared.stdout, "which zone somebody lives in is not given away"
     assert re.search(r"^kept: addresses of repositories and organizations", shared.stderr, re.MULTILINE)
     written = list((told.folder / "out").rglob("*.md"))
     assert len(written) == len(many["files"]) == 7

@@ -29,6 +29,7 @@ def test_each_day_has_the_time_of_its_turns(ran: Ctx):
     assert [one["day"] for one in days] == sorted(spent, reverse=True)
     assert all(one["seconds"] == pytest.approx(one["turn_seconds"]) for one in days), "no two went on at once"
     printed = ran("work", "--days").stdout
+    assert f"\n{len(days)} days with a turn, " in printed
     assert re.search(r"\n2026-09-22 Tue +2 min +13:40 +13:44 +3 +1\n", printed)
     assert "of all turns" not in printed
     assert [one["day"] for one in ran.json("work", "codex", "--days")["days"]] == ["2026-10-08", "2026-09-30"]

@@ -282,7 +282,7 @@ def test_the_cards_count_sessions_days_projects_memories_and_what_needs_a_look()
     found = {name: (value, note) for name, value, note in numbers.figures(data)}
 
     assert found["Sessions"] == ("5", "5 threads")
-    assert found["Active days"] == ("2", "of 10 days")
+    assert found["Active days"] == ("2", "with a model call, of 10 days")
     assert found["Projects"] == ("2", "most in till")
     assert found["Need a look"][0] == "3"
     assert (found["Cost"][0], found["Tokens"][0]) == ("$2.00", "1.00k")

@@ -147,8 +147,9 @@ def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
     table(rows, columns | {"first": "from", "last": "to", "turns": "turns", "sessions": "sessions"})
     whole = sum(one.seconds for one in found)
     all_of_it = f"{whole / 3600:,.0f} h" if whole >= 86_400 else duration(whole)
-    say(f"{counted(len(found), 'day')}, {all_of_it} in all, {duration(whole / len(found))} a day; {zone_name(zone)}")
+    say(f"{counted(len(found), 'day')} with a turn, {all_of_it} in all, {duration(whole / len(found))} a day; {zone_name(zone)}")
     say(f"a turn is from a prompt to the last thing done for it, without pauses above {PAUSE_MINUTES} min in which no tool ran", dim=True)
+    say("days on which models were called outside of such turns are not here: ctx usage daily", dim=True)
 
 
 def _ended(one: WorkedDay, zone: str | None) -> str:

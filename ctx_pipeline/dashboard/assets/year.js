@@ -44,7 +44,7 @@ ctx.near("year", (body, { days, steps }) => {
     const active = days.filter(([day]) => day >= iso(first) && day <= iso(last));
     if (!active.length) return null;
     const sum = (place) => active.reduce((whole, row) => whole + row[place], 0);
-    const about = `${ctx.plural(active.length, "active day")}, ${ctx.plural(sum(1), "call")}, ${ctx.money(sum(3) / 1e9)}, at most ${ctx.plural(streak(active), "day")} in a row`;
+    const about = `${ctx.plural(active.length, "day")} with a model call, ${ctx.plural(sum(1), "call")}, ${ctx.money(sum(3) / 1e9)}, at most ${ctx.plural(streak(active), "day")} in a row`;
     const month = { month: "short", year: "numeric" };
     return el("figure.year", el("figcaption", `${said(first, month)} to ${said(last, month)} `, el("span", about)), map(first, last));
   }

@@ -20,7 +20,7 @@ def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
     tools = sum(s.tool_calls for s in data.sessions)
     failed = sum(s.failed_tool_calls for s in data.sessions)
     threads = sum(s.threads for s in data.sessions)
-    days = len({line.day for line in data.days})
+    days = len({line.day for line in data.days if line.usage.calls})
     return (
         ("Sessions", count(len(data.sessions)), plural(threads, "thread")),
         (
@@ -55,7 +55,7 @@ def needs_a_look(line: SessionLine) -> bool:
 def _span(data: PageData) -> str:
     if not data.days:
         return "none yet"
-    return f"of {plural((data.days[-1].day - data.days[0].day).days + 1, 'day')}"
+    return f"with a model call, of {plural((data.days[-1].day - data.days[0].day).days + 1, 'day')}"
 
 
 def _busiest(data: PageData) -> str:
