@@ -44,6 +44,8 @@ def address(tmp_path_factory):
         rows["model_calls"].append(call | {"call_key": f"c{n}", "ts": moment, "context_tokens": 1_000 * (n + 1)})
         ends = {"ended": "failed" if n == 7 else "answered", "first_event": f"s.0.{n}.prompt", "last_event": f"s.0.{n}.{said[1][0]}"}
         rows["turns"].append(mark | ends | {"number": n, "interruption_event": None})
+    missing = {"signal": "estimated_missing_output", "family": "spending", "kind": "numeric", "value": 4_300, "unit": "tokens"}
+    rows["readings"].append(mark | missing | {"label": None, "evidence": [], "confidence": 1.0})
     newest |= {"events": 2 * TURNS, "prompts": TURNS}
     folder = tmp_path_factory.mktemp("read")
     site = build_site({"HOME": str(folder), "CTX_HOME": str(folder / "store"), "TZ": "UTC"}, rows, "rows")
@@ -78,6 +80,14 @@ def test_turns_say_what_they_cost_and_why_they_failed_and_later_ones_come_as_one
     assert "1 model call" in turns.first.text_content()
     assert "$0.04" in turns.first.text_content()
     assert "failed: API Error: overloaded" in failed
+
+
+@pytest.mark.feature("usage.missing-output")
+def test_the_output_that_no_record_counts_is_told_beside_the_tokens(reading):
+    reading.get_by_role("tab", name="Overview").click()
+    told = reading.locator("dialog dl.facts dd", has_text="output tokens: calls record only the first count of the output")
+
+    assert told.text_content().startswith("about 4.30k output tokens: ")
 
 
 @pytest.mark.feature("dashboard.window-curve")

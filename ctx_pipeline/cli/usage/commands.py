@@ -190,13 +190,14 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
     more_rows(len(found), min(len(found), limit))
     if by == "model":
         left = f"{counted(few, 'model')} of fewer than {_FEW} sessions left out: --json" if enough else f"no model has {_FEW} sessions yet"
-        say(f"a session counts for the model that most of its cost is of; models may have had different work{f'; {left}' if few else ''}")
+        say(f"a session counts for the model that most of its cost is of{f'; {left}' if few else ''}")
     sessions, calls = everything.left_out
     if sessions:
         say(f"{counted(sessions, 'session')} without a counted model call left out, with {counted(calls, 'tool call')}")
     say("sessions whose corrections were not measured yet are left out of that figure")
-    if by == "model" and enough and (cheapest := _cheapest(found[:limit])):
-        say(f"lowest cost per session: {cheapest}; different work may explain it")
+    if by == "model":
+        cheapest = _cheapest(found[:limit]) if enough else ""
+        say(f"{f'lowest cost per session: {cheapest}; ' if cheapest else ''}models may have had different work")
 
 
 _FEW = 5
