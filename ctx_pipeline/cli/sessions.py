@@ -230,8 +230,8 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     began, ended = (local_time(s[name], settings.timezone) or "no time" for name in ("first_ts", "last_ts"))
     say(f"{began} to {ended}, {zone_name(settings.timezone)}  models: {', '.join(s['models']) or 'none'}")
     if copied := detail["restamped"]:
-        second = local_time(copied["first_ts"], settings.timezone, seconds=True)
-        say(f"{copied['events']:,} of its events carry one second, {second}: their times are those of a copy, and so are durations")
+        moment = local_time(copied["first_ts"], settings.timezone, seconds=True)
+        say(f"{copied['events']:,} of its events carry the same time, {moment}: it is that of a copy, and so are durations between them")
     if detail["resume"]:
         say(f"resume: {detail['resume']}", whole=True)
     say()

@@ -36,8 +36,8 @@ def title_text(title: str) -> str:
 
 
 def session_title(title: str | None) -> str:
-    """Return the title of a session as one line; of one in which nobody typed anything, that."""
-    return title_text(title or "") or "(nothing typed)"
+    """Return the title of a session as one line; of one without one, that it has none."""
+    return title_text(title or "") or "(no title)"
 
 
 def money(nano: int) -> str:

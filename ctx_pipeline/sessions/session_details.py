@@ -39,8 +39,8 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
     """Return everything the tables say of one session, as plain values.
 
     Keys: session, threads, kinds (event kind -> count), usage (tokens, calls, cost in
-    nano-dollars, owner rows only), restamped (first and last time of fifty events and more of
-    one second, and how many; else None), readings, unknown (label -> count), quarantined,
+    nano-dollars, owner rows only), restamped (first and last time of fifty events and more that
+    carry the same one, and how many; else None), readings, unknown (label -> count), quarantined,
     resume. Raises UnknownName.
     """
     from ctx_pipeline.storage.warehouse.session_queries import session_detail

@@ -287,19 +287,19 @@ def test_a_session_in_which_nobody_typed_anything_says_so_wherever_it_is_named(c
     ]
     page = (ctx.store / "site" / "data" / "sessions.js").read_text("utf-8")
 
-    assert all("(nothing typed)" in text for text in (before, *shown, page))
+    assert all("(no title)" in text for text in (before, *shown, page))
 
 
 @pytest.mark.feature("cli.show-restamped")
-@pytest.mark.parametrize(("answers", "said"), [(49, False), (60, True)])
-def test_a_session_whose_records_carry_one_second_says_that_its_times_are_of_a_copy(ctx: Ctx, answers: int, said: bool):
+@pytest.mark.parametrize(("answers", "stamp", "said"), [(49, "500", False), (60, "500", True), (60, "{:03}", False)])
+def test_a_session_whose_records_carry_one_time_says_that_it_is_that_of_a_copy(ctx: Ctx, answers: int, stamp: str, said: bool):
     home = ctx.folder / "claude" / "projects" / "-copy"
     home.mkdir(parents=True)
     lines = []
     for number in range(answers):
         body = {"id": f"m{number}", "role": "assistant", "model": "claude-opus-4-1", "content": [{"type": "text", "text": "done"}]}
-        stamp = f"2026-03-01T10:00:00.{number:03}Z"
-        lines.append(json.dumps({"type": "assistant", "uuid": f"u{number}", "timestamp": stamp, "cwd": "/code/copy", "message": body}))
+        time = f"2026-03-01T10:00:00.{stamp.format(number)}Z"
+        lines.append(json.dumps({"type": "assistant", "uuid": f"u{number}", "timestamp": time, "cwd": "/code/copy", "message": body}))
     (home / "88888888-8888-4888-8888-888888888888.jsonl").write_text("\n".join(lines) + "\n")
     ctx("sync")
 
@@ -307,7 +307,7 @@ def test_a_session_whose_records_carry_one_second_says_that_its_times_are_of_a_c
     shown = ctx("show", "8888").stdout
 
     assert (told["events"] if told else 0) == answers * said
-    assert ("carry one second, 2026-03-01 10:00:00: their times are those of a copy" in shown) == said
+    assert ("carry the same time, 2026-03-01 10:00:00: it is that of a copy" in shown) == said
 
 
 @pytest.mark.feature("cli.show-subagents")
@@ -319,3 +319,9 @@ def test_show_says_what_a_subagent_was_asked_to_do_and_what_it_answered(ran: Ctx
     assert agent["answer"].startswith("bookshop/invoices/export.py writes CSV with csv.DictWriter")
     assert agent["task"] in next(line for line in shown.splitlines() if line.startswith("subagent  a1c9e77 "))
     assert ran("history", "CSV export for orders", "--thread", "a1c9e77").stdout.splitlines()[1].count(", subagent thread, ") == 1
+
+
+@pytest.mark.feature("usage.per-commit")
+def test_outcomes_name_the_host_of_each_row(ran: Ctx):
+    lines = ran("usage", "outcomes", "--by", "host").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["claude", "codex", "total"]

@@ -291,3 +291,13 @@ def test_prices_are_shown_taken_over_and_listed(ctx: Ctx):
     assert (shown[0]["price"]["rates"]["input"], shown[1]["price"]) == (1.25, None)
     assert "unpriced: no list knows it" in ctx("prices", "show", "nobody").stdout
     assert ctx("prices", "refresh", "--since", "someday").returncode == 2
+
+
+@pytest.mark.feature("usage.without-store")
+def test_a_session_that_is_not_captured_yet_stands_first_in_a_terminal_with_its_title(ctx: Ctx):
+    ctx("sync")
+    made = ClaudeHome(ctx.folder / "claude").session("77777777-7777-4777-8777-777777777777", cwd="/code/new")
+    made.prompt("paint the door green", timestamp="2027-03-01T10:00:00.000Z")
+    made.answer(text("done"), usages=[usage(10, 1)], timestamp="2027-03-01T10:00:05.000Z").save()
+    shown = on_terminal([sys.executable, "-m", "ctx_pipeline", "usage", "session", "--limit", "1"], ctx.environ, 120)
+    assert "paint the door" in shown.splitlines()[1], shown

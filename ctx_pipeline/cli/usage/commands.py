@@ -218,7 +218,7 @@ def _cheapest(models: Sequence[Outcomes]) -> str:
 
 
 def _shown(one: Outcomes, by: str, *, narrow: bool) -> dict[str, Any]:
-    row = {"session": dollars(one.per_session), by: one.key, "host": one.host, "sessions": one.sessions}
+    row = {"session": dollars(one.per_session), "host": one.host, by: one.key, "sessions": one.sessions}
     row |= {"tokens": tokens(one.tokens), "cost": dollars(one.cost_nano)}
     for unit, count in one.units.items():
         each = one.per(unit)

@@ -25,7 +25,7 @@ from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.usage.rollup import SUMS, TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.own_sessions import Shown
@@ -92,6 +92,8 @@ def show(
         if not breakdown and key != "model"
         else [{**row, "hosts": [row["host"]], "models": [row["model"]]} for row in report.rows]
     )
+    if key == "session_id":
+        _add_new(sessions, rows, settings)
     rows = in_order(rows, key, sort, sessions)
     names = short_names([row[key] for row in rows], settings) if key == "session_id" and terminal_width() is not None else {}
     whole = int(report.totals["cost_nano"])
@@ -99,11 +101,8 @@ def show(
     if limit is None and key == "session_id" and terminal_width() is not None:
         limit = _SESSIONS
     rows = _limited(rows, limit, newest_last=key == "date" and sort is None)
-    unknown = {(host, row[key]) for row in rows for host in row["hosts"]} - sessions.keys() if key == "session_id" else set()
-    if 0 < len(unknown) <= _SESSIONS:
-        from ctx_pipeline.usage import live_usage
-
-        sessions |= live_usage.shown(settings, unknown)
+    if key == "session_id":
+        _add_new(sessions, rows, settings)
     shown = [
         {
             **_figures(row),
@@ -129,6 +128,15 @@ def show(
         )
     for text in notes(report):
         paragraph(text)
+
+
+def _add_new(sessions: dict[tuple[str, str], Shown], rows: Iterable[Mapping[str, Any]], settings: Settings) -> None:
+    """Add what the homes say of the sessions of these rows that are not captured, where they are few."""
+    unknown = {(host, row["session_id"]) for row in rows for host in row["hosts"]} - sessions.keys()
+    if 0 < len(unknown) <= _SESSIONS:
+        from ctx_pipeline.usage import live_usage
+
+        sessions |= live_usage.shown(settings, unknown)
 
 
 def in_order(

@@ -40,10 +40,10 @@ _AMONG = """
            count(*) FILTER (WHERE r.value < own.value) AS lower, count(*) FILTER (WHERE r.value > own.value) AS higher
     FROM readings r JOIN own ON own.signal = r.signal WHERE r.value IS NOT NULL AND r.host = ? GROUP BY r.signal"""
 _RESTAMPED = f"""
-SELECT min(ts) AS first_ts, max(ts) AS last_ts, count(*) AS events FROM events {_ONE} AND ts IS NOT NULL
-GROUP BY date_trunc('second', ts) HAVING count(*) >= 50 ORDER BY events DESC, first_ts LIMIT 1
+SELECT ts AS first_ts, ts AS last_ts, count(*) AS events FROM events {_ONE} AND ts IS NOT NULL
+GROUP BY ts HAVING count(*) >= 50 ORDER BY events DESC, first_ts LIMIT 1
 """
-"""The second that more events carry than any agent writes in one (15 at most, in published sessions): they were stamped anew."""
+"""The moment that more events carry than any agent writes in one: they were stamped anew."""
 
 _DID = f"""
 SELECT thread_id, left(arg_min(text, seq) FILTER (kind = 'subagent_start'), 2000) AS task,
