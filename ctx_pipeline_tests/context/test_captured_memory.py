@@ -150,7 +150,7 @@ def test_reading_and_refused_changes_make_no_file(environ, tmp_path):
         memory.sync.append_context("mine", [HELLO])
     with pytest.raises(ValueError, match="does not exist"):
         memory.sync.delete_session("mine")
-    with pytest.raises(StoreError, match="no store"):
+    with pytest.raises(StoreError, match="nothing was captured yet"):
         memory.sync.load_context("claude/1f2e3d4c")
     assert not (tmp_path / "store").exists()
 

@@ -95,7 +95,7 @@ def test_a_ledger_of_a_newer_version_is_refused(ledger, tmp_path):
 @pytest.mark.feature("store.read-only")
 def test_read_only_needs_a_store_and_creates_nothing(tmp_path):
     settings = Settings(home=tmp_path / "store")
-    with pytest.raises(StoreError, match="no store") as caught:
+    with pytest.raises(StoreError, match="nothing was captured yet") as caught:
         open_store(settings, read_only=True)
     assert (caught.value.hint, (tmp_path / "store").exists()) == ("ctx run", False)
 

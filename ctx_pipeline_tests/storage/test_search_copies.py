@@ -88,7 +88,7 @@ def test_an_index_that_stays_open_answers_what_is_there_now(environ):
     written(environ, view("three").prompt("a pear"))
     assert asked(environ, "apple").hits == []
     shutil.rmtree(environ["CTX_HOME"])
-    with pytest.raises(StoreError, match="no store"):
+    with pytest.raises(StoreError, match="nothing was captured yet"):
         asked(environ, "apple")
 
 
