@@ -39,13 +39,14 @@ def resume(name: str | None, as_json: bool) -> None:
     from ctx_pipeline import discovery
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.storage.warehouse.session_queries import session_facts
 
     settings = for_reading()
     place, line = session_of_person(settings, name, asking=False)
     host, _, session_id = place.partition("/")
     with reading(settings) as (store, _):
-        shown = store.shown()[host, session_id]
-    command = discovery.hosts()[host].resuming(session_id, shown.cwd)
+        shown, facts = store.shown()[host, session_id], session_facts(store.lake).get((host, session_id))
+    command = discovery.hosts()[host].resuming(session_id, shown.cwd, archived=facts is not None and facts.status == "archived")
     if as_json:
         began = local_time(shown.began, settings.timezone)
         emit({"host": host, "session_id": session_id, "title": shown.title, "project": shown.project, "began": began, "resume": command})

@@ -254,7 +254,11 @@ def list_sessions(
                 s,
                 project=project_name,
                 title=title,
-                resume=discovery.hosts()[s.host].resuming(s.session_id, folders[place].cwd if place in folders else None),
+                resume=discovery.hosts()[s.host].resuming(
+                    s.session_id,
+                    folders[place].cwd if place in folders else None,
+                    archived=known is not None and known.status == "archived",
+                ),
                 status=known.status if known else "unknown",
                 days_left=None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400)),
                 last=_last(s, facts),

@@ -121,6 +121,8 @@ class Agent:
     """how a person addresses it at the beginning of a prompt, in small letters"""
     resume: str = ""
     """command that resumes a session, with ``{session_id}``"""
+    unarchive: str = ""
+    """command that makes an archived session one that can be resumed again; {session_id} stands for its id"""
     resume_in_folder: bool = False
     """it finds a session only from the folder in which it began"""
     rules_file: str = ""

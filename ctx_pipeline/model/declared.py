@@ -252,7 +252,7 @@ class Host:
         """The version of what makes rows of this host's records: as declared, and of the parser's source."""
         return f"{self.version}.{version_of(self.records.parse)}"
 
-    def resuming(self, session_id: str, folder: str | None) -> str:
+    def resuming(self, session_id: str, folder: str | None, *, archived: bool = False) -> str:
         """Return the command that resumes a session which began in a folder, quoted for a shell; empty where there is none.
 
         A folder whose name holds a secret is not told; the command then says so.
@@ -262,6 +262,8 @@ class Host:
         from shlex import quote
 
         command = self.agent.resume.format(session_id=quote(session_id))
+        if archived and self.agent.unarchive:
+            command = f"{self.agent.unarchive.format(session_id=quote(session_id))} && {command}"
         if self.agent.resume_in_folder and folder and "[REDACTED:" in folder:
             return f"{command}  # in its folder, whose name holds a secret"
         there = folder if self.agent.resume_in_folder and folder and folder.startswith("/") and folder.isprintable() else None

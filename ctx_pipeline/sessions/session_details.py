@@ -54,7 +54,8 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
         quarantined = [r._asdict() for r in store.ledger.quarantined(key, full)]
     for row in (detail["session"], *detail["threads"], *filter(None, [detail["restamped"]])):
         _times(row)
-    resume = discovery.hosts()[key].resuming(full, detail["session"].get("cwd"))
+    session = detail["session"]
+    resume = discovery.hosts()[key].resuming(full, session.get("cwd"), archived=session["status"] == "archived")
     return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume}
 
 

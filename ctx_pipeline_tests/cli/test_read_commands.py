@@ -325,3 +325,18 @@ def test_show_says_what_a_subagent_was_asked_to_do_and_what_it_answered(ran: Ctx
 def test_outcomes_name_the_host_of_each_row(ran: Ctx):
     lines = ran("usage", "outcomes", "--by", "host").stdout.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["claude", "codex", "total"]
+
+
+@pytest.mark.feature("search.resume")
+def test_an_archived_session_is_taken_out_of_the_archive_before_it_is_resumed(ctx: Ctx):
+    rollout = next((ctx.folder / "codex" / "sessions").rglob("rollout-*.jsonl"))
+    session = rollout.stem[-36:]
+    archive = ctx.folder / "codex" / "archived_sessions"
+    archive.mkdir()
+    rollout.rename(archive / rollout.name)
+    ctx("sync")
+
+    command = f"codex unarchive {session} && codex resume {session}"
+    assert ctx("resume", session).stdout.strip() == command
+    assert [ctx.json("show", session)["resume"], ctx.json("session", "load", session)["command"]] == [command, command]
+    assert command in {row["resume"] for row in ctx.json("list")["sessions"]}

@@ -90,6 +90,7 @@ HOST = Host(
     agent=Agent(
         called=("codex",),
         resume="codex resume {session_id}",
+        unarchive="codex unarchive {session_id}",  # since 0.136
         # set for shell commands; servers are not told
         session_env=("CODEX_THREAD_ID",),
         rules_file="AGENTS.md",

@@ -292,14 +292,14 @@ def resume_block(
     and names up to two more that were active on the same day.
     """
     found, view = _found(name, None, previous=True, cwd=cwd, settings=settings)
-    command, beside = _beside(found, cwd, settings)
+    command, beside = _beside(found, view, cwd, settings)
     made = blocks.block(safe(found.state), counter(), budget, beside=beside, profile=profile, zone=_zone_of(settings))
     said = tuple({"about": line.about, "text": line.text, "events": list(line.events)} for line in made.lines)
     cold = _cold(view)
     return Resume(made.text, made.tokens, budget, made.dropped, found.state.host, found.state.session_id, cold, command, said)
 
 
-def _beside(found: Found, cwd: str | None, settings: Settings | None) -> tuple[str, list[str]]:
+def _beside(found: Found, view: SessionView | None, cwd: str | None, settings: Settings | None) -> tuple[str, list[str]]:
     """Return the command that resumes a session, and the lines that stand below its block."""
     if not found.choice.captured:
         return "", []
@@ -307,7 +307,8 @@ def _beside(found: Found, cwd: str | None, settings: Settings | None) -> tuple[s
         row = store.ledger.session(found.state.host, found.state.session_id)
         folder = row.rows.get("cwd") if row else None
         # nothing resumes a session of which only subagents left a transcript
-        command = "" if found.state.subagents_only else resume_command(found.state.host, found.state.session_id, folder)
+        host, session_id, archived = found.state.host, found.state.session_id, view is not None and view.session.status == "archived"
+        command = "" if found.state.subagents_only else resume_command(host, session_id, folder, archived=archived)
         told = [f"Resume it with: {command}"] if command else []
         if found.choice.why != PREVIOUS:
             return command, told
@@ -360,7 +361,7 @@ def loaded(
     Its block takes at most the tokens of the profile.
     """
     found, view = _found(name, None, previous=True, cwd=cwd, settings=settings)
-    command, beside = _beside(found, cwd, settings)
+    command, beside = _beside(found, view, cwd, settings)
     made = blocks.block(safe(found.state), counter(), profile.resume_tokens, beside=beside, profile=profile, zone=_zone_of(settings))
     return Loaded(found, made, _cold(view), command)
 

@@ -186,7 +186,7 @@ _ID = lazy_pattern(r"[0-9A-Za-z][\w-]{3,63}")
 """An id as it may stand in a command."""
 
 
-def resume_command(host: str, session_id: str, folder: str | None) -> str:
+def resume_command(host: str, session_id: str, folder: str | None, *, archived: bool = False) -> str:
     """Return the command that resumes a session; empty where nothing does, as for one that was named after a file."""
     import uuid  # a hook that tells of its own session does without
 
@@ -194,7 +194,7 @@ def resume_command(host: str, session_id: str, folder: str | None) -> str:
         uuid.UUID(session_id)
     except ValueError:
         return ""
-    return discovery.hosts()[host].resuming(session_id, folder)
+    return discovery.hosts()[host].resuming(session_id, folder, archived=archived)
 
 
 def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionView:
