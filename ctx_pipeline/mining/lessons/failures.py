@@ -61,8 +61,8 @@ _COUNTED = (" failed", " error", " failing", " problems")
 
 
 _WARNED_AT = lazy_pattern(r"(?m)^\S{1,300}:\d{1,7}:\d{1,7} (?:lint|assist|suppressions)/[^\n]{1,300}\n[^\S\n]{0,40}\n {2}! [^\n]*$")
-_OF_JOB = lazy_pattern(r"^\[[^\]\n]{1,80}\]\s{1,4}\|\s")
-"""The job of a workflow (act) that a line is from."""
+_OF_JOB = lazy_pattern(r"^(?:\[[^\]\n]{1,80})?\]\s{1,4}\|\s{1,4}")
+"""The job of a workflow (act) that a line is from; the agent may have cut the line's beginning."""
 _WARNED = lazy_pattern(r"(?i)^\s*\[?warn(?:ing)?\b")
 _PRINTED = lazy_pattern(r"^(?:error|fatal|ERROR|Error): ")
 
