@@ -146,12 +146,14 @@ def _titled(rows: Sequence[SessionRow], name: str, *, exactly: bool = False) -> 
 def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[SessionRow], *, projects: bool) -> UnknownName:
     """Return the error for a name that fits no session: that it is of another host, or which come nearest."""
     name = written.name
+    if not rows and not Path(name).is_file():
+        return UnknownName(noun, name, (), hint="none is captured yet: ctx run")
     if written.host is not None and _ID.fullmatch(name):
         elsewhere = [row for row in store.ledger.sessions() if row.host != written.host and row.session_id.startswith(name)]
         if elsewhere:
             return UnknownName(noun, name, (), hint=f"another agent has it:{described(elsewhere[:_NEAREST])}")
     if _LATEST.fullmatch(name.lower()):
-        return UnknownName(noun, name, (), hint=f"{len(rows):,} are captured; the oldest is latest~{len(rows) - 1}" if rows else "")
+        return UnknownName(noun, name, (), hint=f"{len(rows):,} are captured; the oldest is latest~{len(rows) - 1}")
     near = _near(rows, name)
     newest = sorted(rows, key=lambda row: -(row.first_own_ts or 0))[:_NEAREST]
     hint = f"did you mean{described(near)}" if near else f"the newest are{described(newest)}\n  all of them: ctx list" if newest else ""

@@ -50,7 +50,7 @@ def test_a_word_that_is_no_command_leads_to_the_commands_that_speak_of_it():
         return CliRunner().invoke(cli, ["help", *words], prog_name="ctx").stdout
 
     assert "\n  ctx hooks install HOST --handoff\n" in told("handoff")
-    assert told("ccusage").startswith("Why does ccusage print another number?\n  ctx explain 2026-10 --against ccusage\n")
+    assert told("ccusage").startswith("Why does ccusage print another number?\n  ctx explain MONTH --against ccusage\n")
     assert "  ctx history latest\n" in told("full", "window")
     lines = told("compaction").splitlines()
     assert [line for line in lines if lines.count(line) > 1] == []

@@ -301,3 +301,18 @@ def test_a_session_that_is_not_captured_yet_stands_first_in_a_terminal_with_its_
     made.answer(text("done"), usages=[usage(10, 1)], timestamp="2027-03-01T10:00:05.000Z").save()
     shown = on_terminal([sys.executable, "-m", "ctx_pipeline", "usage", "session", "--limit", "1"], ctx.environ, 120)
     assert "paint the door" in shown.splitlines()[1], shown
+
+
+@pytest.mark.feature("usage.json-shape")
+def test_a_limit_keeps_the_newest_days_in_json_as_in_the_table(ctx: Ctx):
+    days = [row["date"] for row in json.loads(ctx("usage", "daily", "--json").stdout)["rows"]]
+    kept = [row["date"] for row in json.loads(ctx("usage", "daily", "--json", "--limit", "2").stdout)["rows"]]
+    assert len(set(days)) > 2
+    assert sorted(set(kept)) == sorted(set(days))[-2:]
+
+
+@pytest.mark.feature("usage.without-store")
+def test_before_a_session_is_captured_a_name_of_one_leads_to_the_run(ctx: Ctx):
+    ctx("list")
+    for command in ("show", "resume", "files"):
+        assert "none is captured yet: ctx run" in ctx(command, "latest").stderr

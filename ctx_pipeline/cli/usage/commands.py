@@ -36,7 +36,7 @@ from ctx_pipeline.cli.output import (
     zone_name,
 )
 from ctx_pipeline.cli.session_names import short_names
-from ctx_pipeline.cli.usage.tables import SORTS, in_order, session_labels, show
+from ctx_pipeline.cli.usage.tables import SORTS, in_order, limited, session_labels, show
 from ctx_pipeline.errors import StoreDamaged, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import money, session_title
@@ -311,7 +311,8 @@ def _report(
     if not report.rows:
         known_names(settings, **{name: chosen.get(name) for name in ("project", "model", "branch")}, stored=bool(chosen.get("stored")))
     if (as_json or as_csv) and (sort or limit):
-        keys = [row[key] for row in in_order(report.by_key(), key, sort, session_labels(settings) if key == "session_id" else None)][:limit]
+        ordered = in_order(report.by_key(), key, sort, session_labels(settings) if key == "session_id" else None)
+        keys = [row[key] for row in limited(ordered, limit, newest_last=key == "date" and sort is None)]
         report = replace(report, rows=sorted((row for row in report.rows if row[key] in keys), key=lambda row: keys.index(row[key])))
     if not as_csv:
         # a table says what it counts though measurements beside it are damaged

@@ -100,7 +100,7 @@ def show(
     left = len(rows)
     if limit is None and key == "session_id" and terminal_width() is not None:
         limit = _SESSIONS
-    rows = _limited(rows, limit, newest_last=key == "date" and sort is None)
+    rows = limited(rows, limit, newest_last=key == "date" and sort is None)
     if key == "session_id":
         _add_new(sessions, rows, settings)
     shown = [
@@ -228,7 +228,8 @@ def _merged(report: Usage, key: str) -> list[dict[str, Any]]:
     return by_repository(rows, (*SUMS, "cache_rebuilds", "cache_saved_nano"))
 
 
-def _limited(rows: list[dict[str, Any]], limit: int | None, *, newest_last: bool) -> list[dict[str, Any]]:
+def limited(rows: list[Any], limit: int | None, *, newest_last: bool) -> list[Any]:
+    """Return at most so many rows: the newest, which stand last where time goes down the table."""
     if limit is None:
         return rows
     return rows[-limit:] if newest_last else rows[:limit]

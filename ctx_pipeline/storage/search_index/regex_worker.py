@@ -42,7 +42,7 @@ def main() -> None:
     try:
         connection.execute("SELECT regexp_matches('', ?)", [pattern])
     except duckdb.Error as error:
-        _say({"refused": str(error).split("\n")[0][:200]})
+        _say({"refused": str(error).split("\n")[0].rpartition("Error: ")[2][:200]})
         return
     _say({"ready": True})
     matching = (
