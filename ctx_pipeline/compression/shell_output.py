@@ -48,7 +48,8 @@ _PROGRAMS = {
     **dict.fromkeys(("grep", "egrep", "rg", "ag", "ack"), "search"),
     **dict.fromkeys(("ls", "find", "fd", "du"), "list"),
     "tree": "tree",
-    **dict.fromkeys(("cat", "sed", "head", "tail", "nl", "bat", "awk", "less", "diff", "jq"), FILE),
+    **dict.fromkeys(("cat", "sed", "head", "tail", "nl", "bat", "awk", "less", "diff"), FILE),
+    "jq": "text",  # what it prints is made of a file and is none
     **dict.fromkeys(("docker", "docker-compose", "podman", "kubectl", "helm"), "container"),
 }
 _INSTALLS = lazy_pattern(
@@ -72,7 +73,8 @@ class Shortened(NamedTuple):
 def kind_of(command: str) -> str:
     """Return what kind of output a command line prints: that of its first check, else of its last program; ``text`` where unknown."""
     found = [step for step in steps(command) if step.subject.partition(" ")[0] not in ("cd", "echo", "export", "set", "source")]
-    check = next((step.purpose for step in found if step.purpose in ("test", "lint", "types", "build", "check")), "")
+    checks = ("test", "lint", "types", "build", "check")
+    check = next((_PROGRAMS.get(step.subject.partition(" ")[0], step.purpose) for step in found if step.purpose in checks), "")
     if check or not found:
         return check or "text"
     subjects = [step.subject for step in found]

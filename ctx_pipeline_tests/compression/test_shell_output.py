@@ -210,6 +210,8 @@ def test_an_output_is_not_given_behind_its_time_though_nothing_was_written_since
         ("FOO=1 ruff check .", "lint"),
         ("git diff | head", "git"),
         ("cat a | grep b", "search"),
+        ("curl -s http://x/all | jq .", "text"),
+        ("docker build -t web .", "container"),
         ("", "text"),
     ],
 )

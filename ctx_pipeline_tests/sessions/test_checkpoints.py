@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.errors import UsageError
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.reports.repeated_reads import window_files
 from ctx_pipeline.sessions.states.state import checkpoints, make_snapshot
@@ -52,7 +53,9 @@ def test_the_interval_is_that_of_the_environment_and_nothing_is_none(long_sessio
 
     assert calls("10") == [10, 20, 30]
     assert calls("0") == []
-    assert calls("often") == [15, 30]
+    assert calls("") == [15, 30]
+    with pytest.raises(UsageError, match="is no number: 'often'"):
+        calls("often")
 
 
 @pytest.mark.feature("session.cache-ttl-switch")

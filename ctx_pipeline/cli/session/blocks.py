@@ -78,7 +78,12 @@ def checkpoints(name: str | None, as_json: bool) -> None:
         emit({"checkpoints": [c._asdict() for c in found], "used": used, "held": held})
         return
     if not found:
-        say("no checkpoint: the session is too short")
+        off = api.checkpoint_interval(settings, profile.checkpoint_calls) == 0
+        say(
+            "no checkpoint: none is wanted after tool calls, and nothing else asks for one"
+            if off
+            else "no checkpoint: the session is too short"
+        )
         return
     rows = [{**c._asdict(), "at": local_time(c.at, settings.timezone), "held": f"{c.held} of {c.used}"} for c in found]
     table(rows, {"moment": "moment", "why": "why", "at": "time", "tool_calls": "calls", "held": "files used again that it holds"})

@@ -470,6 +470,14 @@ class Checkpoint(NamedTuple):
     """of these, in the snapshot"""
 
 
+def checkpoint_interval(settings: Settings, interval: int) -> int:
+    """Return how many tool calls lie between two checkpoints: as the environment says, else ``interval``. Raises UsageError."""
+    said = settings.environ.get("LEAN_CTX_CHECKPOINT_INTERVAL", "")
+    if said and not said.isdecimal():
+        raise UsageError(f"LEAN_CTX_CHECKPOINT_INTERVAL is no number: {said[:40]!r}", hint="a number of tool calls; 0 is none")
+    return int(said) if said else interval
+
+
 def checkpoints(
     name: str | None = None,
     *,
@@ -486,8 +494,7 @@ def checkpoints(
     environment does not say another number), before each compaction, and before a pause of a
     quarter of an hour.
     """
-    said = settings.environ.get("LEAN_CTX_CHECKPOINT_INTERVAL", "")
-    every = int(said) if said.isdecimal() else interval
+    every = checkpoint_interval(settings, interval)
     view = _whole_view(name, cwd, settings)
     main = view.events[0].thread_id
     made = compactions = 0
