@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 # Text and sizes as people read them.
@@ -33,6 +33,15 @@ _SIGNS = lazy_pattern(r"^[#>*\-\s]+|\*{2,}|`")
 def title_text(title: str) -> str:
     """Return a title as one line: Markdown links by their text, without signs of emphasis, headings and code."""
     return " ".join(_SIGNS.sub("", _OPEN_LINK.sub("", _LINK.sub(r"\1", title))).split()) or " ".join(title.split())
+
+
+def short_id(session_id: str, others: Iterable[str]) -> str:
+    """Return as many characters of an id as tell it from the others, eight at least and whole groups behind them."""
+    known = [one for one in others if one != session_id]
+    return next(
+        (session_id[:n] for n in (8, 13, 18, 23) if not any(one.startswith(session_id[:n]) for one in known)),
+        session_id,
+    )
 
 
 def session_title(title: str | None) -> str:

@@ -16,6 +16,7 @@ import pytest
 
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.memory.prompt_block import estimate
+from ctx_pipeline.model.display import short_id
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.states.handoff import prepare
 from ctx_pipeline.sessions.states.resume import own_block
@@ -391,3 +392,10 @@ def test_nothing_is_made_ahead_of_a_session_that_was_not_captured(own: Shop):
     read_in(own)
     prepare(about, host="claude", settings=own.settings)
     assert len(list((own.settings.home / "compactions").iterdir())) == 1
+
+
+@pytest.mark.feature("session.handoff")
+def test_an_id_is_told_as_far_as_it_is_told_apart():
+    ids = ["019f0000-000d-7000-8000-000000000002", "019f0000-000d-7000-8000-000000000007", "019f6c8e-2f06-7a03-ada4-8ba7adbb9cf8"]
+    assert [short_id(one, ids) for one in ids] == [ids[0], ids[1], "019f6c8e"]
+    assert short_id("019f0000-000e-7000-8000-000000000002", ids) == "019f0000-000e"

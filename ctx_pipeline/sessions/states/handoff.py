@@ -19,6 +19,7 @@ from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import below, identity, place_of, same_repository
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.model.display import short_id
 from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
 from ctx_pipeline.storage.files import Files
@@ -165,7 +166,7 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
         told = _block_of(last, settings, profile)
         if told is None:
             continue  # the agent removed it; what was captured is what `ctx session resume` tells
-        also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last))
+        also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last, [w.session_id for w in others]))
         text = framed(told + also) if told else ""
         about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
         return text if text and _logged(about, text, settings) else ""
@@ -261,13 +262,14 @@ def _written_here(cwd: str, settings: Settings, session: str, *, before_own: boo
     return busy or quiet
 
 
-def _also(others: Sequence[WrittenSession], last: WrittenSession) -> Iterator[str]:
+def _also(others: Sequence[WrittenSession], last: WrittenSession, ids: Sequence[str]) -> Iterator[str]:
     """Yield the other sessions that were written on the same day, so that two agents are told apart."""
     for other in others:
         if last.mtime_ns - other.mtime_ns <= 86_400 * 10**9:
             title = inline(str(other.rows.get("title") or "")[:80])
             named = f" “{title}”" if title and not scan([title]) else ""
-            yield f"Another session here: {other.host} {other.session_id[:8]}{named}, last written {time_of(iso(other.mtime_ns // 1_000))}"
+            short, at = short_id(other.session_id, ids), time_of(iso(other.mtime_ns // 1_000))
+            yield f"Another session here: {other.host} {short}{named}, last written {at}"
 
 
 def _logged(about: dict[str, Any], text: str, settings: Settings, *, since: int = 0) -> bool:

@@ -27,7 +27,7 @@ from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.codec import micros as from_iso
-from ctx_pipeline.model.display import truncate, visible
+from ctx_pipeline.model.display import short_id, truncate, visible
 from ctx_pipeline.sessions.session_choice import (
     HERE,
     PREVIOUS,
@@ -319,9 +319,8 @@ def _beside(found: Found, view: SessionView | None, cwd: str | None, settings: S
             title = str(known.rows.get("title") or "") if known else ""
             if last - line.last <= _SAME_DAY:
                 words = f" “{truncate(visible(title), 80)}”" if title and not scan([title]) else ""
-                told.append(
-                    f"Another session here: {line.host} {line.session_id[:8]}{words}, last active {time_of(iso(line.last), asked.timezone)}"
-                )
+                short, at = short_id(line.session_id, [one.session_id for one in others]), time_of(iso(line.last), asked.timezone)
+                told.append(f"Another session here: {line.host} {short}{words}, last active {at}")
     return command, told
 
 
