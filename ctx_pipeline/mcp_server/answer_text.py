@@ -69,7 +69,8 @@ def _lines(values: dict[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, dict):
             scalars = {n: v for n, v in value.items() if not isinstance(v, list | dict) and not _blank(v)}
             if scalars:
-                found.append(f"{key}: {', '.join(_named(n, v) for n, v in scalars.items())}")
+                unit = _NANO if key.endswith(_NANO) else ""
+                found.append(f"{_label(key)}: {', '.join(_named(f'{n}{unit}', v) for n, v in scalars.items())}")
             found += _lines({n: v for n, v in value.items() if isinstance(v, list | dict)}, f"{key}.")
         elif isinstance(value, list) and all(isinstance(v, dict) for v in value):
             found += _table(key, value)
@@ -85,7 +86,7 @@ def _named(name: str, value: Any, between: str = " ") -> str:
 
 
 def _label(name: str) -> str:
-    return name.removesuffix(_NANO)
+    return "dollars" if name == _NANO[1:] else name.removesuffix(_NANO)
 
 
 def _table(key: str, rows: list[dict[str, Any]]) -> list[str]:
@@ -96,6 +97,8 @@ def _table(key: str, rows: list[dict[str, Any]]) -> list[str]:
     below = [n for n in names if n not in same and not all(_short(row.get(n)) for row in rows)]
     columns = [n for n in names if n not in same and n not in below]
     told = ", ".join(_named(n, v) for n, v in same.items() if v not in (0, False))
+    if same and not told and len(columns) < 2 and not below:
+        return []  # of each of these there is nothing
     shared = f" (all: {told})" if told else ""
     found = [f"{key}{shared}: {' | '.join(map(_label, columns))}".rstrip(": ") + (":" if not columns else "")]
     for row in rows:
@@ -122,7 +125,7 @@ def _short(value: Any) -> bool:
 def _written(value: Any, name: str = "") -> str:
     if value is None:
         return ""
-    if name.endswith(_NANO) and isinstance(value, int):
+    if name.endswith((_NANO, _NANO[1:])) and isinstance(value, int):
         return f"${value / 1e9:.4g}"
     if isinstance(value, bool):
         return "yes" if value else "no"

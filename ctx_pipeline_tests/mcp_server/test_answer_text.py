@@ -117,3 +117,15 @@ def test_a_slim_schema_keeps_names_types_choices_and_what_is_required():
             "title": {"description": "second", "enum": ["x", "y"], "type": "string"},
         },
     }
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_sums_are_told_in_dollars_and_rows_of_which_there_is_nothing_are_not():
+    told = as_text(
+        {
+            "streams": [{"stream": "output", "nano": 2_500_000_000}, {"stream": "input", "nano": 1}],
+            "avoidable_nano": {"certain": 2_050_000_000},
+            "own": [{"what": "blocks", "tokens": 0}, {"what": "answers", "tokens": 0}],
+        }
+    )
+    assert told.splitlines() == ["streams: stream | dollars", "- output | $2.5", "- input | $1e-09", "avoidable: certain $2.05"]
