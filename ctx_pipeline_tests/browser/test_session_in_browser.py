@@ -35,11 +35,16 @@ def address(tmp_path_factory):
             said = (*said[:1], ("error", "system", "API Error: overloaded"))
         if n == 8:
             said = (*said[:1], ("tool_call", "assistant", '{"command": "pytest -q"}'))
-            place = mark | {"call_event": "s.0.8.tool_call", "seq": 17, "tool": "Bash"}
+            place = mark | {"call_event": "s.0.8.tool_call", "seq": 25, "tool": "Bash"}
             rows["tool_calls"].append(place | {"call_id": "t8", "action": "shell", "argv": ["pytest -q"], "exit": 1, "is_error": True})
             rows["command_runs"] = [place | {"command": "pytest -q", "result": "failed", "exit": 1, "line": "E  assert 3 == 4"}]
-        for kind, actor, text in said:
-            event = {"event_id": f"s.0.{n}.{kind}", "seq": 2 * n + (kind != "prompt"), "ts": moment, "call_key": f"c{n}"}
+        if n == 9:
+            refused = "<tool_use_error>String to replace not found in file.</tool_use_error>"
+            said = (*said[:1], ("tool_call", "assistant", '{"file_path": "a.py"}'), ("tool_result", "tool", refused))
+            place = mark | {"call_event": "s.0.9.tool_call", "result_event": "s.0.9.tool_result", "seq": 28, "tool": "Edit"}
+            rows["tool_calls"].append(place | {"call_id": "t9", "action": "edit", "argv": [], "exit": None, "is_error": True})
+        for number, (kind, actor, text) in enumerate(said):
+            event = {"event_id": f"s.0.{n}.{kind}", "seq": 3 * n + number, "ts": moment, "call_key": f"c{n}"}
             rows["events"].append(mark | event | {"kind": kind, "actor": actor, "text": text})
         rows["model_calls"].append(call | {"call_key": f"c{n}", "ts": moment, "context_tokens": 1_000 * (n + 1)})
         ends = {"ended": "failed" if n == 7 else "answered", "first_event": f"s.0.{n}.prompt", "last_event": f"s.0.{n}.{said[1][0]}"}
@@ -75,6 +80,7 @@ def test_turns_say_what_they_cost_and_why_they_failed_and_later_ones_come_as_one
         reading.wait_for_timeout(30)
 
     assert reading.locator("dialog li.failed .state").first.text_content() == "exit 1: E  assert 3 == 4"
+    assert reading.locator("dialog li.failed .state").nth(1).text_content() == "failed: String to replace not found in file."
     assert first < TURNS == turns.count()
     assert turns.first.locator("h3").text_content() == "Turn 1"
     assert "1 model call" in turns.first.text_content()

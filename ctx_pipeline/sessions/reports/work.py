@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.facts.command_runs import SEARCHES, command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
+from ctx_pipeline.facts.first_lines import first_line_of
 from ctx_pipeline.mining.lessons.failures import salient_line, signature
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
@@ -267,28 +268,13 @@ def _add_errors(found: dict[tuple[str, str], Met], view: SessionView, meant: set
             if blamed in SEARCHES and not text:
                 continue  # of what it was given to look through something was missing, and it found what it looked for
             said = salient_line(text, view.session.cwd, of_any_form=True)
-        line = said or _first_line(text)
+        line = said or first_line_of(text, _LONGEST)
         met = found.setdefault((what, signature(line)), Met(what, line))
         met.times += 1
         at = micros(call.started) or 0
         met.sessions.add((view.host, view.session_id))
         if at >= met.last:
             met.last, met.error, met.newest = at, line, (view.host, view.session_id)
-
-
-def _first_line(text: str) -> str:
-    """Return the first line of an output that says something, without the tag of the agent around it."""
-    lines = map(str.strip, _TAG.sub(" ", text[:4_000]).splitlines())
-    return truncate(next((line for line in lines if _SAYS.search(line)), ""), _LONGEST)
-
-
-_TAG = re.compile(
-    r"</?tool_use_error>|^(?:Error: )?Exit code -?\d{1,10}$"
-    r"|^(?:Chunk ID: \w+|Wall time: .*|Process (?:exited with code|running with session ID) \d+|Original token count: \d+|Output:)$",
-    re.MULTILINE,
-)
-_SAYS = re.compile(r"^(?![\u2500-\u257f=]).*[^\W\d_]{2}")
-"""A line with a word in it that is no part of a frame."""
 
 
 def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:
