@@ -277,7 +277,7 @@ def test_blocks_are_limited_to_the_newest(ran: Ctx):
 
 @pytest.mark.feature("cli.nothing-typed")
 def test_a_session_in_which_nobody_typed_anything_says_so_wherever_it_is_named(ctx: Ctx):
-    main = ClaudeHome(ctx.folder / "claude").session("99999999-9999-4999-8999-999999999999", cwd="/work/silent")
+    main = ClaudeHome(ctx.folder / "claude").session("99999999-9999-4999-8999-999999999999", cwd="/home/dev/silent")
     main.answer({"type": "text", "text": "Hello, I am ready."}).save()
     before = ctx("list", "--project", "silent").stdout
     ctx("run")
