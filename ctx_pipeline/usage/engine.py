@@ -14,7 +14,6 @@ from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named, live_uses, stored_uses
 from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.periods import day
-from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
 
 if TYPE_CHECKING:
@@ -374,17 +373,11 @@ def kept_at(settings: Settings, filters: Filters) -> bool:
 
 def _add_shares(store: Store, settings: Settings, rollup: Rollup, wanted: Callable[[tuple[str, str]], bool]) -> None:
     """Add the shares of the tables' calls, of the sessions that are wanted and that the filters keep."""
-    from ctx_pipeline.usage.usage_figures import places_of, shares_of
+    from ctx_pipeline.usage.usage_figures import fits, shares_of
 
     filters = rollup.filters
-    places = {} if filters.project is None and filters.branch is None else places_of(store, settings)
-
-    def only(key: tuple[str, str]) -> bool:
-        project, repository, branch = places.get(key, ("", "", ""))
-        named = filters.project is None or filters.project in project_names(project, repository)
-        return named and filters.branch in {None, branch} and filters.host in {None, key[0]} and wanted(key)
-
-    for key, rows in shares_of(store, settings, rollup.grouping, filters.bounds(), only):
+    chosen = fits(store, settings, filters)
+    for key, rows in shares_of(store, settings, rollup.grouping, filters.bounds(), lambda key: chosen(key) and wanted(key)):
         rollup.add_shares(key[0], [row for row in rows if filters.model in {None, row[0]}])
 
 

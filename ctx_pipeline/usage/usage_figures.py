@@ -13,6 +13,7 @@ from ctx_pipeline.pricing.price_book import rates_by
 from ctx_pipeline.usage.cache_efficiency import by_stream
 from ctx_pipeline.usage.groupings import GROUPINGS, share_of
 from ctx_pipeline.usage.live_usage import Counted
+from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import StoredSum
 from ctx_pipeline.usage.session_figures import QUARTER, Figure, figures, quarter_of
 
@@ -72,6 +73,18 @@ def calls_of(store: Store, settings: Settings, only: Callable[[Key], bool]) -> I
 def places_of(store: Store, settings: Settings) -> dict[Key, tuple[str, str, str]]:
     """Return (host, session) -> project, repository and branch."""
     return {key: (values[0][0], values[0][1], values[0][2]) for key, values in figures(store, settings, USAGE)}
+
+
+def fits(store: Store, settings: Settings, filters: Filters) -> Callable[[Key], bool]:
+    """Return what tells whether a session is of the host, project and branch that filters name."""
+    places = {} if filters.project is None and filters.branch is None else places_of(store, settings)
+
+    def of_filters(key: Key) -> bool:
+        project, repository, branch = places.get(key, ("", "", ""))
+        named = filters.project is None or filters.project in project_names(project, repository)
+        return named and filters.branch in {None, branch} and filters.host in {None, key[0]}
+
+    return of_filters
 
 
 def _amounts(call: Any, mode: str) -> list[int]:

@@ -9,7 +9,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.findings.evidence import keep_newest
 from ctx_pipeline.sessions.listing import TASK
 from ctx_pipeline.sessions.reports.session_gain import GAIN
-from ctx_pipeline.sessions.reports.work import USED, WORK
+from ctx_pipeline.sessions.reports.work import WORK
 from ctx_pipeline.sessions.session_choice import lines
 from ctx_pipeline.storage.lake.queries import shared_database
 from ctx_pipeline.storage.reader import reading
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-KEPT = (USAGE, CALLS, *SHARES.values(), GAIN, USED, WORK, TASK)
+KEPT = (USAGE, CALLS, *SHARES.values(), GAIN, WORK, TASK)
 
 
 def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:

@@ -24,7 +24,7 @@ from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 from ctx_pipeline.usage.session_figures import Figure, figures, quarter_of
-from ctx_pipeline.usage.usage_figures import places_of
+from ctx_pipeline.usage.usage_figures import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -176,13 +176,7 @@ def work(
     found: dict[str, Work] = {}
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, since=since, until=until, timezone=timezone)
-        places = {} if project is None else places_of(store, chosen)
-
-        def only(key: tuple[str, str]) -> bool:
-            named = project is None or (key in places and project in project_names(*places[key][:2]))
-            return named and host in {None, key[0]}
-
-        for (name, _), values in figures(store, chosen, WORK, bounds=filters.bounds(), only=only):
+        for (name, _), values in figures(store, chosen, WORK, bounds=filters.bounds(), only=fits(store, chosen, filters)):
             for value in values:
                 if value["tools"]:
                     for one in (name,) if host else (ALL, name):
@@ -281,34 +275,11 @@ def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> t
     """Return how often each program and each tool ran in a time, whose ends lie on borders of quarters of an hour."""
     programs, tools = Counter[str](), Counter[str]()
     with reading(settings) as (store, chosen):
-        for _, values in figures(store, chosen, USED, bounds=bounds):
-            for ran, called in values:
-                programs.update(ran)
-                tools.update(called)
+        for _, values in figures(store, chosen, WORK, bounds=bounds):
+            for value in values:
+                programs.update({name: times for name, (times, *_) in value["programs"].items()})
+                tools.update({name: times for name, (times, *_) in value["tools"].items()})
     return dict(programs), dict(tools)
-
-
-def _used(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
-    """Return how often programs and tools ran, by the quarter of an hour of the call."""
-    quarters = {call.call_event: quarter_of(micros(call.started)) for call in view.tool_calls}
-    found: dict[int | None, tuple[Counter[str], Counter[str]]] = {}
-    for call in view.tool_calls:
-        found.setdefault(quarters[call.call_event], (Counter(), Counter()))[1][call.tool] += 1
-    for run in command_runs(view):
-        if run.call_event in quarters:
-            found[quarters[run.call_event]][0].update(program[:100] for program in dict.fromkeys(filter(None, run.programs)))
-    return dict(found)
-
-
-def _added(values: Iterable[Any]) -> tuple[Counter[str], Counter[str]]:
-    total = (Counter[str](), Counter[str]())
-    for ran, called in values:
-        total[0].update(ran)
-        total[1].update(called)
-    return total
-
-
-USED = Figure("used", 1, _used, _added, _COLUMNS, ("tool_result",))
 
 
 def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
