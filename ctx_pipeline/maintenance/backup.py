@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import time
 from contextlib import closing, contextmanager, suppress
@@ -205,16 +206,20 @@ def _copied_beside(store: Store, target: Path, store_id: str, recipients: Sequen
     """Copy all; ``plain`` is an empty private folder, for the databases of an encrypted copy before they are encrypted."""
     copying = _Copying(store, target, recipients, plain)
     now, made = copying.now, copying.made
+    begun = time.time() - 1
     for name in _DATABASES:
         if (store.home / name).exists():
             copying.database(name)
+    with closing(Store(plain if recipients else target, first_month="2025-01", read_only=True)) as copy:
+        named = {segment.path for segment in copy.ledger.segments()}
     for rel in filter(_belongs, store.files.walk()):
         if rel.startswith(f"{MANIFESTS}/"):
             copying.partition(rel)
+        elif rel.startswith("raw/") and rel not in named:
+            copying.file(rel, before=begun)  # what is captured meanwhile is of the next backup, as its row of the ledger is
         elif not rel.startswith("lake/"):
             copying.file(rel)
-    with closing(Store(plain if recipients else target, first_month="2025-01", read_only=True)) as copy:
-        missing = {segment.path for segment in copy.ledger.segments()} - now.keys() - {*made.damaged}
+    missing = named - now.keys() - {*made.damaged}
     if any(store.files.exists(path) for path in missing) or _packed(store, missing):
         raise _Moved
     made.damaged += sorted(missing)
@@ -296,11 +301,16 @@ class _Copying:
             raise _Moved from None
         self.file(rel)
 
-    def file(self, rel: str) -> None:
-        """Copy a file that is not, by size and time, the one that was copied before; a damaged raw object only is named."""
+    def file(self, rel: str, *, before: float = math.inf) -> None:
+        """Copy a file that is not, by size and time, the one that was copied before; a damaged raw object only is named.
+
+        Files written at or after ``before``, in seconds since the epoch, are left out.
+        """
         path, copy = self.store.home / rel, self.target / _named(rel, sealed=bool(self._recipients))
         try:
             status = path.stat()
+            if status.st_mtime >= before:
+                return
             known = self.before.get(rel)
             expected = self.sizes_before.get(rel, -1) if self._recipients else known[0] if known is not None else -1
             there = known is not None and copy.exists() and copy.stat().st_size == expected

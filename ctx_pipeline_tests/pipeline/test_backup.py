@@ -93,6 +93,38 @@ def test_a_copy_made_while_a_writer_works_is_whole_and_restores_to_the_same_tabl
         assert verify_deep(restored, other).lines() == ["sound: every file is what it must be"]
 
 
+@pytest.mark.feature("backup.while-writing")
+def test_what_is_captured_while_a_copy_is_made_is_of_the_next_copy(settings, tmp_path, monkeypatch):
+    transcript = next((tmp_path / "claude").rglob(f"{SESSION}.jsonl"))
+    last = json.loads(transcript.read_text().splitlines()[-1])
+    copied = stage.copy_database
+
+    def copied_and_two_captures_later(source: Path, copy: Path) -> str:
+        result = copied(source, copy)
+        if source.name == "ledger.db":
+            for number in (1, 2):
+                with transcript.open("a") as file:
+                    file.write(json.dumps({**last, "uuid": f"00000000-0000-4000-8000-{number:012}"}) + "\n")
+                with open_store(settings) as own:
+                    sync(own, settings)
+        return result
+
+    monkeypatch.setattr(stage, "copy_database", copied_and_two_captures_later)
+    with open_store(settings) as store:
+        before = len(store.ledger.segments())
+        stage.backup(store, tmp_path / "copy")
+        assert len(store.ledger.segments()) == before + 2
+    assert stage.check(tmp_path / "copy") == []
+    other = replace(settings, home=tmp_path / "other")
+    stage.restore(tmp_path / "copy", other)
+    with open_store(other) as restored:
+        sync(restored, other)
+        assert len(restored.ledger.segments()) == before + 1
+        assert verify_deep(restored, other).lines() == ["sound: every file is what it must be"]
+    with open_store(settings) as store:
+        assert stage.backup(store, tmp_path / "copy").copied > 0
+
+
 @pytest.mark.feature("backup.incremental")
 def test_nothing_new_copies_nothing_and_a_damaged_record_never_takes_the_place_of_a_whole_one(settings, tmp_path):
     with open_store(settings) as store:
