@@ -17,13 +17,14 @@ from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.usage.groupings import Grouping, Uses
     from ctx_pipeline.usage.live_usage import LiveSource
     from ctx_pipeline.usage.other_units import Charged
+    from ctx_pipeline.usage.usage_delta import About
 
 
 COUNTS = SUMS[:7]
@@ -154,8 +155,13 @@ def usage(
     return Usage(grouping.name, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread, filters)
 
 
-def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None, stored: bool = False) -> tuple[Calls, Uses]:
-    """Return every call that counts with what the grouping needs to know of it: what it asked for, its session's branch or home."""
+def calls_for(
+    grouping: Grouping, settings: Settings, *, host: str | None = None, stored: bool = False, about: About | None = None
+) -> tuple[Calls, Uses]:
+    """Return every call that counts with what the grouping needs to know of it: what it asked for, its session's branch or home.
+
+    ``about`` may leave out the sessions that hold nothing of it.
+    """
     fresh: Uses = {}
     clean = cleaner(settings)
 
@@ -164,7 +170,7 @@ def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None
             fresh.update(live_uses(counted))
         counted.branch = clean(counted.branch)
 
-    found = calls(settings, host=host, stored=stored, seen=seen if grouping.reads_whole else None)
+    found = calls(settings, host=host, stored=stored, seen=seen if grouping.reads_whole else None, about=about)
     if grouping.needs_home:
         _place(settings, (c for c, _ in found.owned), host, stored=stored)
     if grouping.names is None or found.source == "homes":
@@ -245,16 +251,19 @@ def calls(
     stored: bool = False,
     since_ns: int = 0,
     seen: Callable[[Counted], None] | None = None,
+    about: About | None = None,
 ) -> Calls:
     """Return every call that counts, with its cost; ``seen`` is given each session that is read live with all its rows.
 
+    ``about`` may leave out stored sessions that hold nothing of it.
     ``since_ns`` reads the homes alone and leaves out files that were not written to since: their calls are older.
     """
     chosen = settings or settings_module.load()
     if since_ns or not (stored or has_store(chosen)):
         return Calls(list(_homes(chosen, host, since_ns=since_ns, seen=seen)), set(), "homes")
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.usage.usage_delta import UsageDelta, stored_calls, usage_delta
+    from ctx_pipeline.usage import live_usage as live
+    from ctx_pipeline.usage.usage_delta import UsageDelta, holders, ownership, stored_calls, usage_delta
 
     with reading(chosen) as (store, _):
         new = UsageDelta() if stored else usage_delta(store, chosen, whole=seen is not None)
@@ -262,17 +271,12 @@ def calls(
             for one in new.sessions:
                 seen(one)
                 one.parsed = None
-        rest = [c for c in stored_calls(store) if (c.host, c.session_id) not in new.replaced]
-        return Calls(list(_costed([*rest, *new.sessions], chosen, host)), new.gone, "stored" if stored else "both")
-
-
-def _costed(counted: Iterable[Counted], settings: Settings, host: str | None) -> Iterator[tuple[Counted, list[tuple]]]:
-    from ctx_pipeline.usage import live_usage as live
-
-    price = pricer(settings)
-    everything = [c for c in counted if host in {None, c.host}]
-    for one, rows in live.owned(everything, live.owners(live.candidates(everything))):
-        yield one, price(rows)
+        only = None if about is None else holders(store, about)
+        rest = [c for c in stored_calls(store, only) if (c.host, c.session_id) not in new.replaced]
+        everything = [c for c in (*rest, *new.sessions) if host in {None, c.host}]
+        decided = live.owners(live.candidates(everything)) if only is None else ownership(store, new)
+        price = pricer(chosen)
+        return Calls([(one, price(rows)) for one, rows in live.owned(everything, decided)], new.gone, "stored" if stored else "both")
 
 
 def _homes(
@@ -550,15 +554,18 @@ class MissingOutput(NamedTuple):
     estimate: bool = True
 
 
-def missing_of_calls(settings: Settings) -> tuple[dict[tuple[str, str, str], int], int]:
-    """Return (host, session, call key) -> tokens that its record lacks, and how many sessions were measured; none without a store."""
+def missing_of_calls(settings: Settings, *, sessions: Collection[str] | None = None) -> tuple[dict[tuple[str, str, str], int], int]:
+    """Return (host, session, call key) -> tokens that its record lacks, and how many sessions were measured; none without a store.
+
+    With ``sessions`` all others may be lacking.
+    """
     if not begun(settings.home):
         return {}, 0
     from ctx_pipeline.storage.reader import reading
     from ctx_pipeline.storage.warehouse.usage_sql import MISSING_OUTPUT_SQL
 
     with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
-        store.lake.views(connection)
+        store.lake.views(connection, ("readings",), sessions=sessions)
         rows = connection.execute(MISSING_OUTPUT_SQL).fetchall()
     found = {}
     for host, session, metadata in rows:

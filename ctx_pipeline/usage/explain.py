@@ -22,9 +22,10 @@ from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls_for, has_store, missing_of_calls, parse_filters, total, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
-from ctx_pipeline.usage.periods import monday_of
+from ctx_pipeline.usage.periods import day, monday_of
 from ctx_pipeline.usage.repositories import project_names
-from ctx_pipeline.usage.rollup import Call
+from ctx_pipeline.usage.rollup import Call, moment
+from ctx_pipeline.usage.usage_delta import About
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 # The model calls behind one row of a usage table.
 
 
+_ID_LENGTH = 36
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MONTH = re.compile(r"\d{4}-\d\d")
 
@@ -289,7 +291,7 @@ def explain(
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone, project=project, model=model)
     zone = filters.timezone
     grouping = GROUPINGS.get(by or "", GROUPINGS["model"])
-    found, uses = calls_for(grouping, chosen, host=host, stored=stored)
+    found, uses = calls_for(grouping, chosen, host=host, stored=stored, about=_about(what, by, zone))
     kind, picked = calls_of_row(what, by, found, zone, chosen, uses=uses)
     keep = filters.keeps()
     picked = [p for p in picked if keep is None or keep(p.counted, p.row[_C["model"]], p.row[_C["ts"]])]
@@ -310,7 +312,7 @@ def explain(
     files, places = files_of(chosen), _places(chosen, wanted)
     made = []
     book = PriceBook.of(chosen)
-    missing, _ = missing_of_calls(chosen)
+    missing, _ = missing_of_calls(chosen, sessions={session for _, session in wanted})
     for counted, row, share, times, of in sorted(picked, key=lambda p: (p.row[_C["ts"]] or 0, p.row[_C["call_key"]])):
         key = (counted.host, row[_C["call_key"]])
         one = Made(row, counted.project, _spot(row, files, places), _price(row, book), share=share, uses=times, of=of)
@@ -324,6 +326,16 @@ def explain(
         one.lines = _lines(one)
     apart = Counter(p.counted.repository or "" for p in picked) if grouping.with_repository and kind != "project" else Counter()
     return Explained(what, kind, made, _totals(made), filters.cost_mode, dict(apart.most_common()))
+
+
+def _about(what: str, by: str | None, zone: str | None) -> About | None:
+    """Return the time or the session that is asked for, None where the name may be of something else."""
+    if by is None and (_DAY.fullmatch(what) or _MONTH.fullmatch(what)):
+        try:
+            return About(bounds=(moment(day(what, "--since"), zone), moment(day(what, "--until"), zone, after=True)))
+        except UsageError:
+            return None
+    return About(what) if by == "session" or (by is None and len(what) == _ID_LENGTH) else None
 
 
 def _nothing(what: str, by: str | None, kind: str, *, host: str | None, stored: bool, settings: Settings) -> NothingFound:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Identity, SessionInput, StreamBytes
@@ -194,7 +194,7 @@ def stored_calls(store: Store, sessions: set[tuple[str, str]] | None = None) -> 
     from ctx_pipeline.storage.warehouse.usage_sql import all_calls_sql, calls_sql
 
     with closing(store.lake.connect()) as connection:
-        store.lake.views(connection)
+        store.lake.views(connection, ("model_calls", "sessions"), sessions=None if sessions is None else {name for _, name in sessions})
         rows = connection.execute(*(calls_sql(sessions) if sessions is not None else (all_calls_sql(),))).fetchall()
     found: dict[tuple[str, str], live.Counted] = {}
     session_at, owner_at, rule_at = (_C[n] for n in ("session_id", "owner", "rule"))
@@ -209,6 +209,38 @@ def stored_calls(store: Store, sessions: set[tuple[str, str]] | None = None) -> 
             counted = found[key] = live.Counted(*key, project, parents.get(key), [], repository=repository, branch=branch)
         counted.calls.append(row)
     return list(found.values())
+
+
+class About(NamedTuple):
+    """What calls are asked for: those of a session, or of a time."""
+
+    session_id: str = ""
+    bounds: tuple[int | None, int | None] = (None, None)
+    """the first microsecond, and the first after it; None is open"""
+
+
+def holders(store: Store, about: About) -> set[tuple[str, str]] | None:
+    """Return the stored sessions with calls that are asked for, or with copies of these; None where no session has the id."""
+    from ctx_pipeline.storage.warehouse.usage_sql import HOLDERS_SQL, SESSION_HOLDERS_SQL
+
+    if about.session_id:
+        return {(host, session) for host, session in store.ledger.query(SESSION_HOLDERS_SQL, [about.session_id])} or None
+    first, after = about.bounds
+    bounds = [-(1 << 63) if first is None else first, (1 << 63) - 1 if after is None else after]
+    return {(host, session) for host, session in store.ledger.query(HOLDERS_SQL, bounds)}
+
+
+def ownership(store: Store, new: UsageDelta) -> dict[str, dict[str, Owner]]:
+    """Return host -> call key -> owner of what more than one session holds: as the ledger settled it, where nothing new decides."""
+    from ctx_pipeline.model.usage_rules import Owner
+    from ctx_pipeline.storage.warehouse.usage_sql import ALL_OWNERS_SQL
+
+    found: dict[str, dict[str, Owner]] = {}
+    looked_at = {host for host, _ in new.replaced}
+    for host, key, owner, rule in store.ledger.query(ALL_OWNERS_SQL):
+        if host not in looked_at:
+            found.setdefault(host, {})[key] = Owner(owner, rule)
+    return {**found, **new.decided}
 
 
 def _identity_of(row: Source) -> Identity:

@@ -16,6 +16,8 @@ from ctx_pipeline.findings.rules import overview
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage import explain as explain_module
+from ctx_pipeline.usage import usage_delta
 from ctx_pipeline.usage.explain import explain, record_of
 from ctx_pipeline_tests.usage.conftest import ingested
 
@@ -108,6 +110,43 @@ def test_a_day_session_model_or_project_is_the_sum_of_its_calls(forked: Settings
 
     assert (found.kind, found.totals["output_tokens"], found.totals["copies_dropped"]) == (kind, output, copies)
     assert sum(c.to_json()["output_tokens"] for c in found.calls) == output
+
+
+@pytest.mark.feature("explain.dropped")
+@pytest.mark.feature("explain.number")
+@pytest.mark.parametrize("newer", [False, True])
+def test_what_one_day_or_session_is_made_of_is_read_from_its_sessions_and_those_that_share_calls_with_them(
+    forked: Settings, monkeypatch: pytest.MonkeyPatch, newer: bool
+):
+    folder = forked.demo_roots["claude"][0] / "projects" / "-work-a"
+    other = "44444444-4444-4444-8444-444444444444"
+    (folder / f"{other}.jsonl").write_text(record("o1", "msg_other", 7, "2026-09-01T10:00:00Z") + "\n")
+    ingested(forked)
+    if newer:
+        copy = record("u3", "msg_streamed", 12, forkedFrom={"sessionId": PARENT})
+        (folder / "33333333-3333-4333-8333-333333333333.jsonl").write_text(copy + "\n")
+    read: list[set[tuple[str, str]] | None] = []
+    stored_calls = usage_delta.stored_calls
+
+    def noted(store: Any, sessions: set[tuple[str, str]] | None = None) -> Any:
+        read.append(sessions)
+        return stored_calls(store, sessions)
+
+    asked = ("2026-10-01", "2026-10-02", "2026-09", PARENT, FORK, other)
+    monkeypatch.setattr(usage_delta, "stored_calls", noted)
+    few = [explain(what, settings=forked).to_json() for what in asked]
+    both = {("claude", PARENT), ("claude", FORK)}
+    assert [one for one in read if one != {("claude", PARENT)}] == [
+        both,
+        {("claude", FORK)},
+        {("claude", other)},
+        both,
+        both,
+        {("claude", other)},
+    ]
+    assert [len(told["calls"][0]["copies"]) for told in few] == [1 + newer, 0, 0, 1 + newer, 0, 0]
+    monkeypatch.setattr(explain_module, "_about", lambda *_: None)
+    assert [explain(what, settings=forked).to_json() for what in asked] == few
 
 
 @pytest.mark.feature("explain.numbers")

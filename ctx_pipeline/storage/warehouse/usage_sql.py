@@ -114,6 +114,24 @@ CANDIDATES_SQL = (
 OWNERS_SQL = "SELECT call_key, owner_session FROM owners WHERE host = ?"
 """Over the ledger: who owns the calls that more than one session of a host has."""
 
+ALL_OWNERS_SQL = "SELECT host, call_key, owner_session, rule FROM owners"
+
+_COPIES = "SELECT n.host, n.session_id FROM calls c JOIN owners o ON o.call_key = c.call_key JOIN callers n ON n.number = c.session"
+
+HOLDERS_SQL = (
+    "WITH asked AS (SELECT session, call_key FROM calls WHERE ts >= ? AND ts < ?)"
+    " SELECT n.host, n.session_id FROM callers n WHERE n.number IN (SELECT session FROM asked)"
+    f" UNION {_COPIES} WHERE c.call_key IN (SELECT call_key FROM asked)"
+)
+"""Over the ledger: (host, session) with calls in a time, or with copies of these."""
+
+SESSION_HOLDERS_SQL = (
+    "WITH asked AS (SELECT c.call_key FROM callers n JOIN calls c ON c.session = n.number WHERE n.session_id = ?1)"
+    " SELECT n.host, n.session_id FROM callers n WHERE n.session_id = ?1"
+    f" UNION {_COPIES} WHERE c.call_key IN (SELECT call_key FROM asked)"
+)
+"""Over the ledger: (host, session) of this id, or with copies of its calls."""
+
 
 USES_SQL = (
     "SELECT t.host, t.session_id, e.call_key, t.tool, t.action, t.argv, CASE WHEN lower(t.tool) = 'skill' THEN e.text END"
