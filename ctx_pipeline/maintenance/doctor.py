@@ -168,7 +168,10 @@ class Examination:
 
 
 def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | None = None) -> Examination:
-    """Return the state of the store and of the homes; reads and unpacks every raw object, writes nothing."""
+    """Return the state of the store and of the homes; every raw object that is new or changed since it was last looked at is unpacked.
+
+    Nothing is written but which objects were found whole.
+    """
     report = Examination(str(store.home), sizes=sizes(store))
     ledger = store.ledger
     report.totals = ledger.totals()
@@ -182,7 +185,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
         encryption.require(store.files)
     except RawLocked as error:
         report.locked = error.message
-    report.damaged = [Damage(*one) for one in checks.everything(store, unpacked=not report.locked)]
+    report.damaged = [Damage(*one) for one in checks.everything(store, unpacked=not report.locked, again=False)]
     report.lost = damaged_raw.lost_ranges(store)
     report.raw_lost = [(row.host, row.session_id) for row in ledger.undecodable_sessions()]
     report.quarantined = ledger.quarantined()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.maintenance import doctor
+from ctx_pipeline.maintenance.repair import verify_deep
 from ctx_pipeline.pipeline import run
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline_tests.factories import claude as build
 
 SESSION = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -61,6 +65,32 @@ def test_a_manifest_that_cannot_be_read_is_named(store, settings):
     (name,) = store.files.walk("lake/_manifests/signals.activity")
     store.files.write(name, b"{")
     assert [(d.path, d.reason.split(";")[0]) for d in doctor.examine(store, settings).damaged] == [(name, "is not a manifest")]
+
+
+@pytest.mark.feature("doctor.integrity")
+def test_raw_objects_that_nothing_wrote_to_are_unpacked_once_and_a_changed_byte_is_found_at_the_next_look(store, settings, monkeypatch):
+    (path,) = {segment.path for segment in store.ledger.segments()}
+    place = store.files.local(path)
+    unpacked = []
+    read_segment = raw.read_segment
+    monkeypatch.setattr(raw, "read_segment", lambda files, rel: unpacked.append(rel) or read_segment(files, rel))
+    assert doctor.examine(store, settings).sound
+    assert doctor.examine(store, settings).sound
+    assert unpacked == [path] * 2, "what was just written is looked at again"
+    time.sleep(2.1)
+    for looked_at in (3, 3, 3):
+        assert doctor.examine(store, settings).sound
+        assert len(unpacked) == looked_at
+    before, status = place.read_bytes(), place.stat()
+    place.write_bytes(before[:-9] + bytes([before[-9] ^ 1]) + before[-8:])
+    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert place.stat().st_size == status.st_size
+    assert [damage.path for damage in doctor.examine(store, settings).damaged] == [path]
+    place.write_bytes(before)
+    assert verify_deep(store, settings).lines() == ["sound: every file is what it must be"]
+    unpacked.clear()
+    verify_deep(store, settings)
+    assert unpacked, "a thorough look trusts no earlier one"
 
 
 @pytest.mark.feature("doctor.short")

@@ -24,17 +24,13 @@ _DAGSTER = "dagster"
 _LATER = "what was made of it comes back by: ctx run"
 
 
-def everything(store: Store, *, unpacked: bool = True) -> list[tuple[str, str]]:
+def everything(store: Store, *, unpacked: bool = True, again: bool = True) -> list[tuple[str, str]]:
     """Return (file, what is wrong) of all that cannot be trusted; every raw object and every part is read. Nothing is changed.
 
+    Unless ``again``, raw objects that an earlier look found whole and nothing wrote to since are not.
     Raises RawLocked without the key of encrypted raw objects, unless these are not to be ``unpacked``.
     """
-    return [*raw_objects(store, unpacked=unpacked), *databases(store), *damaged_outputs.damaged(store, deep=True)]
-
-
-def raw_objects(store: Store, *, unpacked: bool = True) -> list[tuple[str, str]]:
-    """Return the damaged raw objects, by their bytes or by their names and sizes alone."""
-    return damaged_raw.damaged(store, deep=unpacked)
+    return [*damaged_raw.damaged(store, deep=unpacked, again=again), *databases(store), *damaged_outputs.damaged(store, deep=True)]
 
 
 def databases(store: Store) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.capture.read_source import opened
 from ctx_pipeline.pipeline.repair.missing_outputs import noted_of, save_notes
 from ctx_pipeline.storage.raw import segments as raw
+from ctx_pipeline.storage.raw.verified import VerifiedObjects
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -66,28 +67,37 @@ class RawRepair(NamedTuple):
         return [f"{path} was damaged: restored from its source" for path in self.restored] + [str(one) for one in self.lost]
 
 
-def damaged(store: Store, *, deep: bool) -> list[tuple[str, str]]:
-    """Return (object, what is wrong) of the raw objects that the ledger names; ``deep`` unpacks each and checks its hash."""
+def damaged(store: Store, *, deep: bool, again: bool = True) -> list[tuple[str, str]]:
+    """Return (object, what is wrong) of the raw objects that the ledger names; ``deep`` unpacks each and checks its hash.
+
+    Unless ``again``, those that an earlier look found whole and nothing wrote to since are not unpacked.
+    """
     found = []
+    verified = VerifiedObjects(store.files)
     for path, pieces in _by_path(store.ledger.segments()).items():
         try:
-            size = os.stat(store.files.local(path)).st_size  # noqa: PTH116 - thousands of them
+            status = os.stat(store.files.local(path))  # noqa: PTH116 - thousands of them
         except OSError as error:
             refused(error)
             found.append((path, "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"))
             continue
-        stored = sum(piece.stored_bytes for piece in pieces)
-        if not deep and size != stored:
-            found.append((path, f"has {size} bytes, not {stored}"))
-        elif deep and (wrong := _contradicts(store, path, pieces)):
+        size, stored = status.st_size, sum(piece.stored_bytes for piece in pieces)
+        if not deep:
+            if size != stored:
+                found.append((path, f"has {size} bytes, not {stored}"))
+        elif wrong := _contradicts(store, path, pieces, again=again or not verified.known(path, status)):
             found.append((path, wrong))
+        else:
+            verified.found(path, status)
+    if deep:
+        verified.save()
     return found
 
 
-def _contradicts(store: Store, path: str, pieces: list[Segment]) -> str:
-    """Return what is wrong with an object or with what the ledger says of it."""
+def _contradicts(store: Store, path: str, pieces: list[Segment], *, again: bool = True) -> str:
+    """Return what is wrong with an object, which is unpacked ``again``, or with what the ledger says of it."""
     try:
-        origins = raw.read_checked(store.files, path)
+        origins = raw.read_checked(store.files, path) if again else raw.read_origins(store.files, path)
     except RawLocked:
         raise
     except StoreError as error:
