@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.changes import is_test
@@ -83,19 +83,25 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
         places[c.repository or c.cwd or ""].setdefault(c.ts or c.candidate_id, c)
     for _, members in sorted(places.items()):
-        left = list(members.values())
-        while True:
-            sessions: dict[str, set[tuple[str, str]]] = defaultdict(set)
-            for c in left:
-                for file in c.body["files"]:
-                    sessions[file].add((c.host, c.session_id))
-            shared = [(len(who), file) for file, who in sessions.items() if len(who) >= _LEAST]
-            if not shared:
-                break
-            _, file = min(shared, key=lambda s: (-s[0], s[1].endswith(_BESIDE), s[1]))
-            about = [c for c in left if file in c.body["files"]]
-            left = [c for c in left if file not in c.body["files"]]
-            yield from _skill(file, about)
+        yield from _skills([(c, frozenset(c.body["files"])) for c in members.values()])
+
+
+def _skills(left: list[tuple[StoredCandidate, frozenset[str]]]) -> Iterator[StoredCandidate]:
+    """Yield the skills of one repository, of its turns with the files that each changed."""
+    turns: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for c, files in left:
+        for file in files:
+            turns[file][c.host, c.session_id] += 1
+    while shared := [(-len(who), file.endswith(_BESIDE), file) for file, who in turns.items() if len(who) >= _LEAST]:
+        *_, file = min(shared)
+        about = [(c, files) for c, files in left if file in files]
+        left = [(c, files) for c, files in left if file not in files]
+        for c, files in about:
+            for changed in files:
+                turns[changed][c.host, c.session_id] -= 1
+                if not turns[changed][c.host, c.session_id]:
+                    del turns[changed][c.host, c.session_id]
+        yield from _skill(file, [c for c, _ in about])
 
 
 def _skill(file: str, members: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:

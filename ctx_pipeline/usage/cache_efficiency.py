@@ -10,7 +10,7 @@ from ctx_pipeline.pricing.price_book import rates_by
 from ctx_pipeline.usage.rollup import selected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.pricing.price_book import Rates
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.usage.rollup import Filters
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
-_TS, _MODEL, _THREAD = _C["ts"], _C["model"], _C["thread_id"]
+_TS, _MODEL, _THREAD, _KEY = _C["ts"], _C["model"], _C["thread_id"], _C["call_key"]
 _READ, _WRITTEN_5M, _WRITTEN_1H, _CONTEXT = _C["cache_read"], _C["cache_write_5m"], _C["cache_write_1h"], _C["context_tokens"]
 
 PROMPT = ("input_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
@@ -47,9 +47,7 @@ def by_stream(counts: Sequence[int], cost: int, rates: Rates | None) -> list[int
 
 def cache_read_cost(owned: Iterable[tuple[Counted, Sequence[tuple]]], filters: Filters, settings: Settings) -> int:
     """Return the nano-dollars that the calls of sessions paid for what came from the cache."""
-    from ctx_pipeline.pricing import PriceBook
-
-    rate_of = rates_by(lambda: PriceBook.of(settings))
+    rate_of = rates_of(settings)
     again = 0
     for _, rows in selected(owned, filters):
         for row in rows:
@@ -62,10 +60,9 @@ def cache_read_cost(owned: Iterable[tuple[Counted, Sequence[tuple]]], filters: F
 
 def stored_cache_read_cost(connection: LakeConnection, filters: Filters, settings: Settings) -> int:
     """Return what :func:`cache_read_cost` does, of the calls in the tables."""
-    from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.storage.warehouse.usage_sql import PRICED_SQL, cache_read_cost_sql
 
-    rate_of = rates_by(lambda: PriceBook.of(settings))
+    rate_of = rates_of(settings)
     known = [(model, price, rate_of(model, ts, context)) for model, price, ts, context in connection.execute(PRICED_SQL).fetchall()]
     priced = [(model, price, r.input, r.cache_write_5m, r.cache_write_1h, r.cache_read) for model, price, r in known if r]
     sql, parameters = cache_read_cost_sql(
@@ -81,28 +78,38 @@ def hit_share(row: dict[str, Any]) -> float | None:
     return int(row["cache_read_tokens"] or 0) / sent if sent else None
 
 
-def effects(owned: Iterable[tuple[Counted, Sequence[tuple]]], settings: Settings) -> dict[int, tuple[int, float]]:
-    """Return ``id(row)`` -> (1 where the call rebuilt its thread's cache else 0, nano-dollars that the cache saved it).
+def effects(owned: Iterable[tuple[Counted, Sequence[tuple]]], settings: Settings) -> dict[int, tuple[int, int]]:
+    """Return ``id(row)`` -> (1 where the call rebuilt its thread's cache else 0, nano-dollars that the cache saved it)."""
+    rate_of = rates_of(settings)
+    found: dict[int, tuple[int, int]] = {}
+    for _, rows in owned:
+        found |= zip(map(id, rows), effects_in_session(rows, rate_of), strict=True)
+    return found
 
-    A call without a price saves nothing.
-    """
+
+def effects_in_session(rows: Sequence[tuple], rate_of: Callable[[str, int | None, int], Rates | None]) -> list[tuple[int, int]]:
+    """Return for each call of one session what :func:`effects` does; times are microseconds, a call without a price saves nothing."""
+    found = [(0, 0)] * len(rows)
+    held: dict[str, int] = {}
+    for place in sorted(range(len(rows)), key=lambda at: (rows[at][_TS] is None, rows[at][_TS] or 0, rows[at][_KEY])):
+        row = rows[place]
+        read, written = row[_READ], row[_WRITTEN_5M] + row[_WRITTEN_1H]
+        again = False
+        if row[_CONTEXT] > 0:
+            again = rebuilt(held.get(row[_THREAD], 0), read)
+            held[row[_THREAD]] = read + written
+        rates = rate_of(row[_MODEL], row[_TS], row[_CONTEXT]) if read or written else None
+        saved = rates.saved(read=read, written_5m=row[_WRITTEN_5M], written_1h=row[_WRITTEN_1H]) if rates else 0
+        found[place] = (int(again), round(saved))
+    return found
+
+
+def rates_of(settings: Settings) -> Callable[[str, int | None, int], Rates | None]:
+    """Return what gives the rates of (model, time, prompt tokens), None where no price is known."""
 
     def book() -> PriceBook:
         from ctx_pipeline.pricing import PriceBook
 
         return PriceBook.of(settings)
 
-    rate_of = rates_by(book)
-    found: dict[int, tuple[int, float]] = {}
-    for _, rows in owned:
-        held: dict[str, int] = {}
-        for row in sorted(rows, key=lambda r: (r[_TS] is None, r[_TS] or 0)):
-            read, written = row[_READ], row[_WRITTEN_5M] + row[_WRITTEN_1H]
-            again = False
-            if row[_CONTEXT] > 0:
-                again = rebuilt(held.get(row[_THREAD], 0), read)
-                held[row[_THREAD]] = read + written
-            rates = rate_of(row[_MODEL], row[_TS], row[_CONTEXT]) if read or written else None
-            saved = rates.saved(read=read, written_5m=row[_WRITTEN_5M], written_1h=row[_WRITTEN_1H]) if rates else 0.0
-            found[id(row)] = (int(again), saved)
-    return found
+    return rates_by(book)

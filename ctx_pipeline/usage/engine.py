@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,17 +11,17 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.usage_rules import COST_MODES, is_running_total
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named, live_uses, stored_uses
-from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.usage.groupings import Grouping, Uses
-    from ctx_pipeline.usage.live_usage import LiveSource
+    from ctx_pipeline.usage.live_usage import Counted, LiveSource
+    from ctx_pipeline.usage.missing_output import MissingOutput
     from ctx_pipeline.usage.other_units import Charged
     from ctx_pipeline.usage.usage_delta import About
 
@@ -141,8 +140,9 @@ def usage(
     said = {"host": host, "project": project, "model": model, "branch": branch, "cost_mode": cost_mode}
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone, **said)
     grouping = grouping if branch is None else grouping._replace(needs_rows=True)
-    if read is None and not cache and (stored or has_store(chosen)) and (grouping.names is None or kept_at(chosen, filters)):
-        rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored)
+    kept = kept_at(chosen, filters) if cache or grouping.names is not None else True
+    if read is None and (stored or has_store(chosen)) and kept and not (cache and grouping.names is not None):
+        rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored, cached=chosen if cache else None)
     else:
         found, uses = read or calls_for(grouping, chosen, host=filters.host, stored=stored)
         rows = _of_calls(found.owned, grouping, filters, uses, chosen if cache else None)
@@ -181,15 +181,20 @@ def calls_for(
 def _of_calls(
     owned: list[tuple[Counted, list[tuple]]], grouping: Grouping, filters: Filters, uses: Uses, cached: Settings | None = None
 ) -> list[dict[str, Any]]:
-    rollup = Rollup(grouping, filters, uses=uses)
+    rollup = Rollup(grouping, filters, uses=uses).with_extra(*(_CACHE if cached else ()))
+    _add_calls(rollup, owned, cached)
+    return rollup.rows()
+
+
+def _add_calls(rollup: Rollup, owned: list[tuple[Counted, list[tuple]]], cached: Settings | None) -> None:
+    """Add calls that count, with what the cache did for them where its columns are wanted."""
     if cached is None:
         rollup.add_calls(owned)
     else:
         from ctx_pipeline.usage.cache_efficiency import effects
 
         of_call = effects(owned, cached)
-        rollup.with_extra("cache_rebuilds", "cache_saved_nano").add_calls(owned, extra=lambda row: of_call[id(row)])
-    return rollup.rows()
+        rollup.add_calls(owned, extra=lambda row: of_call[id(row)])
 
 
 def _with_share(row: dict[str, Any]) -> dict[str, Any]:
@@ -208,7 +213,8 @@ def total(rows: Iterable[Mapping[str, Any]], more: Sequence[str] = ()) -> dict[s
     return sums
 
 
-_MORE = ("uses", "cache_rebuilds", "cache_saved_nano")
+_CACHE = ("cache_rebuilds", "cache_saved_nano")
+_MORE = ("uses", *_CACHE)
 """Sums that only some reports have."""
 
 
@@ -323,7 +329,7 @@ def pricer(settings: Settings) -> Callable[[list[tuple]], list[tuple]]:
 
 
 def _from_tables(
-    settings: Settings, grouping: Grouping, filters: Filters, *, alone: bool
+    settings: Settings, grouping: Grouping, filters: Filters, *, alone: bool, cached: Settings | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str, int]:
     """Return the rows of the tables with those of newer sessions, the part of gone sessions, which of both it is, and unread files."""
     from ctx_pipeline.storage.reader import reading
@@ -331,7 +337,7 @@ def _from_tables(
 
     clean = cleaner(settings)
     fresh: Uses = {}
-    rollup, lost = Rollup(grouping, filters, uses=fresh), Rollup(grouping, filters, uses=fresh)
+    rollup, lost = (Rollup(grouping, filters, uses=fresh).with_extra(*(_CACHE if cached else ())) for _ in range(2))
     with reading(settings) as (store, _):
         new = UsageDelta() if alone else usage_delta(store, settings, whole=grouping.reads_whole)
         # of stored sessions whose calls count otherwise now the tables say what they asked for
@@ -363,8 +369,8 @@ def _from_tables(
         price = pricer(settings)
         mine = [c for c in new.sessions if filters.host in {None, c.host}]
         owned = [(c, price(rows)) for c, rows in live_usage.owned(mine, new.decided)]
-        rollup.add_calls(owned)
-        lost.add_calls((c, rows) for c, rows in owned if (c.host, c.session_id) in new.gone)
+        _add_calls(rollup, owned, cached)
+        _add_calls(lost, [(c, rows) for c, rows in owned if (c.host, c.session_id) in new.gone], cached)
     return rollup.rows(), lost.rows(), "stored" if alone else "both", sum(c.unread for c in new.sessions)
 
 
@@ -540,58 +546,3 @@ def _source(unpriced_calls: int, recorded_calls: int, calls: int) -> str:
         return "unpriced"
     known = "recorded" if recorded_calls == calls != 0 else "mixed" if recorded_calls else "calculated"
     return f"{known}, unpriced in part" if unpriced_calls else known
-
-
-# Output tokens that records lack, estimated from the text; a figure of its own beside the recorded totals.
-
-
-class MissingOutput(NamedTuple):
-    """Tokens that were estimated, in how many calls, of how many sessions that were measured; recorded totals hold none of them."""
-
-    tokens: int
-    calls: int
-    sessions_measured: int
-    estimate: bool = True
-
-
-def missing_of_calls(settings: Settings, *, sessions: Collection[str] | None = None) -> tuple[dict[tuple[str, str, str], int], int]:
-    """Return (host, session, call key) -> tokens that its record lacks, and how many sessions were measured; none without a store.
-
-    With ``sessions`` all others may be lacking.
-    """
-    if not begun(settings.home):
-        return {}, 0
-    from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.warehouse.usage_sql import MISSING_OUTPUT_SQL
-
-    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
-        store.lake.views(connection, ("readings",), sessions=sessions)
-        rows = connection.execute(MISSING_OUTPUT_SQL).fetchall()
-    found = {}
-    for host, session, metadata in rows:
-        for key, tokens in json.loads(metadata or "{}").get("calls", {}).items():
-            found[host, session, key] = int(tokens)
-    return found, len(rows)
-
-
-def missing_output(settings: Settings, filters: Filters) -> MissingOutput | None:
-    """Return what the records of the selected calls lack; None where no session was measured yet."""
-    missing, measured = missing_of_calls(settings)
-    if not measured:
-        return None
-    keep = filters.keeps()
-    if keep is None:
-        return MissingOutput(sum(missing.values()), len(missing), measured)
-    from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.warehouse.usage_sql import PLACED_CALLS_SQL
-
-    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
-        store.lake.views(connection)
-        rows = connection.execute(PLACED_CALLS_SQL, [sorted({key for *_, key in missing})]).fetchall()
-    kept = [
-        missing[host, session, key]
-        for host, session, key, ts, model, project, repository, branch in rows
-        if (host, session, key) in missing
-        and keep(Counted(host, session, project, None, [], repository=repository, branch=branch), model, ts)
-    ]
-    return MissingOutput(sum(kept), len(kept), measured)

@@ -20,8 +20,9 @@ from ctx_pipeline.redaction.redactor import MARKER
 from ctx_pipeline.storage.raw.segments import read_segment, unpack
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.engine import calls_for, has_store, missing_of_calls, parse_filters, total, usage
+from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, total, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
+from ctx_pipeline.usage.missing_output import missing_of_calls
 from ctx_pipeline.usage.periods import day, monday_of
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import Call, moment

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.model.usage_rules import cost_of
-from ctx_pipeline.pricing import PriceBook
-from ctx_pipeline.pricing.price_book import rates_by
-from ctx_pipeline.usage.cache_efficiency import by_stream
+from ctx_pipeline.usage.cache_efficiency import by_stream, effects_in_session, rates_of
 from ctx_pipeline.usage.groupings import GROUPINGS, share_of
 from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.repositories import project_names
@@ -34,11 +32,14 @@ _CALLS = (
 
 
 def sums_of(store: Store, settings: Settings) -> Iterator[StoredSum]:
-    """Yield the sums of the calls that count by session, model, thread and quarter of an hour, at the cost mode in force."""
+    """Yield the sums of the calls that count by session, model, thread and quarter of an hour, at the cost mode in force.
+
+    Behind the sums stand the calls that rebuilt their thread's cache, and the nano-dollars that the cache saved.
+    """
     for (host, session_id), values in figures(store, settings, USAGE):
         for project, repository, branch, rows in values:
             session = Counted(host, session_id, project, None, [], repository=repository, branch=branch)
-            for quarter, model, main, *sums, _ in rows:
+            for quarter, model, main, _, *sums in rows:
                 yield StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums)
 
 
@@ -49,7 +50,7 @@ def cache_read_of(store: Store, settings: Settings, filters: Filters) -> int:
     for (host, session_id), values in figures(store, settings, USAGE):
         for project, repository, _, rows in values:
             session = Counted(host, session_id, project, None, [], repository=repository)
-            for quarter, model, *_, nano in rows:
+            for quarter, model, _, nano, *_ in rows:
                 if keep is None or keep(session, model, None if quarter is None else quarter * QUARTER):
                     again += nano
     return again
@@ -96,15 +97,18 @@ def _amounts(call: Any, mode: str) -> list[int]:
 
 def _usage(view: SessionView, settings: Settings) -> dict[int | None, Any]:
     found: dict[tuple[int | None, str, bool], list[int]] = {}
-    rate_of = rates_by(lambda: PriceBook.of(settings))
-    for call in view.model_calls:
-        if call.owner:
-            amounts = _amounts(call, settings.cost_mode)
-            cost = cost_of(settings.cost_mode, call.recorded_cost, call.cost)
-            counts = (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output)
-            rates = rate_of(call.model, micros(call.ts), call.context_tokens) if cost is not None and call.cache_read else None
-            amounts.append(0 if cost is None else by_stream(counts, cost, rates)[3])
-            _sum(found, (quarter_of(micros(call.ts)), call.model, call.thread_id == call.session_id), amounts)
+    rate_of = rates_of(settings)
+    calls = [call._replace(ts=micros(call.ts)) for call in view.model_calls if call.owner]
+    for call, effect in zip(calls, effects_in_session(calls, rate_of), strict=True):
+        cost = cost_of(settings.cost_mode, call.recorded_cost, call.cost)
+        counts = (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output)
+        rates = rate_of(call.model, call.ts, call.context_tokens) if cost is not None and call.cache_read else None
+        again = 0 if cost is None else by_stream(counts, cost, rates)[3]
+        _sum(
+            found,
+            (quarter_of(call.ts), call.model, call.thread_id == call.session_id),
+            [again, *_amounts(call, settings.cost_mode), *effect],
+        )
     session = view.session
     rows = [[*place, *sums] for place, sums in sorted(found.items(), key=lambda one: (one[0][0] or 0, *one[0][1:]))]
     return {None: [session.project or "", session.repository or "", session.branch or "", rows]}
@@ -161,7 +165,7 @@ def _only(values: Iterable[Any]) -> Any:
     return next(iter(values), None)
 
 
-USAGE = Figure("usage", 2, _usage, _only, {"model_calls": _CALLS}, timeless=True)
+USAGE = Figure("usage", 3, _usage, _only, {"model_calls": _CALLS}, timeless=True)
 
 CALLS = Figure("calls", 1, _timed, _only, {"model_calls": _CALLS}, timeless=True)
 

@@ -300,8 +300,8 @@ def _report(
 ) -> None:
     from dataclasses import replace
 
-    from ctx_pipeline.usage.engine import missing_output
     from ctx_pipeline.usage.engine import usage as run
+    from ctx_pipeline.usage.missing_output import missing_output
     from ctx_pipeline.usage.other_units import other_units
 
     _one_form(as_json=as_json, as_csv=as_csv)

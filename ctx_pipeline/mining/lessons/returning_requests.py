@@ -16,7 +16,7 @@ from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.shell.command_risk import dangers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctx_pipeline.mining.lessons.turns import Turn
     from ctx_pipeline.model.memories import StoredCandidate
@@ -77,10 +77,10 @@ def combine(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
     """Return the pairs of requests that at least three sessions of a repository made one after the other, as a procedure."""
     told = [(c, [[(terms(s) - _ASKS, s) for s in a["said"]] for a in c.body["asked"]]) for c in rows]
     often = Counter(key for _, asked in told for key in {words for some in asked for words, _ in some})
-    keys = [key for key, times in often.items() if times > 1]
+    keys = _by_rarest_word(key for key, times in often.items() if times > 1)
     pairs: dict[tuple[frozenset[str], frozenset[str]], dict[str, tuple[StoredCandidate, int, int]]] = defaultdict(dict)
     for c, asked in told:
-        met = [{key for key in keys if any(key <= words for words, _ in some)} for some in asked]
+        met = [{key for words, _ in some for word in words for key in keys.get(word, ()) if key <= words} for some in asked]
         for first, second in combinations(range(len(asked)), 2):
             for one in met[first]:
                 for other in met[second] - met[first]:
@@ -93,6 +93,16 @@ def combine(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
         if len(by) >= _LEAST:
             used |= by.keys()
             yield from _procedure(one, other, list(by.values()), {c.candidate_id: asked for c, asked in told})
+
+
+def _by_rarest_word(keys: Iterable[frozenset[str]]) -> dict[str, list[frozenset[str]]]:
+    """Return each set of words under the one of its words that fewest of the sets hold."""
+    known = [key for key in keys if key]
+    times = Counter(word for key in known for word in key)
+    found: dict[str, list[frozenset[str]]] = defaultdict(list)
+    for key in known:
+        found[min(key, key=lambda word: (times[word], word))].append(key)
+    return found
 
 
 def _procedure(
