@@ -170,4 +170,5 @@ class SessionTools:
 
 def _status(found: states.Found) -> str:
     head = f"{found.state.host} {found.state.session_id} {(found.state.as_of or 'not captured yet')[:16]}"
-    return "\n".join([head, *states.view_of_state(found.state)])
+    imported = [states.IMPORTED] if found.state.as_of and not found.choice.captured else []
+    return "\n".join([head, *imported, *states.view_of_state(found.state)])

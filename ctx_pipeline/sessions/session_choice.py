@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.context.session_state.state import BUNDLE
 from ctx_pipeline.errors import NothingFound, UnknownName, UsageError
 from ctx_pipeline.learning.injection import current_session
-from ctx_pipeline.memory.scope import identity, place_of, same_repository
+from ctx_pipeline.memory.scope import git_folder, identity, place_of, same_repository
+from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.hook_kinds import asked_here
+from ctx_pipeline.recorded_paths import git
 from ctx_pipeline.sessions.naming import find_session, newest_first, split_host
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
@@ -42,6 +47,8 @@ class Line(NamedTuple):
     """time of its last event, microseconds since 1970; 0 where no event has one"""
     first: int = 0
     """likewise of its first one"""
+    captured: bool = True
+    """False for one of which an imported bundle alone tells"""
 
 
 STARTED = "CTX_SERVER_STARTED"
@@ -62,7 +69,8 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
 
     ``name`` is read as :func:`.naming.find_session` does. Without it the session whose agent
     runs this program is meant, else the newest of the repository around ``cwd``, whichever
-    clone, worktree or subfolder of it the session ran in. Raises UnknownName, and NothingFound where no session was captured here.
+    clone, worktree or subfolder of it the session ran in; where none was captured, the newest one that was imported. Raises
+    UnknownName, and NothingFound where no session of it is here.
     """
     if name:
         return _named(store, name)
@@ -70,12 +78,12 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
     if asking is not None:
         captured = any(s.session_id == asking[1] for s in store.ledger.sessions(host=asking[0]))
         return Choice(*asking, ASKING, captured)
-    found = in_place(store, cwd or here())
+    found = in_place(store, cwd or here()) or imported_in_place(store, cwd or here())
     if not found:
         raise NothingFound(
             "no session of this folder's repository was captured", hint="ctx sync, or name one: a title, an id (ctx list), or latest"
         )
-    return Choice(found[0].host, found[0].session_id, HERE, captured=True)
+    return Choice(found[0].host, found[0].session_id, HERE, found[0].captured)
 
 
 def select_for_person(store: Store, settings: Settings, name: str | None = None, *, asking: bool = True) -> Choice:
@@ -109,8 +117,8 @@ def meant(settings: Settings, name: str | None = None, *, cwd: str | None = None
 def select_previous(store: Store, settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
     """Return the session that a new chat goes on from: a named one, else the last other one of the repository that did something.
 
-    The session whose agent runs this program is left out; where nothing names it, those
-    that began when the program was started are. Where no other session did
+    One that was imported counts as one that was captured. The session whose agent runs this
+    program is left out; where nothing names it, those that began when the program was started are. Where no other session did
     something, the last other one that was asked something counts, then the asking session
     itself if it was captured. Raises UnknownName, and NothingFound where no session was captured here.
     """
@@ -119,7 +127,7 @@ def select_previous(store: Store, settings: Settings, name: str | None = None, *
     asking = current_session(settings)
     found = others_in_place(store, cwd or here(), asking, started_at(settings))
     if found:
-        return Choice(found[0].host, found[0].session_id, PREVIOUS, captured=True)
+        return Choice(found[0].host, found[0].session_id, PREVIOUS, found[0].captured)
     if asking is not None and store.ledger.session(*asking) is not None:
         return Choice(*asking, ASKING, captured=True)
     raise NothingFound(
@@ -139,7 +147,8 @@ def others_in_place(store: Store, cwd: str, asking: tuple[str, str] | None, star
         there = [line for line in there if not -_BEFORE <= line.first - started <= _AFTER]
     asked = [line for line in there if (known.get((line.host, line.session_id)) or {}).get("prompts")]
     acted = [line for line in asked if known[line.host, line.session_id].get("tool_calls")]
-    return acted or asked
+    brought = [line for line in imported_in_place(store, cwd) if (line.host, line.session_id) != asking]
+    return sorted([*(acted or asked), *brought], key=lambda line: (-line.last, line.host, line.session_id))
 
 
 def in_place(store: Store, cwd: str) -> list[Line]:
@@ -160,6 +169,47 @@ def in_place(store: Store, cwd: str) -> list[Line]:
         return bool(line.cwd) and known[line.cwd or ""]
 
     return sorted(filter(here_too, lines(store)), key=lambda line: (-line.last, line.host, line.session_id))
+
+
+BEGAN = "commit:"
+"""Stands before the commit that a repository without a remote began with, where a bundle names its repository."""
+
+_SECONDS = 2.0
+"""For which git may look for that commit."""
+
+
+def names_of(repository: str | None, cwd: str | None) -> list[str]:
+    """Return the names by which the repository of a session is known on any machine: of its remotes, else of its first commit."""
+    place = place_of(cwd) if cwd and cwd.startswith("/") else None
+    recorded = [identity(repository)] if repository and not _is_path(repository) else []
+    return list(dict.fromkeys([*recorded, *(place.identities if place else ())])) or (_began(cwd) if place and cwd else [])
+
+
+def _began(cwd: str) -> list[str]:
+    folder = git_folder(cwd)
+    begun = git.first_commit(folder, seconds=_SECONDS) if folder else ""
+    return [f"{BEGAN}{begun}"] if begun else []
+
+
+def _is_path(repository: str) -> bool:
+    return "/" not in repository or repository.startswith(("/", "~", ".")) or repository[1:2] == ":"
+
+
+def imported_in_place(store: Store, cwd: str) -> list[Line]:
+    """Return the sessions of the repository around a folder of which an imported bundle alone tells, the last active first."""
+    found: dict[tuple[str, str], Line] = {}
+    names: list[str] | None = None
+    for made in reversed(made_of(store, kind=BUNDLE)):
+        key = (made.host, made.session_id)
+        if key in found or store.ledger.session(*key) is not None:
+            continue
+        with suppress(ValueError, AttributeError):
+            state = json.loads(made.content)
+            told = made.about.get("repository") or names_of(state.get("repository"), None)
+            names = names_of(None, cwd) if names is None else names
+            if not {*told}.isdisjoint(names):
+                found[key] = Line(*key, None, None, from_iso(state.get("as_of") or "") or 0, captured=False)
+    return sorted(found.values(), key=lambda line: (-line.last, line.host, line.session_id))
 
 
 def lines(store: Store, host: str | None = None) -> list[Line]:

@@ -101,32 +101,34 @@ def notes_of(store: Store, host: str, session_id: str) -> list[Said]:
     return found
 
 
-def made_of(store: Store, host: str | None = None, session_id: str | None = None) -> list[Made]:
-    """Return the artifacts that are there, of one session or of all, oldest first."""
+def made_of(store: Store, host: str | None = None, session_id: str | None = None, *, kind: str | None = None) -> list[Made]:
+    """Return the artifacts that are there, of one session or of all, of one kind or of all, oldest first."""
     if not store.journal.is_there():
         return []
     gone = {str(f.payload.get("words")) for f in store.journal.facts(REMOVED)}
     key = session_key(host, session_id) if host is not None and session_id is not None else None
     found = []
-    for fact, words in _with_words(store, MADE, key, gone):
-        kind, owner, session, name, content = (str(words.get(n) or "") for n in ("kind", "host", "session_id", "name", "content"))
+    for fact, words in _with_words(store, MADE, key, gone, kind):
+        its, owner, session, name, content = (str(words.get(n) or "") for n in ("kind", "host", "session_id", "name", "content"))
+        if kind not in {None, its}:
+            continue
         about = words.get("about")
         rel = str(fact.payload.get("words"))
         found.append(
-            Made(
-                fact.id, fact.at, kind, owner, session, name, rel, len(content.encode()), content, about if isinstance(about, dict) else {}
-            )
+            Made(fact.id, fact.at, its, owner, session, name, rel, len(content.encode()), content, about if isinstance(about, dict) else {})
         )
     return found
 
 
 def _with_words(
-    store: Store, kind: str, key: str | None, gone: set[str] | frozenset[str] = frozenset()
+    store: Store, kind: str, key: str | None, gone: set[str] | frozenset[str] = frozenset(), of_kind: str | None = None
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield the facts of a kind with their words; those whose words are gone are left out."""
     for fact in store.journal.facts(kind) if store.journal.is_there() else ():
         rel = str(fact.payload.get("words") or "")
         if (key is not None and fact.payload.get("session") != key) or rel in gone or not rel.startswith(f"{FOLDER}/"):
+            continue
+        if of_kind not in {None, fact.payload.get("kind", of_kind)}:  # what an earlier version wrote down says it in its words alone
             continue
         words = _words(store, rel)
         if words is not None:
@@ -151,7 +153,8 @@ def write(store: Store, fact: str, words: Mapping[str, Any], actor: str) -> str:
     key = session_key(str(words["host"]), str(words["session_id"]))
     rel = f"{FOLDER}/{digest(key, data, time.time_ns(), token_hex(8), size=24)}.json"
     store.files.write(rel, data)
-    store.journal.append(fact, {"session": key, "words": rel}, actor=actor)
+    about = {"kind": words["kind"]} if "kind" in words else {}
+    store.journal.append(fact, {"session": key, "words": rel, **about}, actor=actor)
     return rel
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,8 +14,9 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.sessions.states.bundles import read
+from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.factories.codex import THREAD
-from ctx_pipeline_tests.sessions.conftest import KEY, WORK, Shop, captured
+from ctx_pipeline_tests.sessions.conftest import KEY, LATER, WORK, Shop, captured, repository
 
 
 @pytest.mark.feature("session.bundle")
@@ -41,6 +45,67 @@ def test_a_bundle_is_loaded_on_a_machine_that_captured_nothing_yet(own: Shop, mo
     assert fresh.ctx(monkeypatch, "session", "import", str(file)).exit_code == 0
     told = fresh.ctx(monkeypatch, "session", "load", "--session", WORK[:8]).stdout
     assert "Fix the sum of the cart" in told
+
+
+def _elsewhere(own: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Shop:
+    """Return a store of another machine into which the session was imported."""
+    file = tmp_path / "work.json"
+    told = own.json(monkeypatch, "session", "export", str(file), "--session", WORK)
+    other = captured(tmp_path)
+    imported = other.json(monkeypatch, "session", "import", str(file), cwd=tmp_path)
+    assert imported["repository"] == ["example.com/acme/shop"]
+    assert told["session_id"] == imported["session_id"]
+    return other
+
+
+@pytest.mark.feature("session.bundle-found")
+def test_an_imported_session_is_found_in_a_clone_of_its_repository_and_in_no_other_one(own: Shop, monkeypatch, tmp_path):
+    clone = repository(tmp_path / "home" / "shop", "https://example.com/acme/shop.git")
+    stranger = repository(tmp_path / "home" / "cafe", "https://example.com/acme/cafe.git")
+    other = _elsewhere(own, monkeypatch, tmp_path)
+    state = other.json(monkeypatch, "session", "load", cwd=clone)
+
+    assert (state["session_id"], state["chosen"], state["captured"]) == (WORK, "previous", False)
+    assert "2026-03-05 10:00, imported)" in other.ctx(monkeypatch, "session", "load", cwd=clone / ".git").stdout
+    assert "Imported from another machine" in other.ctx(monkeypatch, "session", "resume", cwd=clone).stdout
+    assert " | imported | " in other.ctx(monkeypatch, "session", "status", cwd=clone).stdout
+    assert other.ctx(monkeypatch, "session", "load", cwd=stranger).exit_code == 1
+
+
+@pytest.mark.feature("session.bundle-found")
+@pytest.mark.parametrize(("started", "session"), [(datetime(2026, 3, 4, tzinfo=UTC), WORK), (datetime(2026, 3, 6, tzinfo=UTC), LATER)])
+def test_of_an_imported_and_a_captured_session_the_later_one_goes_on(own: Shop, monkeypatch, tmp_path, started, session):
+    clone = repository(tmp_path / "home" / "shop", "https://example.com/acme/shop.git")
+    main = ClaudeHome(tmp_path / "claude").session(LATER, cwd=str(clone), started=started)
+    main.prompt("Rename the cart")
+    main.call("l1", "Edit", "done", file_path=f"{clone}/shop/cart.py", old_string="a", new_string="b")
+    main.save()
+    other = _elsewhere(own, monkeypatch, tmp_path)
+
+    assert other.json(monkeypatch, "session", "load", cwd=clone)["session_id"] == session
+    assert other.json(monkeypatch, "session", "status", cwd=clone)["session_id"] == LATER
+
+
+@pytest.mark.feature("session.bundle-found")
+def test_a_repository_without_a_remote_is_known_by_its_first_commit(monkeypatch, tmp_path):
+    clone = tmp_path / "notes"
+    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "begin")):
+        clone.mkdir(exist_ok=True)
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=n@example.com", *words], cwd=clone, check=True)
+    main = ClaudeHome(tmp_path / "claude").session(WORK, cwd=str(clone), mark="w")
+    main.prompt("Write the notes")
+    main.save()
+    here = captured(tmp_path)
+    file = tmp_path / "notes.json"
+    here.json(monkeypatch, "session", "export", str(file), cwd=clone)
+    subprocess.run(["git", "clone", "-q", str(clone), str(tmp_path / "b" / "notes")], check=True)
+    copy = tmp_path / "b" / "notes"
+    (copy / ".git" / "config").write_text("")
+    other = captured(tmp_path / "b")
+    other.json(monkeypatch, "session", "import", str(file), cwd=tmp_path)
+
+    assert json.loads(file.read_text())["repository"][0].startswith("commit:")
+    assert other.json(monkeypatch, "session", "load", cwd=copy)["session_id"] == WORK
 
 
 @pytest.mark.feature("session.bundle", "session.artifact-registry")

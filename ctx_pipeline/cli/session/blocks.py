@@ -241,7 +241,7 @@ def export(file: Path, name: str | None, at: str | None, as_json: bool) -> None:
     made = exported(name, at=at, settings=for_reading())
     PrivateFolder(file.absolute().parent).json(file.name, made)
     host, session_id = made["state"]["host"], made["state"]["session_id"]
-    about = {"redacted": made["redacted"]}
+    about = {"redacted": made["redacted"], "repository": made["repository"]}
     content = json.dumps(made["state"], ensure_ascii=False)
     kept = act("keep", kind=BUNDLE, host=host, session_id=session_id, content=content, name=f"bundle of {session_id[:12]}", about=about)
     if as_json:
@@ -255,7 +255,7 @@ def export(file: Path, name: str | None, at: str | None, as_json: bool) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
 def import_bundle(file: Path, as_json: bool) -> None:
-    """Import the state of a session from FILE; `ctx session load --session ID` shows it.
+    """Import the state of a session from FILE; `ctx session load` in its repository, or with its id, shows it.
 
     A session that is captured here keeps its own state.
     """
@@ -264,14 +264,17 @@ def import_bundle(file: Path, as_json: bool) -> None:
     from ctx_pipeline.sessions.states.bundles import LARGEST, read
 
     with file.open("rb") as opened:
-        state, redacted = read(opened.read(LARGEST + 1))
+        state, redacted, repository = read(opened.read(LARGEST + 1))
     content = json.dumps(state.to_json(), ensure_ascii=False)
     title = f"bundle of {state.session_id[:12]}"
-    kept = act("keep", kind=BUNDLE, host=state.host, session_id=state.session_id, content=content, name=title, about={"redacted": redacted})
+    about = {"redacted": redacted, "repository": repository}
+    kept = act("keep", kind=BUNDLE, host=state.host, session_id=state.session_id, content=content, name=title, about=about)
     if as_json:
-        emit({"host": state.host, "session_id": state.session_id, "redacted": redacted, "artifact_id": kept["artifact_id"]})
+        told = {"host": state.host, "session_id": state.session_id, "repository": repository, "redacted": redacted}
+        emit({**told, "artifact_id": kept["artifact_id"]})
         return
     say(f"{state.host} {plain(state.session_id)}: {counted(len(state.findings), 'finding')}, {counted(len(state.files), 'file')}")
+    say(f"repository: {', '.join(map(plain, repository)) or 'none is known; ctx session load finds it by its id'}")
     say(_redacted(redacted))
 
 

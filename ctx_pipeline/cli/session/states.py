@@ -79,7 +79,8 @@ def load(name: str | None, as_json: bool) -> None:
         return
     state = told.found.state
     last = local_time(state.as_of, for_reading().timezone) or "not captured yet"
-    say(f"Restored session ({last}), {state.host} {plain(state.session_id)}", bold=True)
+    imported = ", imported" if state.as_of and not told.found.choice.captured else ""
+    say(f"Restored session ({last}{imported}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
     task = _task(state)
     asked = f"“{cut(task.text, 300)}”" if task else ""
@@ -227,6 +228,7 @@ def _view(found: Found) -> None:
     stats = state.stats
     head = [f"{state.host} {plain(state.session_id)}"]
     head += [local_time(state.as_of, for_reading().timezone)] if state.as_of else ["not captured yet"]
+    head += ["imported"] if state.as_of and not found.choice.captured else []
     head += [f"{counted(stats['tool_calls'], 'tool call')}, {tokens(stats['prompt_tokens'])} prompt tokens"] if stats else []
     say(" | ".join(head), bold=True)
     if found.moment != "end":

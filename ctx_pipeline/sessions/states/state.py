@@ -11,6 +11,7 @@ from ctx_pipeline.context.session_state import snapshot as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
 from ctx_pipeline.context.session_state.state import (
     BUILT_INS,
+    BUNDLE,
     DEFAULT,
     CheckRun,
     Item,
@@ -62,6 +63,9 @@ SNAPSHOT = "snapshot"
 
 _TABLES = ("events", "tool_calls", "model_calls", "threads", "command_runs", "check_runs", "file_accesses")
 """What a state is drawn from: facts as they stand in their tables, where these are made of the session's present rows."""
+
+IMPORTED = "Imported from another machine: of this session nothing was captured here"
+"""What is said of a state that a bundle brought."""
 
 _COLD = 4
 """Characters a token, for what was read before: an order of magnitude, and said to be one."""
@@ -139,10 +143,9 @@ def _placed(view: SessionView, at: str, settings: Settings) -> tuple[str, int, i
 
 def _brought(store: Store, choice: Choice) -> SessionState:
     """Return the state that the newest imported bundle gives a session that was never captured here; a blank one without."""
-    for made in reversed(made_of(store, choice.host, choice.session_id)):
-        if made.kind == "bundle":
-            with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
-                return from_json(json.loads(made.content))
+    for made in reversed(made_of(store, choice.host, choice.session_id, kind=BUNDLE)):
+        with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            return from_json(json.loads(made.content))
     return SessionState(choice.host, choice.session_id)
 
 
@@ -232,16 +235,14 @@ def restored(name: str | None = None, *, cwd: str | None = None, settings: Setti
     """
     with reading(settings) as (store, asked):
         own = current_session(asked) if name is None else None
-        kept = [m for m in made_of(store, *own) if m.kind == SNAPSHOT] if own else []
+        kept = made_of(store, *own, kind=SNAPSHOT) if own else []
         if not kept:
             choice = select_previous(store, asked, name, cwd=cwd)
-            kept = [m for m in made_of(store, choice.host, choice.session_id) if m.kind == SNAPSHOT]
-        if not kept and choice.why in (HERE, PREVIOUS):
+            kept = made_of(store, choice.host, choice.session_id, kind=SNAPSHOT)
+        if not kept and choice.captured and choice.why in (HERE, PREVIOUS):
             places = {(line.host, line.session_id): line.last for line in in_place(store, cwd or here())}
             newest = places.get((choice.host, choice.session_id), 0)
-            kept = [
-                m for m in made_of(store) if m.kind == SNAPSHOT and (m.host, m.session_id) in places and (from_iso(m.at) or 0) >= newest
-            ]
+            kept = [m for m in made_of(store, kind=SNAPSHOT) if (m.host, m.session_id) in places and (from_iso(m.at) or 0) >= newest]
         if kept:
             return _restored(kept[-1])
     return make_snapshot(name, previous=True, cwd=cwd, settings=settings)
@@ -302,7 +303,7 @@ def resume_block(
 def _beside(found: Found, view: SessionView | None, cwd: str | None, settings: Settings | None) -> tuple[str, list[str]]:
     """Return the command that resumes a session, and the lines that stand below its block."""
     if not found.choice.captured:
-        return "", []
+        return "", [IMPORTED] if found.state.as_of else []
     with reading(settings) as (store, asked):
         row = store.ledger.session(found.state.host, found.state.session_id)
         folder = row.rows.get("cwd") if row else None
