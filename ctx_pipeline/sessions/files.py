@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +15,9 @@ from ctx_pipeline.facts.file_accesses import CHANGES, KINDS, MENTION, READ, SEAR
 from ctx_pipeline.memory.scope import place_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.host_records import counted
+from ctx_pipeline.sessions.checkouts import Checkouts
 from ctx_pipeline.sessions.session_choice import here as working_folder
-from ctx_pipeline.sessions.session_choice import in_place
+from ctx_pipeline.sessions.session_choice import in_place, lines
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.states.times import micros
 from ctx_pipeline.sessions.windows.window_effects import Captured
@@ -214,15 +215,18 @@ class Access(NamedTuple):
     """One touch of one file."""
 
     path: str
-    """below the root of its repository where it lies there"""
+    """below the root of the checkout that it lies in, where that is known"""
     kind: str
     ts: int
     """microseconds since 1970; that of the session's begin where the host wrote none"""
     host: str
     session_id: str
     project: str
+    """that of the checkout"""
     chars: int
     """characters that it brought into the window; of several files one call read, each the same part"""
+    recorded: str = ""
+    """the path as the records have it"""
 
 
 class Move(NamedTuple):
@@ -330,6 +334,8 @@ def heat(
 ) -> Heat:
     """Return the heat of the repository around ``cwd``, or of all with ``everywhere`` or a ``project``.
 
+    It counts what sessions of the repository touched, and what any other session touched in its checkouts.
+
     ``path`` is a glob over paths below the root, or a folder or file of it; ``since`` and
     ``until`` are days of the zone, both included. All filters hold for every figure.
     Raises UsageError and UnknownName.
@@ -338,10 +344,14 @@ def heat(
     asked = parse_filters(settings, since=since, until=until, timezone=timezone)
     first, last = moment(asked.since, asked.timezone), moment(asked.until, asked.timezone, after=True)
     with reading(settings) as (store, _):
-        only = None
+        only: set[tuple[str, str]] | None = None
+        roots: tuple[str, ...] = ()
         if not everywhere and not project:
-            only = {(line.host, line.session_id) for line in in_place(store, cwd or working_folder())}
-        found, moves = accesses(store, host=key, project=project, only=only)
+            folder = cwd or working_folder()
+            only, roots = {(line.host, line.session_id) for line in in_place(store, folder)}, place_of(folder).roots
+        elif project:
+            only = {(line.host, line.session_id) for line in lines(store, key) if project in project_names(line.project, line.repository)}
+        found, moves = accesses(store, host=key, only=only, roots=roots)
     found = _renamed(found, moves, apart=everywhere)
     chosen = [
         a for a in found if (path is None or fits(a.path, path)) and (first is None or a.ts >= first) and (last is None or a.ts < last)
@@ -359,7 +369,7 @@ def sessions_with_file(store: Store, path: str) -> dict[tuple[str, str], str]:
     """
     counts: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
     for access in accesses(store)[0]:
-        if (access.kind == READ or access.kind in CHANGES) and fits(access.path, path):
+        if (access.kind == READ or access.kind in CHANGES) and (fits(access.path, path) or fits(access.recorded, path)):
             counts[access.host, access.session_id][access.kind in CHANGES] += 1
     told = ((True, "change"), (False, "read"))
     return {
@@ -375,9 +385,16 @@ def fits(path: str, wanted: str) -> bool:
 
 
 def accesses(
-    store: Store, *, host: str | None = None, project: str | None = None, only: set[tuple[str, str]] | None = None
+    store: Store, *, host: str | None = None, only: set[tuple[str, str]] | None = None, roots: Iterable[str] = ()
 ) -> tuple[list[Access], list[Move]]:
-    """Return every touch of the chosen sessions in order of time, and the renames among them."""
+    """Return every touch in order of time, and the renames among them.
+
+    With ``only`` these are what the named sessions touched, and what others touched in the
+    checkouts that these ran in or in those at ``roots``.
+    """
+    ran = lines(store)
+    checkouts = Checkouts(ran)
+    within = None if only is None else {checkouts.own(line.cwd) for line in ran if (line.host, line.session_id) in only}.union(roots)
     found: list[Access] = []
     moves: list[Move] = []
     patched: list[tuple[Any, Any, Any]] = []
@@ -385,32 +402,49 @@ def accesses(
         if host not in {None, cell.host}:
             continue
         ids = {s for part in manifest.of_table("sessions") for s in part.live}
-        wanted = ids if only is None else {s for s in ids if (cell.host, s) in only}
-        for view in store.lake.read_sessions(cell, wanted, ("file_accesses",)) if wanted else ():
-            if project and project not in project_names(view.session.project, view.session.repository):
-                continue
-            found += _of_session(view, moves, patched, cell)
+        for view in store.lake.read_sessions(cell, ids, ("file_accesses",)) if ids and within != set() else ():
+            found += _of_session(view, _Keys(view, checkouts, within, only), moves, patched, cell)
     moves += _patch_moves(store, patched)
     found.sort(key=lambda a: (a.ts, a.host, a.session_id))
     moves.sort(key=lambda m: m.ts)
     return found, moves
 
 
-def _of_session(view: Any, moves: list[Move], patched: list[tuple[Any, Any, Any]], cell: Any) -> Iterator[Access]:
+class _Keys:
+    """The project and the path below its checkout of the files of one session."""
+
+    def __init__(self, view: Any, checkouts: Checkouts, within: set[str] | None, only: set[tuple[str, str]] | None) -> None:
+        self._checkouts = checkouts
+        self._within = within
+        self._meant = only is None or (view.host, view.session_id) in only
+        self._project = view.session.project
+        self._own = checkouts.own(view.session.cwd)
+
+    def of(self, path: str) -> tuple[str, str] | None:
+        """Return project and path; None for a file that is not meant."""
+        root = self._checkouts.of(path, self._own)
+        if root.startswith("/") and (self._within is None or root in self._within):
+            return self._checkouts.project(root), _below_root(path, root)
+        return (self._project, _below_root(path, self._own)) if self._meant else None
+
+
+def _of_session(view: Any, keys: _Keys, moves: list[Move], patched: list[tuple[Any, Any, Any]], cell: Any) -> Iterator[Access]:
     session = view.session
-    root = _root(session.cwd)
     begin = micros(session.first_ts)
     for access in file_accesses(view):
-        path = _below_root(access.path, root)
+        key = keys.of(access.path)
+        if key is None:
+            continue
+        project, path = key
         ts = micros(access.ts) or begin
         # a search names a folder as often as a file, and a record does not say which
         if access.did != SEARCH or "." in path.rpartition("/")[2]:
             chars = access.chars if access.did == READ else 0
-            yield Access(path, access.did, ts, view.host, view.session_id, session.project, chars)
-        if access.old_path:
-            moves.append(Move(_below_root(access.old_path, root), path, ts, session.project))
+            yield Access(path, access.did, ts, view.host, view.session_id, project, chars, access.path)
+        if access.old_path and (before := keys.of(access.old_path)):
+            moves.append(Move(before[1], path, ts, project))
         if access.place == 1 and access.through != SHELL and access.did in CHANGES:
-            patched.append((cell, access, session))
+            patched.append((cell, access, (session, keys)))
 
 
 def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[Move]:
@@ -424,21 +458,12 @@ def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[
         texts: dict[str, str] = {}
         for view in store.lake.read_sessions(cell, {c.session_id for c, _ in members}, ("events",), columns, {"tool_call"}):
             texts |= {e.event_id: e.text or "" for e in view.events}
-        for call, session in members:
-            root = _root(session.cwd)
+        for call, (session, keys) in members:
             for names in patch_moves(texts.get(call.call_event, "").replace("\\n", "\n")):
-                old, new = (_below_root(below(session.cwd or "", name), root) for name in names)
-                found.append(Move(old, new, micros(call.ts), session.project))
+                old, new = (keys.of(below(session.cwd or "", name)) for name in names)
+                if old and new:
+                    found.append(Move(old[1], new[1], micros(call.ts), new[0]))
     return found
-
-
-@lru_cache(maxsize=512)
-def _root(cwd: str | None) -> str:
-    """Return the root of the repository around a folder, where it is still there, else the folder."""
-    if not cwd or not cwd.startswith("/"):
-        return (cwd or "").rstrip("/")
-    roots = place_of(cwd).roots
-    return roots[0] if roots else cwd.rstrip("/")
 
 
 def _below_root(path: str, root: str) -> str:

@@ -18,6 +18,7 @@ from ctx_pipeline.sessions.naming import find_session, newest_first, split_host
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
 from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.usage.repositories import is_remote
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -47,6 +48,9 @@ class Line(NamedTuple):
     """time of its last event, microseconds since 1970; 0 where no event has one"""
     first: int = 0
     """likewise of its first one"""
+    branch: str | None = None
+    """the first branch that it recorded"""
+    project: str = ""
     captured: bool = True
     """False for one of which an imported bundle alone tells"""
 
@@ -181,7 +185,7 @@ _SECONDS = 2.0
 def names_of(repository: str | None, cwd: str | None) -> list[str]:
     """Return the names by which the repository of a session is known on any machine: of its remotes, else of its first commit."""
     place = place_of(cwd) if cwd and cwd.startswith("/") else None
-    recorded = [identity(repository)] if repository and not _is_path(repository) else []
+    recorded = [identity(repository)] if repository and is_remote(repository) else []
     return list(dict.fromkeys([*recorded, *(place.identities if place else ())])) or (_began(cwd) if place and cwd else [])
 
 
@@ -189,10 +193,6 @@ def _began(cwd: str) -> list[str]:
     folder = git_folder(cwd)
     begun = git.first_commit(folder, seconds=_SECONDS) if folder else ""
     return [f"{BEGAN}{begun}"] if begun else []
-
-
-def _is_path(repository: str) -> bool:
-    return "/" not in repository or repository.startswith(("/", "~", ".")) or repository[1:2] == ":"
 
 
 def imported_in_place(store: Store, cwd: str) -> list[Line]:
@@ -225,8 +225,8 @@ def lines(store: Store, host: str | None = None) -> list[Line]:
             if held is None and host in {None, cell.host}:
                 rows = store.lake.scan(part.path, "sessions", _LINE)
                 held = {
-                    session: Line(key, session, cwd, repository, micros(last) or 0, micros(first) or 0)
-                    for session, key, cwd, repository, first, last in rows
+                    session: Line(key, session, cwd, repository, micros(last) or 0, micros(first) or 0, branch, project)
+                    for session, key, cwd, repository, project, branch, first, last in rows
                 }
             if held is not None:
                 parts[place] = held
@@ -237,7 +237,7 @@ def lines(store: Store, host: str | None = None) -> list[Line]:
     return found
 
 
-_LINE = ("session_id", "host", "cwd", "repository", "first_ts", "last_ts")
+_LINE = ("session_id", "host", "cwd", "repository", "project", "branch", "first_ts", "last_ts")
 _lines: dict[str, dict[str, Line]] = {}
 """part of the table of sessions -> its sessions"""
 

@@ -19,8 +19,13 @@ def project_names(project: str, repository: str | None) -> frozenset[str]:
     return frozenset({project, repository or project, *_long(repository)})
 
 
+def is_remote(repository: str | None) -> bool:
+    """Tell whether a recorded repository is the address of a remote, and not a folder alone."""
+    return bool(repository) and _REMOTE.fullmatch(repository or "") is not None
+
+
 def _long(repository: str | None) -> list[str]:
-    return ["/".join(repository.split("/")[-2:])] if repository and _REMOTE.fullmatch(repository) else []
+    return ["/".join(repository.split("/")[-2:])] if repository and is_remote(repository) else []
 
 
 def repository_names(places: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str | None], str]:
