@@ -65,9 +65,10 @@ class Given(NamedTuple):
 
 
 class Reads:
-    """What one agent was given of which file, so that it is not given the same again."""
+    """What one agent was given of which file, so that it is not given the same again; at most ``chars`` characters of files."""
 
-    def __init__(self) -> None:
+    def __init__(self, chars: int = _KEPT_CHARS) -> None:
+        self._chars = chars
         self._texts: OrderedDict[Path, Given] = OrderedDict()
         self._lines: OrderedDict[Path, dict[int, int]] = OrderedDict()
         """number of a line that was asked for -> hash of its text as it was given"""
@@ -91,7 +92,7 @@ class Reads:
         """Note that a file was given whole."""
         self._texts[path] = Given(source.text, source.written, source.odd)
         self._texts.move_to_end(path)
-        while len(self._texts) > _KEPT_TEXTS or sum(len(one.text) for one in self._texts.values()) > _KEPT_CHARS:
+        while len(self._texts) > _KEPT_TEXTS or sum(len(one.text) for one in self._texts.values()) > self._chars:
             self._texts.popitem(last=False)
 
 

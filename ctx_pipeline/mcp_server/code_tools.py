@@ -28,15 +28,22 @@ class TextAnswer(BaseModel):
 class CodeTools:
     """The tools over the project that the server was started in, and folders that a person allowed.
 
-    Without ``one_agent`` several ask the same server: what one of them was given is not "unchanged" to another.
+    Several agents may ask the same server: ``reads`` gives what the asking one was given, which is not "unchanged" to another.
     """
 
-    def __init__(self, settings: Settings, root: Callable[[], Path], allowed: Sequence[Path] = (), *, one_agent: bool = True) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        root: Callable[[], Path],
+        allowed: Sequence[Path] = (),
+        *,
+        reads: Callable[[], code_reading.Reads] | None = None,
+    ) -> None:
         self._settings = settings
-        self._one_agent = one_agent
         self._root = root
         self._allowed = tuple(allowed)
-        self._reads = code_reading.Reads()
+        only = code_reading.Reads()
+        self._reads = reads or (lambda: only)
 
     @answering_code
     def ctx_read(
@@ -56,7 +63,7 @@ class CodeTools:
         found = code_reading.read_file(
             path,
             roots=self._roots(),
-            reads=self._reads if self._one_agent else code_reading.Reads(),
+            reads=self._reads(),
             mode=mode_asked,
             first=first,
             last=last,

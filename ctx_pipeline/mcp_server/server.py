@@ -21,6 +21,7 @@ from ctx_pipeline import loopback
 from ctx_pipeline.errors import CtxError, UnknownName
 from ctx_pipeline.integrations.agent_output import clean
 from ctx_pipeline.mcp_server.answer_text import as_text, slim_schema
+from ctx_pipeline.mcp_server.client_sessions import ClientSessions, Remembered
 from ctx_pipeline.mcp_server.code_tools import CodeTools
 from ctx_pipeline.mcp_server.compression_tools import CompressionTools, project_root
 from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments, for_a_model, unknown_arguments
@@ -75,6 +76,8 @@ class _Server(MCPServer):
     structured = True
     beside: Callable[[], None] | None = None
     """what is done once, in a thread of its own, when a client has seen the tools and thinks about what to ask"""
+    remembered: Remembered | None = None
+    """what each of several clients was given"""
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools of the set; without values their schemas say what a model reads."""
@@ -134,7 +137,7 @@ def build(
 
     With ``structured`` answers carry values and schemas of them, for programs. ``allowed``
     are folders outside of the project that tools may read. Over HTTP several agents ask
-    one server (not ``one_agent``).
+    one server (not ``one_agent``): each is known by the id of its session.
     """
     server = _Server(
         "ctx", title="ctx_pipeline", instructions=_INSTRUCTIONS, version=version("ctx-pipeline"), log_level="WARNING", subscriptions=False
@@ -145,7 +148,8 @@ def build(
     sessions = SessionTools(settings, act)
     reports = ReportTools(settings, act)
     compressing = CompressionTools(settings)
-    code = CodeTools(settings, project_root, allowed, one_agent=one_agent)
+    server.remembered = None if one_agent else Remembered()
+    code = CodeTools(settings, project_root, allowed, reads=server.remembered.current_reads if server.remembered else None)
     reading: tuple[Callable[..., object], ...] = (
         tools.search_history,
         tools.list_sessions,
@@ -219,4 +223,5 @@ def serve_http(server: MCPServer, *, listener: socket.socket, token: str) -> Non
         stateless_http=True,
         max_request_body_size=LARGEST_REQUEST,
     )
-    loopback.server(app, listener, token).run(sockets=[listener])
+    remembered = getattr(server, "remembered", None) or Remembered()
+    loopback.server(ClientSessions(app, remembered), listener, token).run(sockets=[listener])

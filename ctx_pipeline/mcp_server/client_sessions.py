@@ -1,0 +1,99 @@
+"""Sessions of clients over HTTP: an id that a client keeps, by which it is known what it was given.
+
+Requests stand for themselves, so that a server that was started anew answers all the same: an
+id tells clients apart and gives no right to anything.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.compression.code_reading import Reads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_CLIENTS = 32
+"""Sessions whose reads are remembered; the one that asked longest ago goes."""
+
+SECONDS = 4 * 3_600.0
+"""A session that asked nothing for so long is forgotten."""
+
+CHARS = 4_000_000
+"""Characters of files that are remembered of one session."""
+
+_HEADER, _VERSION = b"mcp-session-id", b"mcp-protocol-version"
+_ID = re.compile(rb"[\x21-\x7e]{1,200}")
+_client: ContextVar[str | None] = ContextVar("client", default=None)
+
+
+class Remembered:
+    """What each client was given; of one that names no session nothing is remembered."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[float, Reads]] = OrderedDict()
+
+    def current_reads(self) -> Reads:
+        """Return what the client was given whose request is being answered."""
+        client = _client.get()
+        if client is None:
+            return Reads()
+        now = self._clock()
+        with self._lock:
+            _, reads = self._kept.pop(client, (now, Reads(CHARS)))
+            self._kept[client] = now, reads
+            while len(self._kept) > MOST_CLIENTS or now - next(iter(self._kept.values()))[0] > SECONDS:
+                self._kept.popitem(last=False)
+        return reads
+
+    def forget_current(self) -> None:
+        """Forget the client whose request is being answered."""
+        with self._lock:
+            self._kept.pop(_client.get() or "", None)
+
+
+class ClientSessions:
+    """An ASGI application that gives a client that begins a session an id, and tells by it who asks."""
+
+    def __init__(self, app: ASGIApp, remembered: Remembered) -> None:
+        self._app = app
+        self._remembered = remembered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; a client that ends its session is answered here."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sent = {name.lower(): value for name, value in scope["headers"]}
+        client = sent.get(_HEADER, b"")
+        token = _client.set(client.decode() if _ID.fullmatch(client) else None)
+        try:
+            if scope["method"] == "DELETE" and _client.get() is not None:
+                self._remembered.forget_current()
+                await send({"type": "http.response.start", "status": 204, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                # a version that the client names was agreed on before: only what begins a session has neither
+                begins = scope["method"] == "POST" and not client and _VERSION not in sent
+                await self._app(scope, receive, _with_id(send) if begins else send)
+        finally:
+            _client.reset(token)
+
+
+def _with_id(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] < 300:
+            message = {**message, "headers": [*message.get("headers", ()), (_HEADER, secrets.token_hex(16).encode())]}
+        await send(message)
+
+    return sending
