@@ -134,10 +134,65 @@ def installs(lines: list[str]) -> Filtered:
     return without(lines, _INSTALL, "lines of progress")
 
 
+_HEADS = lazy_pattern(r"^[A-Z][A-Z0-9()%/-]*(?: [A-Z0-9()%/-]+)*(?: {2,}[A-Z][A-Z0-9()%/-]*(?: [A-Z0-9()%/-]+)*)+\s*$")
+"""The first line of a table of containers, pods, images: names of columns in capitals, two blanks and more apart."""
+
+_WELL = lazy_pattern(r"^(?:Running|running|Ready|Up\b(?!.*(?:unhealthy|starting|Paused|Restarting)).*)$")
+_MOST_WELL, _FIRST_WELL = 7, 2
+"""Rows in a row of which all is well that stay, and those that stay of more."""
+
+
 def containers(lines: list[str]) -> Filtered:
-    """Leave out progress of layers; columns of tables stand two blanks apart."""
+    """Leave out progress of layers, and count rows of which all is well; columns stand two blanks apart, what is not well as it is."""
     kept = without(lines, _DOCKER, "lines of progress")
-    return Filtered([re.sub(r"(?<=\S) {3,}(?=\S)", "  ", line) for line in kept.lines], kept.exact)
+    found: list[str] = []
+    heads: dict[str, slice] = {}
+    well: list[str] = []
+    counted = False
+
+    def close() -> None:
+        nonlocal well, counted
+        if len(well) > _MOST_WELL:
+            counted = True
+            well = [*well[:_FIRST_WELL], f"[{len(well) - _FIRST_WELL} rows that run or are ready, without restarts]"]
+        found.extend(well)
+        well = []
+
+    for line in kept.lines:
+        cells = _cells(line, heads)
+        if cells and _is_well(cells) and not wrong(line):
+            well.append("  ".join(cell or "-" for cell in cells.values()))
+            continue
+        close()
+        told = not cells or ("STATUS" not in cells and "READY" not in cells)
+        if _HEADS.match(line):
+            heads = _columns(line)
+        found.append(re.sub(r"(?<=\S) {3,}(?=\S)", "  ", line) if told else line)
+    close()
+    return Filtered(found, kept.exact and not counted)
+
+
+def _columns(line: str) -> dict[str, slice]:
+    """Return where each column of a table stands."""
+    starts = [(m[0], m.start()) for m in re.finditer(r"\S+(?: \S+)*", line)]
+    ends = [start for _, start in starts[1:]]
+    return {name: slice(start, end) for (name, start), end in zip(starts, [*ends, None], strict=True)}
+
+
+def _cells(line: str, heads: dict[str, slice]) -> dict[str, str]:
+    """Return the cells of a row that stands below its heads; empty for a line that does not."""
+    starts = [place.start for place in heads.values() if place.start]
+    if not line.strip() or not heads or any(line[start - 1 : start].strip() for start in starts):
+        return {}
+    return {name: line[place].strip() for name, place in heads.items()}
+
+
+def _is_well(cells: dict[str, str]) -> bool:
+    """Tell whether a row is of something that runs or is ready, all of it, and was never started again."""
+    status, restarts = cells.get("STATUS"), cells.get("RESTARTS", "0")
+    ready, _, all_of_it = cells.get("READY", "").partition("/")
+    whole = ready == all_of_it != "0" if "READY" in cells and all_of_it else status is not None
+    return whole and restarts == "0" and (status is None or _WELL.match(status) is not None)
 
 
 def progress(lines: list[str]) -> Filtered:

@@ -33,7 +33,7 @@ _TEXT_MEMBER = lazy_pattern(r'[\[{]*(?:"[^"]{0,200}":)?"')
 _HEAD, _TAIL = 60, 100
 _ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _CARET_ANSI = lazy_pattern(r"\^\[\[[0-9;]{0,12}[mKJHG]")
-_OWN_MARKS = lazy_pattern(r"(?m)^\[(?:ctx(?:[_ ]recall)? [0-9a-f]{12}[:\]]|[\d,]+ (?:lines|characters|bytes)\b)")
+_OWN_MARKS = lazy_pattern(r"(?m)^\[(?:ctx(?:[_ ]recall)? [0-9a-f]{12}[:\]]|[\d,]+ (?:lines|characters|bytes|rows)\b)")
 """Lines of an output that look like those that stand for what was left out: a backslash tells them apart."""
 
 FILE = "file"

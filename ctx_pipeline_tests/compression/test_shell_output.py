@@ -491,3 +491,106 @@ def test_the_failures_noted_of_a_middle_are_few_and_one_line_without_an_end_is_n
     assert [number for number, _ in long.noted] == [1]
     assert "fatal: gone" in long.noted[0][1]
     assert long.extent(1) == f"all but {long.size:,} bytes of 1 lines"
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """Return a table as these programs print it: columns as wide as their widest cell, three blanks apart."""
+    every = [heads, *rows]
+    widths = [max(len(row[n]) for row in every) + 3 for n in range(len(heads))]
+    return "".join("".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in every)
+
+
+PODS = ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+CONTAINERS = ["CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS", "NAMES"]
+
+
+def running(n: int, status: str = "Running", ready: str = "1/1", restarts: str = "0") -> list[str]:
+    return [f"web-7d4b9c6f5-x{n:04}", ready, status, restarts, f"{n}d"]
+
+
+def up(n: int, status: str = "Up 3 hours (healthy)") -> list[str]:
+    return [f"{n:012x}", "registry.example.com/acme/web:1.2", '"docker-entrypoint.s…"', "3 hours ago", status, "", f"web_{n}"]
+
+
+@pytest.mark.feature("compression.container-tables")
+@pytest.mark.parametrize(
+    ("command", "heads", "well", "bad"),
+    [
+        (
+            "kubectl get pods -A",
+            PODS,
+            [running(n) for n in range(40)],
+            [
+                running(41, "CrashLoopBackOff", "0/1", "17"),
+                running(42, ready="1/2"),
+                running(43, restarts="3 (5m ago)"),
+                running(44, "Completed", "0/1"),
+                running(45, "Pending", "0/1"),
+            ],
+        ),
+        (
+            "docker ps -a",
+            CONTAINERS,
+            [up(n) for n in range(40)],
+            [
+                up(41, "Exited (1) 2 hours ago"),
+                up(42, "Up 2 minutes (unhealthy)"),
+                up(43, "Restarting (1) 3 seconds ago"),
+                up(44, "Created"),
+            ],
+        ),
+        (
+            "kubectl get nodes",
+            ["NAME", "STATUS", "ROLES", "AGE"],
+            [[f"node-{n}", "Ready", "<none>", "1d"] for n in range(40)],
+            [["node-40", "NotReady", "<none>", "1d"], ["node-41", "Ready,SchedulingDisabled", "<none>", "1d"]],
+        ),
+        (
+            "kubectl get deployments",
+            ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"],
+            [[f"web-{n}", "3/3", "3", "3", "1d"] for n in range(40)],
+            [["web-40", "2/3", "3", "2", "1d"], ["web-41", "0/0", "0", "0", "1d"]],
+        ),
+    ],
+    ids=["pods", "containers", "nodes", "deployments"],
+)
+def test_rows_of_which_all_is_well_are_counted_and_the_others_stand_as_they_were_printed(short, command, heads, well, bad):
+    printed = table(heads, [*well, *bad, *well[:3]])
+    told = short(command, printed)
+    rows = printed.splitlines()
+
+    assert "[38 rows that run or are ready, without restarts]" in told.text
+    assert [row for row in rows[41 : 41 + len(bad)] if row not in told.text.splitlines()] == []
+    # a few stay as rows, with their names, columns two blanks apart
+    assert ["  ".join(cell or "-" for cell in row) for row in well[:2]] == told.text.splitlines()[1:3]
+    assert ["  ".join(cell or "-" for cell in row) for row in well[:3]] == told.text.splitlines()[-4:-1]
+    assert told.tokens < 0.5 * count(printed)
+    assert told.text.endswith(f": whole of {len(rows)} lines]")
+
+
+@pytest.mark.feature("compression.container-tables")
+def test_columns_are_squeezed_and_a_short_table_or_one_that_would_grow_stays(short):
+    images = table(
+        ["REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE"],
+        [[f"registry.example.com/{'a/' * n * n}a", "latest", f"{n:012x}", "2 days ago", "1.2GB"] for n in range(20)],
+    )
+    told = short("docker images", images)
+
+    assert told.text.splitlines()[0] == "REPOSITORY  TAG  IMAGE ID  CREATED  SIZE"
+    assert told.text.splitlines()[1] == "registry.example.com/a  latest  000000000000  2 days ago  1.2GB"
+    assert (told.handle, told.tokens < count(images)) == ("", True)
+    small = "NAME   READY   STATUS\nweb   1/1   Running\n"
+    assert short("kubectl get pods", small).text in (small, "NAME  READY  STATUS\nweb  1/1  Running\n")
+    few = table(PODS, [running(n) for n in range(7)])
+    assert "rows that run" not in short("kubectl get pods", few).text
+
+
+@pytest.mark.feature("compression.container-tables")
+def test_a_row_that_imitates_a_count_and_a_row_beside_its_heads_are_told_as_they_are(short):
+    rows = table(PODS, [running(n) for n in range(20)])
+    odd = "web-with-a-name-that-is-longer-than-its-column 1/1 Running 0 1d\n"
+    told = short("kubectl get pods", f"{rows}[9 rows that run or are ready, without restarts]\n{odd}").text
+
+    assert "\\[9 rows that run" in told
+    assert odd.strip() in told
+    assert "[18 rows that run or are ready, without restarts]" in told
