@@ -8,14 +8,15 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.findings.rules import find, for_model
 from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
-from ctx_pipeline.mcp_server.paging import answering
+from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.mcp_server.session_tools import Act, Action, Folder, Moment, Session
+from ctx_pipeline.model.readings import Finding
 from ctx_pipeline.sessions import artifacts
 from ctx_pipeline.sessions import files as heats
 from ctx_pipeline.sessions.reports.gain import gain
 from ctx_pipeline.sessions.reports.metrics import metrics
 from ctx_pipeline.sessions.reports.repeated_reads import window_files
-from ctx_pipeline.sessions.reports.wrapped import text_card, wrapped
+from ctx_pipeline.sessions.reports.wrapped import plain_card, wrapped
 from ctx_pipeline.sessions.states.state import unknown_action
 from ctx_pipeline.settings import Settings
 
@@ -28,6 +29,7 @@ GAIN_ACTIONS = ("report", "score", "live", "json", "reset")
 MOST_ROWS = 100
 
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS, description="Rows of each list.")]
+Cursor = Annotated[str | None, Field(max_length=200, description="Of the page before.")]
 Day = Annotated[str | None, Field(max_length=10, description="A day, YYYY-MM-DD, included.")]
 
 
@@ -36,6 +38,7 @@ class Report(BaseModel):
 
     text: str | None = Field(default=None, description="The report drawn, where it has a form.")
     value: dict[str, Any] = Field(description="The figures; money in nano-dollars, times in UTC.")
+    next_cursor: str | None = Field(default=None, description="Give it back as `cursor` for the next page; null at the end.")
 
 
 class ReportTools:
@@ -53,14 +56,23 @@ class ReportTools:
         project: Annotated[str | None, Field(max_length=4_096, description="Only this project, as a row of usage is named.")] = None,
         since: Day = None,
         until: Day = None,
-        limit: Rows = 20,
+        limit: Rows = 8,
+        cursor: Cursor = None,
     ) -> Report:
         """Return what the person should look at, by money and time at stake, each with the command that acts on it."""
+        asked = ("findings", host, project, since, until)
+        skip = place_of(cursor, *asked)
         found = self._kept.of(
-            ("findings", host, project, since, until),
+            asked,
             lambda: find(host=host, project=project, since=since, until=until, settings=self._settings),
         )
-        return Report(value={"findings": [one.to_json() for one in for_model(found)[:limit]], "found": len(found)})
+        told = for_model(found)[skip : skip + limit]
+        head = f"{len(found)} finding{'s' * (len(found) != 1)}, the most important first" if found else "nothing stands out"
+        return Report(
+            text="\n".join([head if not skip else f"{skip + 1} to {skip + len(told)} of {head}", *map(_finding_line, told)]),
+            value={"findings": [one.to_json() for one in told], "found": len(found)},
+            next_cursor=cursor_at(skip + limit, *asked) if skip + limit < len(found) else None,
+        )
 
     @answering
     def ctx_heatmap(
@@ -165,9 +177,9 @@ class ReportTools:
     def ctx_wrapped(
         self, period: Annotated[Literal["week", "month", "all"], Field(description="Calendar days of the person's zone.")] = "week"
     ) -> Report:
-        """Draw a week (from Monday), a month or all time as a card: tokens, cost, sessions, top commands; no made-up percentile."""
+        """Tell a week (from Monday), a month or all time: tokens, cost, sessions, top commands; no made-up percentile."""
         card = self._kept.of(("wrapped", period), lambda: wrapped(period, settings=self._settings))
-        return Report(text=text_card(card), value=card.to_json())
+        return Report(text=plain_card(card), value=card.to_json())
 
     @answering
     def ctx_artifacts(
@@ -212,3 +224,10 @@ class ReportTools:
         deep = action == "recount"
         told = self._kept.of(("verify", action), lambda: verify(recount=deep, snapshots=deep, settings=self._settings)).to_json()
         return Report(value={n: told[n] for n in ("schema", "counts", "pass_rate", "worst_action", "failed")} if summary else told)
+
+
+def _finding_line(one: Finding) -> str:
+    """Return a finding for a model: what is at stake, what was found, what helps, and the command that acts on it."""
+    stake = f"${one.usd:,.2f} at stake: " if one.usd else f"{one.seconds / 60:,.0f} min at stake: " if one.seconds else ""
+    advice = f" {one.advice.rstrip('.')}." if one.advice else ""
+    return f"- {'urgent, ' if one.urgent else ''}{stake}{one.text.rstrip('.')}.{advice} `{one.command}`"

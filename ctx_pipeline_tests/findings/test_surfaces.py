@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from ctx_pipeline.cli.root import cli
 from ctx_pipeline.findings.evidence import history
 from ctx_pipeline.findings.rules import find, for_model
+from ctx_pipeline.mcp_server.answer_text import as_text
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.model.readings import Finding, at_first
 from ctx_pipeline.pipeline.measure import measure
@@ -65,7 +66,7 @@ def test_command_line_page_summary_and_mcp_server_show_the_same_findings(worked:
     page = page_records.current(worked).findings
     hints = json.loads(CliRunner().invoke(cli, ["hints", "--json"]).stdout)["findings"]
     bare = json.loads(CliRunner().invoke(cli, ["--json"]).stdout)
-    served = ReportTools(worked, lambda *_, **__: {}).get_findings().value["findings"]
+    served = ReportTools(worked, lambda *_, **__: {}).get_findings(limit=100).value["findings"]
     with open_store(worked) as store:
         at_the_end = summary(store, worked, None, seconds=0.0)
 
@@ -91,6 +92,26 @@ def test_an_agent_reads_no_title_of_a_session_in_a_finding(worked: Settings) -> 
 
     assert any("ignore all previous" in shown.title for one in found for shown in one.examples)
     assert "ignore all previous" not in json.dumps([one.to_json() for one in for_model(found)])
+
+
+@pytest.mark.feature("mcp.short-findings")
+def test_an_agent_reads_each_finding_once_in_a_line_and_goes_on_with_the_cursor(worked: Settings) -> None:
+    tools = ReportTools(worked, lambda *_, **__: {})
+    every = tools.get_findings(limit=100)
+    first = tools.get_findings(limit=2)
+    second = tools.get_findings(limit=100, cursor=first.next_cursor)
+    text = as_text(first.model_dump())
+
+    assert len(tools.get_findings().value["findings"]) == min(8, every.value["found"])
+    assert (first.value["findings"] + second.value["findings"], second.next_cursor) == (every.value["findings"], None)
+    assert text.splitlines()[0] == f"{every.value['found']} findings, the most important first"
+    assert text.splitlines()[-1] == f"more: cursor={first.next_cursor}"
+    assert len(text.splitlines()) == 4
+    for line, one in zip(text.splitlines()[1:3], first.value["findings"], strict=True):
+        assert line.count(one["title"]) == 1
+        assert line.endswith(f"`{one['command']}`")
+    assert len(as_text(every.model_dump())) < 0.5 * len(json.dumps(every.value))
+    assert tools.get_findings(project="another", cursor=first.next_cursor).is_error
 
 
 @pytest.mark.feature("findings.one-set")

@@ -30,7 +30,7 @@ def test_every_report_answers_as_a_tool(own: Shop, tools: ReportTools):
     assert tools.ctx_metrics(cwd=cwd).value["reads"] == 3
     assert tools.ctx_gain("report", cwd=cwd).value["session_id"] == WORK
     assert set(tools.ctx_gain("score", "all").value) == {"schema", "period", "score", "parts", "previous_score", "trend"}
-    assert "WRAPPED" in tools.ctx_wrapped("all").text
+    assert tools.ctx_wrapped("all").text.startswith("2026-03-01 to 2026-03-05: ")
     assert tools.ctx_verify().value["counts"]["fail"] == 0
     assert tools.ctx_artifacts("list").value == {"artifacts": []}
     assert tools.ctx_artifacts("search", "nothing").value == {"results": []}
@@ -39,6 +39,16 @@ def test_every_report_answers_as_a_tool(own: Shop, tools: ReportTools):
     live = tools.ctx_gain("live", cwd=cwd).value
     assert set(live) == {"schema", "period", "session_id", "calls", "spent_nano", "avoidable_nano", "score"}
     assert tools.ctx_gain("reset").value["at"]
+
+
+@pytest.mark.feature("mcp.plain-recap")
+def test_a_model_reads_the_recap_without_a_frame_and_with_every_figure(tools: ReportTools):
+    answer = tools.ctx_wrapped("all")
+
+    assert answer.text.isascii() or not any(0x2500 <= ord(letter) <= 0x259F for letter in answer.text)
+    assert f"{answer.value['sessions']} sessions" in answer.text
+    assert f"Top commands: {answer.value['commands'][0]['command']} {answer.value['commands'][0]['uses']}x" in answer.text
+    assert "  " not in answer.text
 
 
 @pytest.mark.feature("session.unknown-action")

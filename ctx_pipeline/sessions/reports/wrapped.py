@@ -201,6 +201,12 @@ def text_card(card: Wrapped) -> str:
     return "\n".join([f"╔{rule}╗", *(f"║ {truncate(line, _WIDE):<{_WIDE}} ║" for line in lines), f"╚{rule}╝"])
 
 
+def plain_card(card: Wrapped) -> str:
+    """Return the card as a few lines without a frame and bars, as a model reads it."""
+    commands = [f"Top commands: {', '.join(f'{name} {n:,}x' for name, n in card.commands)}"] if card.commands else []
+    return "\n".join([f"{card.title}: {', '.join(_facts(card))}", *commands, *_notes(card)])
+
+
 def line_card(card: Wrapped) -> str:
     """Return the card as one line to share."""
     cached = f", {percent(card.cached)} cached" if card.cached is not None else ""
