@@ -187,7 +187,7 @@ def _formats(settings: Settings, *, as_json: bool) -> None:
 @click.option("--project", help="Every session of this project.")
 @click.option("--before", metavar="DATE", help="Every session that ended before this day, 2026-01-31.")
 @click.option("--text", "pattern", help="Every session whose records contain this text.")
-@click.option("--copies", is_flag=True, help="Their forks too, and other sessions whose records hold the same calls or lines.")
+@click.option("--copies", is_flag=True, help="Their forks too, and other sessions of any name that hold the same calls, lines or texts.")
 @click.option("--finish", "only_finish", is_flag=True, help="End a forgetting that was interrupted, as any other command does first.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
@@ -252,17 +252,15 @@ def forget(
             for example in preview.examples[:10]:
                 say(f"  {one_line(example, 100)}")
             if preview.copies:
-                names = ", ".join(f"{h} {s}" for h, s in preview.copies[:5])
-                say(f"{len(preview.copies)} forks or copies hold a part of them and stay (--copies: those too): {one_line(names, 300)}")
+                say(f"{_holders(preview.copies)} the same texts and would stay (--copies: forgotten too):")
+                _name_copies(preview.copies)
         if not yes:
             confirm("Remove them from the store for good?")
         _withdraw(store, settings, preview.sessions)
         report = stage.forget(store, settings, selection)
         for folder, trouble in backups.update_known(store):
             say(f"backup {folder}: {trouble or 'they left it too'}", fg="yellow" if trouble else None, err=True)
-    _tell_forgotten(report, preview.sessions, as_json=as_json)
-    if preview.copies and not as_json:
-        say(f"What {len(preview.copies):,} forks or copies hold of them stays there: {', '.join(s for _, s in preview.copies[:5])}")
+    _tell_forgotten(report, preview.sessions, preview.copies, as_json=as_json)
 
 
 def _withdraw(store: Store, settings: Settings, sessions: Sequence[tuple[str, str]]) -> None:
@@ -283,11 +281,25 @@ def _withdraw(store: Store, settings: Settings, sessions: Sequence[tuple[str, st
         say(f"{removed:,} of them were removed from the team; the hub's copies go with its next refresh", err=True)
 
 
-def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, str]] = (), *, as_json: bool) -> None:
-    """Say what was forgotten, and what the last look through the store found; None where nothing was."""
+def _holders(copies: Sequence[tuple[str, str]]) -> str:
+    return counted(len(copies), "fork or copy holds", "forks or copies hold")
+
+
+def _name_copies(copies: Sequence[tuple[str, str]], before: str = "") -> None:
+    for host, session in copies[:_LISTED]:
+        say(f"  {before}{host} {one_line(session, 200)}")
+    if len(copies) > _LISTED:
+        say(f"  and {len(copies) - _LISTED:,} more (--json has all)")
+
+
+def _tell_forgotten(
+    report: ForgetReport | None, sessions: Sequence[tuple[str, str]] = (), copies: Sequence[tuple[str, str]] = (), *, as_json: bool
+) -> None:
+    """Say what was forgotten, what the last look through the store found, and who else holds it; None where nothing was forgotten."""
     if as_json:
         told = {**report.totals, **report.searched.to_json()} if report else {}
-        emit({**told, "forgotten": report.totals["sessions"] if report else 0, "sessions": [list(s) for s in sessions]})
+        named = {"sessions": [list(one) for one in sessions], "copies": [list(one) for one in copies]}
+        emit({**told, "forgotten": report.totals["sessions"] if report else 0, **named})
         return
     if report is None:
         say("no forgetting was interrupted")
@@ -304,6 +316,9 @@ def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, s
         say(f"  {len(seen.found):,} files in all: what stays in them is told by sessions that stay, such as forks")
     for rel in seen.unreadable[:_LISTED]:
         say(f"  could not be read: {one_line(rel, 200)}", fg="yellow", err=True)
+    if copies:
+        say(f"{_holders(copies)} the same texts still. To remove one and those like it:")
+        _name_copies(copies, "ctx forget --copies ")
 
 
 # ctx verify: whether every stage holds what it promises, and every session its limits.

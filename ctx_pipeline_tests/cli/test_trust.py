@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import resource
 import shutil
@@ -9,13 +10,19 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
 import ctx_pipeline
 from ctx_pipeline.storage.byte_search import Wanted, search
 from ctx_pipeline_tests.cli.conftest import Ctx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SESSION = "c823d9cd-f224-448f-a457-16b4882b2710"
 
@@ -58,6 +65,15 @@ def bytes_of(store: Path) -> bytes:
     return b"\0".join(path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file())
 
 
+def unique_words(own: Path, others: Iterable[Path]) -> list[str]:
+    """Return the words that a file alone has, and no file of the program."""
+    known = set().union(*(words_of(path.read_text(errors="replace")) for path in others))
+    program = b"\0".join(
+        path.read_bytes() for path in Path(ctx_pipeline.__file__).parent.rglob("*") if path.suffix in {".js", ".py", ".html", ".script"}
+    )
+    return [word for word in sorted(words_of(own.read_text()) - known) if word.encode() not in program]
+
+
 @pytest.mark.feature("forget.every-word")
 def test_no_word_that_only_a_forgotten_session_had_is_in_any_byte_also_after_journal_and_ledger_are_lost(ctx: Ctx):
     (own,) = (ctx.folder / "claude").rglob(f"{SESSION}.jsonl")
@@ -66,12 +82,7 @@ def test_no_word_that_only_a_forgotten_session_had_is_in_any_byte_also_after_jou
     others = [
         path for host in ("claude", "codex") for path in (ctx.folder / host).rglob("*") if path.is_file() and SESSION not in path.name
     ]
-    known = set().union(*(words_of(path.read_text(errors="replace")) for path in others))
-    unique = sorted(words_of(own.read_text()) - known)
-    program = b"\0".join(
-        path.read_bytes() for path in Path(ctx_pipeline.__file__).parent.rglob("*") if path.suffix in {".js", ".py", ".html", ".script"}
-    )
-    unique = [word for word in unique if word.encode() not in program]
+    unique = unique_words(own, others)
     assert len(unique) > 30
     before = bytes_of(ctx.store)
     assert any(word.encode() in before for word in unique)
@@ -88,6 +99,61 @@ def test_no_word_that_only_a_forgotten_session_had_is_in_any_byte_also_after_jou
         ctx("run")
         assert ctx.json("list")["total"] == 5
         assert ctx.json("sql", "select count(*) as n from sessions")["rows"] == [{"n": 5}]
+
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?:msg|req|toolu|call|resp)_[A-Za-z0-9]+")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def under_other_ids(path: Path, *, later: bool) -> tuple[Path, str]:
+    """Copy a transcript with every id replaced, at the same moments or two days later; return the copy and its session."""
+
+    def other(match: re.Match[str]) -> str:
+        drawn = hashlib.sha256(match[0].encode()).hexdigest()
+        return str(UUID(drawn[:32])) if "-" in match[0] else f"{match[0].partition('_')[0]}_{drawn[:24]}"
+
+    def moved(match: re.Match[str]) -> str:
+        moment = datetime.fromisoformat(match[0]) + timedelta(days=2 if later else 0)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    copy = path.with_name(_ID.sub(other, path.name))
+    copy.write_text(_MOMENT.sub(moved, _ID.sub(other, path.read_text())))
+    found = _ID.search(copy.name)
+    assert found
+    return copy, found[0]
+
+
+@pytest.mark.feature("forget.copies-under-other-ids")
+@pytest.mark.parametrize("later", [False, True], ids=["same moments", "later"])
+@pytest.mark.parametrize(("host", "session"), [("claude", SESSION), ("codex", "019a72be-d7ad-4054-a5be-4022a0f8b2f2")])
+def test_copies_in_which_every_id_is_another_are_named_and_one_option_or_the_command_told_removes_them(
+    ctx: Ctx, host: str, session: str, later: bool
+):
+    (own,) = (ctx.folder / host).rglob(f"*{session}.jsonl")
+    copy, name = under_other_ids(own, later=later)
+    others = [
+        path
+        for home in ("claude", "codex")
+        for path in (ctx.folder / home).rglob("*")
+        if path.is_file() and session not in str(path) and path != copy
+    ]
+    unique = unique_words(own, others)
+    assert len(unique) > 10
+    ctx("run")
+    assert ctx.json("list")["total"] == 7
+
+    if later:
+        assert ctx.json("forget", session, "--copies", "--yes")["sessions"] == sorted([[host, session], [host, name]])
+    else:
+        told = ctx("forget", session, "--yes").stdout
+        assert f"  {host} {name}\n" in told
+        assert told.endswith(f"  ctx forget --copies {host} {name}\n")
+        assert search(ctx.store, Wanted([word.encode() for word in unique])).found
+        assert ctx.json("forget", "--copies", host, name, "--yes")["copies"] == []
+    assert search(ctx.store, Wanted([word.encode() for word in unique])).found == []
+    ctx("run")
+    assert search(ctx.store, Wanted([word.encode() for word in unique])).found == []
+    assert ctx.json("list")["total"] == 5
 
 
 @pytest.mark.feature("faults.resources")

@@ -462,7 +462,7 @@ def test_the_preview_names_the_forks_that_keep_a_copy(environ, settings):
         run.run_stages(store, settings)
         preview = select(store, Selection(host="codex", session_id=codex.THREAD))
         assert (preview.sessions, preview.copies) == ([("codex", codex.THREAD)], [("codex", fork), ("codex", second)])
-        assert select(store, Selection(host="codex", session_id=second)).copies == []
+        assert select(store, Selection(host="codex", session_id=second)).copies == [("codex", fork)]
 
 
 @pytest.mark.feature("forget.preview-copies")

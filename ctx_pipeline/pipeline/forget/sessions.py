@@ -17,6 +17,7 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture, plan
 from ctx_pipeline.pipeline.forget import rows as forgotten_rows
+from ctx_pipeline.pipeline.forget.duplicates import copies_of
 from ctx_pipeline.pipeline.forget.shared_files import Needles, blank_shared, keep_out, spellings
 from ctx_pipeline.pipeline.models import model_judge
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport
@@ -206,7 +207,7 @@ class Preview:
     examples: list[str] = field(default_factory=list)
     """titles of some of the sessions, redacted; the id where there is none"""
     copies: list[tuple[str, str]] = field(default_factory=list)
-    """(host, session id) of forks and of other sessions with the same calls or lines that stay, each with its own copy"""
+    """(host, session id) of forks and of other sessions with the same calls, lines or texts that stay, each with its own copy"""
 
 
 @dataclass(slots=True)
@@ -228,7 +229,8 @@ def select(store: Store, selection: Selection) -> Preview:
     begun = _begun(store)
     left = begun.sessions if begun is not None else set()
     meant = left if begun is not None and selection == Selection() else _selected(store, selection, rows, left) | left
-    copies = _copies(store, rows, meant)
+    # an interrupted call has said already which copies it takes
+    copies = set() if selection == Selection() else copies_of(store, rows, meant)
     chosen = sorted(meant | copies if selection.copies else meant)
     preview = Preview(sessions=chosen, copies=[] if selection.copies else sorted(copies))
     redactor = Redactor()
@@ -402,22 +404,6 @@ def _by_host(chosen: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 def _session_rows(store: Store) -> Iterator[Any]:
     for cell in sorted(store.lake.manifests(forgotten_rows.LAKE)):
         yield from store.lake.read_rows("sessions", cell, forgotten_rows.LAKE)
-
-
-def _copies(store: Store, rows: dict[tuple[str, str], Any], chosen: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return the sessions that hold a part of the chosen ones: declared forks, theirs too, and what has the same calls or lines."""
-    forks: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for (host, session), row in rows.items():
-        if row.parent_session:
-            forks.setdefault((host, row.parent_session), []).append((host, session))
-    seen = {*chosen, *((host, one) for host, ids in _by_host(chosen).items() for one in store.ledger.sharing(host, ids))}
-    waiting = list(seen)
-    while waiting:
-        for fork in forks.get(waiting.pop(), ()):
-            if fork not in seen:
-                seen.add(fork)
-                waiting.append(fork)
-    return seen.difference(chosen)
 
 
 def _selected(store: Store, selection: Selection, rows: dict[tuple[str, str], Any], left: set[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -147,6 +147,47 @@ def connect(home: Path) -> LakeConnection:
     return LakeConnection(shared_database.connect(home))
 
 
+# Sessions that say the same, whatever their ids are.
+
+
+_LEAST_SAID = 12
+"""Characters; a shorter text ("go on") may be anybody's, even at the same moment."""
+_LEAST_WRITTEN = 40
+"""Characters of an answer or a thought from which it is compared without its time."""
+_LONG = 200
+"""Characters that no model writes twice: questions that are asked again get answers that begin alike."""
+
+_SAME_TEXTS = f"""
+WITH said AS (
+    SELECT DISTINCT host, session_id, ts, text, kind <> 'prompt' AND length(text) >= {_LEAST_WRITTEN} AS written
+    FROM ({{events}}) WHERE kind IN ('prompt', 'answer', 'reasoning') AND length(text) >= {_LEAST_SAID}
+), own AS (SELECT * FROM said SEMI JOIN (SELECT unnest(?) AS host, unnest(?) AS session_id) USING (host, session_id)),
+other AS (SELECT * FROM said ANTI JOIN (SELECT DISTINCT host, session_id FROM own) USING (host, session_id)),
+texts AS (SELECT DISTINCT host, session_id, text FROM said WHERE written),
+sizes AS (SELECT host, session_id, sum(length(text)) AS size FROM texts GROUP BY ALL),
+pairs AS (
+    SELECT o.host, o.session_id, least(any_value(p.size), any_value(s.size)) AS least,
+        max(length(o.text)) AS longest, sum(length(o.text)) AS same
+    FROM (SELECT DISTINCT host, session_id, text FROM other WHERE written) o
+    JOIN (SELECT DISTINCT host, session_id, text FROM own WHERE written) w USING (text)
+    JOIN sizes p ON p.host = o.host AND p.session_id = o.session_id
+    JOIN sizes s ON s.host = w.host AND s.session_id = w.session_id
+    GROUP BY o.host, o.session_id, w.host, w.session_id
+)
+SELECT DISTINCT o.host, o.session_id FROM other o JOIN own w USING (ts, text)
+UNION SELECT host, session_id FROM pairs WHERE longest >= {_LONG} OR same * 2 >= least
+"""
+
+
+def same_texts(connection: LakeConnection, events: str, chosen: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the other sessions that hold texts of the chosen ones: one of the same moment, a long one, or half of what either wrote.
+
+    Only what was typed and what a model wrote is compared: a file that both read makes no copy.
+    """
+    hosts, ids = zip(*sorted(chosen), strict=True)
+    return set(connection.execute(_SAME_TEXTS.format(events=events), [list(hosts), list(ids)]).fetchall())
+
+
 # Signals written as SQL: one query over the tables of a cell, one answer a session.
 
 
