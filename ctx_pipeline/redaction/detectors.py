@@ -11,11 +11,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction.contexts import CONTEXTS, SHAPES
-from ctx_pipeline.redaction.shapes import ALNUM, HEX, KEYS, PRIVATE_KEY, URLSAFE, Detector, Planted, digits, letters
+from ctx_pipeline.redaction.contexts import CONTEXTS
+from ctx_pipeline.redaction.shapes import ALNUM, BELOW, HEX, KEYS, PRIVATE_KEY, SHAPES, URLSAFE, Detector, Planted, digits, letters
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
 __all__ = ["DETECTORS", "Detector"]
 
@@ -34,9 +35,11 @@ _KEY_TAILS = tuple(
         *(f"{first.title()}-Key", f"{first.upper()}-Key", f"{first.upper()}-KEY"),  # headers, as their names are written
     )
 )
-_SEPARATORS = ("=", ":", " =", " :", '"', "'", "\\", "]")
+_SEPARATORS = ("=", ":", " =", " :", '"', "'", "\\", "]", "**")
 
 _GAPS = rb"(?:[ \t\r\n]|\\{1,4}[nrt]){0,4}+"
+_BLOCK = rb"(?:\*\*)?+(?:[ \t]{0,4}+(?:[|>][+-]?|<<[-~]?[A-Z]{2,12})(?=[\r\n]|\\{1,4}[nr]))?+"
+"""Stars behind a name, and what begins a block of YAML or of a shell."""
 
 
 def _run(plain: bytes) -> bytes:
@@ -52,8 +55,9 @@ _VALUE = (
     rb"\\{0,7}[\"']?\]?"
     + _GAPS
     + rb"(?::" + _GAPS + rb"(?:str|string|String|SecretStr)(?: ?\| ?(?:None|null|undefined))?" + _GAPS + rb"=(?!=)|=>|:=|[:=](?![=:]))"
-    + _GAPS
-    + rb"(?:[rbfu]{0,2}(?P<q>\\{0,7}[\"'`])(?P<quoted>" + _run(rb"[^\s\"'`\\]") + rb")(?P=q)"
+    + _BLOCK
+    + BELOW
+    + rb"(?:(?:\(" + BELOW + rb")?[rbfu]{0,2}(?P<q>\\{0,7}[\"'`])(?P<quoted>" + _run(rb"[^\s\"'`\\]") + rb")(?P=q)"
     + rb"|(?P<bare>" + _run(rb"[^\s\"'`\\,;(){}\[\]<>&|]") + rb")(?![(\[{`]))"
 )  # fmt: skip
 _FLAG_VALUE = rb" {1,3}\\{0,7}[\"']?(?P<bare>[^\s\"'`\\,;(){}\[\]<>&|$-][^\s\"'`\\,;(){}\[\]<>&|]{5,400}+)"
@@ -232,7 +236,40 @@ def _literals(tails: tuple[str, ...]) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(text.encode() for text in found))
 
 
-_PATTERN = rb"(?:_[A-Z0-9_]{0,40}+| (?=[=:])|(?=[=:\"'\\\]]))" + _VALUE
+def _ends_of_names(tails: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple(f"{tail}{end}".encode() for tail in tails for end in ('"', "'", "\\", "\n", "\r", "_"))
+
+
+_PATTERN = rb"(?:_[A-Z0-9_]{0,40}+| (?=[=:])|\*(?=:)|(?=[=:\"'\\\]]))" + _VALUE
+
+
+_NAMED_VALUE = (
+    rb"(?:_[A-Z0-9_]{0,40}+)?\\{0,7}[\"']?,?(?=[ \t\r\n\\])"
+    + BELOW
+    + rb"\\{0,7}[\"']?(?:[vV]alue|VALUE|[pP]arameterValue)\\{0,7}[\"']?"
+    + _GAPS
+    + rb"[:=]"
+    + BELOW
+    + rb"(?:(?P<q>\\{0,7}[\"'])(?P<quoted>"
+    + _run(rb"[^\s\"'`\\]")
+    + rb")(?P=q)|(?P<bare>"
+    + _run(rb"[^\s\"'`\\,;(){}\[\]<>&|]")
+    + rb"))"
+)
+"""The value that stands beside a name in a list of settings: ``- name: DB_PASSWORD`` and ``value: ...`` on the next line."""
+
+
+def _named_value(name: Callable[[random.Random], Planted]) -> Callable[[random.Random], Planted]:
+    def plant(rng: random.Random) -> Planted:
+        secret = name(rng).secret
+        return Planted(f'{{"name": "SHOP_{"PASSWORD" if name is _password else "API_KEY"}", "value": "{secret}"}}', secret)
+
+    return plant
+
+
+def _is_listed(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether the value beside the name of a password in a list of settings is one: there is a digit in it."""
+    return _DIGIT.search(secret) is not None and is_password(secret, match)
 
 
 def _password(rng: random.Random) -> Planted:
@@ -274,6 +311,24 @@ ASSIGNMENTS: tuple[Detector, ...] = (
         from_end=True,
     ),
     Detector("token", "value given to a name that ends in token", _literals(_TOKEN_TAILS), _PATTERN, _token, is_token, from_end=True),
+    Detector(
+        "listed-password",
+        "value beside the name of a password in a list of settings",
+        _ends_of_names(_PASSWORD_TAILS),
+        _NAMED_VALUE,
+        _named_value(_password),
+        _is_listed,
+        from_end=True,
+    ),
+    Detector(
+        "listed-secret",
+        "value beside a name such as api_key in a list of settings",
+        _ends_of_names(_SECRET_TAILS + _KEY_TAILS + _TOKEN_TAILS),
+        _NAMED_VALUE,
+        _named_value(_secret),
+        is_secret,
+        from_end=True,
+    ),
     Detector(
         "flag",
         "value given to a command-line flag such as --password",

@@ -10,7 +10,7 @@ from collections import Counter
 PUBLIC = frozenset({"aws-key-id"})
 """Detectors of what names a key and opens nothing alone."""
 
-_WEAK = frozenset({"password", "flag", "database-url", "url-password", "curl-password", "basic-auth"})
+_WEAK = frozenset({"password", "listed-password", "flag", "database-url", "url-password", "curl-password", "basic-auth"})
 """Detectors of what a person may have chosen: a short word there is most often an example or a local default."""
 
 _KNOWN = (
@@ -52,7 +52,7 @@ _PUBLISHED = re.compile(
 )
 """Places of code that others published: what stands there is not this person's."""
 
-_GIVEN = re.compile(r"([\w.:$-]{1,80})[\"'`]?\s{0,4}(?:=>|:=|=|:)\s{0,4}[\"'`]?$")
+_GIVEN = re.compile(r"([\w.:$-]{1,80})[\"'`]?\s{0,4}(?:=>|:=|=|:)\s{0,30}[\"'`]?$")
 _NO_SECRET = re.compile(
     r"(?:next|prev|client|page|paging|pagination|continuation|resume|sync|cursor|public.?key|update|verification|idempotency|request|lock|change"
     r"|etag|design|cancell?ation|stop|pad|eos|bos|special|vocab)[-_]?tokens?$|public|::|csrf|xsrf|nonce|check.?sum|hash$|digest$|integrity",
@@ -60,7 +60,7 @@ _NO_SECRET = re.compile(
 )
 """Names of values that go around in the open: places in a list, marks of a request, digests, keys that are made to be shown."""
 
-_NAMED = frozenset({"password", "flag", "secret", "token", "query-key", "url-token", "curl-password"})
+_NAMED = frozenset({"password", "flag", "secret", "listed-secret", "token", "query-key", "url-token", "curl-password"})
 """Detectors that know a secret by the name before it alone."""
 _PART = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:[.-]|::|->)[A-Za-z_$][\w$]*)*:?")

@@ -27,6 +27,20 @@ _DIGIT = lazy_pattern(rb"[0-9]")
 _TWO_DIGITS = lazy_pattern(rb"[0-9][^0-9]*[0-9]")
 _CAPITAL = lazy_pattern(rb"[A-Z]")
 
+_BLANK = rb"(?:[ \t]|\\{1,4}t)"
+BREAK = rb"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
+BELOW = (
+    _BLANK
+    + rb"{0,28}+(?:"
+    + BREAK
+    + rb"(?: {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92)|[+>])?"
+    + _BLANK
+    + rb"{0,28}+){0,3}+(?:`{3}[a-z]{0,12}+"
+    + BREAK
+    + rb")?+"
+)
+"""What stands between a name and its value, also where that is on a line below: an indent, the number or the mark of a line, a fence."""
+
 LONGEST = 400
 """No key is longer; the bound keeps hostile text linear."""
 
@@ -222,6 +236,144 @@ KEYS: tuple[Detector, ...] = (
     _key("amazon-mws-token", "Amazon MWS token", "amzn.mws.", HEX + "-", 36, most=36),
 )
 """Keys with a prefix of their own, the more exact prefix first."""
+
+
+# Secrets of a shape that is more than a prefix and a body.
+
+
+_SLASH = rb"\\{0,3}/"
+
+
+def _hash(rng: random.Random) -> Planted:
+    secret = f"$2b$12${letters(rng, ALNUM, 53)}"
+    return Planted(f"stored as {secret} there", secret)
+
+
+def _mailchimp(rng: random.Random) -> Planted:
+    secret = f"{letters(rng, HEX, 32)}-us12"
+    return Planted(f"run it with {secret} please", secret)
+
+
+def _parts(form: str) -> Callable[[random.Random], Planted]:
+    """Return what plants a token of fixed parts: ``{a14}`` are 14 letters or digits."""
+    sets = {"a": ALNUM, "h": HEX, "s": URLSAFE, "d": "0123456789", "l": HEX + "ghijklmnopqrstuvwxyz"}
+
+    def plant(rng: random.Random) -> Planted:
+        secret = re.sub(r"\{(\w)(\d+)\}", lambda m: "".join(rng.choice(sets[m[1]]) for _ in range(int(m[2]) - 1)) + "7", form)
+        return Planted(f"run it with {secret} please", secret)
+
+    return plant
+
+
+def _shape(name: str, meaning: str, literals: str, pattern: bytes, form: str) -> Detector:
+    return Detector(name, meaning, tuple(head.encode() for head in literals.split()), pattern, _parts(form), apart=True)
+
+
+_PARTED = rb"\\{0,2}" + BREAK + rb"[ \t]{0,8}"
+_JOIN = rb"[a-z0-9](?:(?:B)?[a-z0-9]){5}(?:B)?\.(?:(?:B)?[a-z0-9]){16}".replace(b"B", _PARTED)
+"""Six and sixteen letters, at any place of which a line may end."""
+
+
+def _token_of_six(rng: random.Random) -> str:
+    lower = string.ascii_lowercase + string.digits
+    return f"{''.join(rng.choice(lower) for _ in range(6))}.{letters(rng, lower, 16)}"
+
+
+def _join_token(rng: random.Random) -> Planted:
+    secret = _token_of_six(rng)
+    return Planted(f"kubeadm join 10.2.3.4:6443 --token {secret} \\\n\t--discovery-token-ca-cert-hash sha256:<hash>", secret)
+
+
+def _listed_token(rng: random.Random) -> Planted:
+    secret = _token_of_six(rng)
+    return Planted(f"TOKEN  TTL  EXPIRES  USAGES\n{secret}   23h   2026-01-05T10:00:00Z   authentication,signing   <none>\n", secret)
+
+
+SHAPES: tuple[Detector, ...] = (
+    Detector(
+        "kubernetes-token",
+        "token with which a machine joins a cluster of Kubernetes",
+        (b"--token",),
+        rb"--token(?:[ =]|" + _PARTED + rb"){1,8}" + rb"(?:\\{0,7}[\"'`])?(?P<s>" + _JOIN + rb")(?![a-z0-9.])",
+        _join_token,
+    ),
+    Detector(
+        "kubernetes-token-list",
+        "token in the list of kubeadm",
+        (b"authentication,signing",),
+        rb"(?:(?<![a-z0-9.])|(?<=\\[nrt]))[a-z0-9]{6}\.[a-z0-9]{16}(?=[ \t]+[^\n]{4,54}[ \t]authentication,signing)",
+        _listed_token,
+        back=80,
+    ),
+    _shape("airtable-token", "Airtable token", "pat", rb"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "pat{a14}.{h64}"),
+    _shape(
+        "google-refresh-token",
+        "Google refresh token",
+        "1//0 1\\/\\/0",
+        rb"1" + _SLASH + _SLASH + rb"0[A-Za-z0-9_-]{40,400}+",
+        "1//0{a60}",
+    ),
+    _shape(
+        "asana-token",
+        "Asana personal token",
+        "1/1 2/1 1\\/1 2\\/1",
+        rb"[12]" + _SLASH + rb"1[0-9]{12,17}(?:" + _SLASH + rb"[0-9]{12,18})?:[0-9a-f]{32}",
+        "2/1{d15}/1{d15}:{h32}",
+    ),
+    _shape(
+        "paypal-token",
+        "PayPal or Braintree access token",
+        "access_token$",
+        rb"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}",
+        "access_token$production${l16}${h32}",
+    ),
+    _shape(
+        "harness-token", "Harness token", "pat. sat.", rb"[ps]at\.[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}", "pat.{a22}.{h24}.{a20}"
+    ),
+    _shape(
+        "newrelic-license",
+        "New Relic license key",
+        "eu01xx us01xx gov01x",
+        rb"(?:eu|us|gov)01xx?[0-9a-f]{28,36}(?:NRAL)?",
+        "eu01xx{h30}NRAL",
+    ),
+    Detector(
+        "mailchimp-key",
+        "Mailchimp key",
+        tuple(f"-us{n}".encode() for n in range(1, 10)),
+        rb"(?<![0-9a-zA-Z])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9a-zA-Z])",
+        _mailchimp,
+        back=32,
+    ),
+    Detector(
+        "azure-client-secret",
+        "Azure client secret",
+        tuple(f"{n}Q~".encode() for n in range(10)),
+        rb"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}",
+        _parts("{a3}8Q~{a34}"),
+        back=3,
+    ),
+    Detector(
+        "azure-devops-token",
+        "Azure DevOps token",
+        (b"AZDO",),
+        rb"(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}",
+        _parts("{a76}AZDO{a4}"),
+        back=76,
+    ),
+    Detector(
+        "password-hash",
+        "stored hash of a password",
+        (b"$2a$", b"$2b$", b"$2y$", b"$1$", b"$5$", b"$6$", b"$7$", b"$y$", b"$apr1$", b"$argon2", b"$P$", b"$H$", b"$scrypt$"),
+        rb"\$(?:2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}|(?:1|apr1)\$[./A-Za-z0-9]{1,8}\$[./A-Za-z0-9]{22}"
+        rb"|[56]\$(?:rounds=[0-9]{1,9}\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{43,86}|[PH]\$[./A-Za-z0-9]{31}"
+        rb"|7\$[./A-Za-z0-9]{11,40}\$[./A-Za-z0-9]{43}|y\$[./A-Za-z0-9]{1,10}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
+        rb"|argon2(?:id|i|d)\$(?:v=[0-9]{1,3}\$)?[a-z0-9=,]{1,60}\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{16,86}"
+        rb"|scrypt\$[a-z0-9=,$]{1,60}\$[A-Za-z0-9+/=]{11,86}\$[A-Za-z0-9+/=]{16,120})",
+        _hash,
+    ),
+)
+"""Secrets of a shape that is more than a prefix and a body."""
 
 
 # Private keys as text holds them: whole, cut, or a line at a time behind numbers, marks and quotes.

@@ -267,6 +267,23 @@ _CONTEXTS = {
     "prose Japanese": "パスワードは<a14>です",
     "prose key": "use the api key <a32> for it",
     "prose token": "my token is <a40>",
+    "kubeadm": "kubeadm join 10.2.3.4:6443 --token <l6>.<l16> \\\n\t--discovery-token-ca-cert-hash sha256:0a",
+    "kubeadm parted": "kubeadm join 10.2.3.4:6443 \\\n  --token \\\n  <l6>.<l16> \\\n  --control-plane",
+    "kubeadm list": "<l6>.<l16>   23h   2026-01-05T10:00:00Z   authentication,signing   <none>",
+    "yaml below": "db:\n  password:\n    <a14>\n  port: 5432",
+    "yaml block": "db:\n  password: |-\n    <a14>\n  port: 5432",
+    "yaml folded key": "api_key: >-\n  <a32>\nregion: eu",
+    "yaml listed": "env:\n  - name: DB_PASSWORD\n    value: <a14>\n  - name: PORT",
+    "json below": '{\n  "user": "app",\n  "password":\n      "<a14>"\n}',
+    "json key below": '{\n    "apiKey":\n        "<a32>",\n    "region": "eu"\n}',
+    "json listed": '[\n  {\n    "name": "API_TOKEN",\n    "value": "<a32>"\n  }\n]',
+    "python below": 'client = Client(\n    api_key=(\n        "<a32>"\n    ),\n)',
+    "shell document": "password = <<EOT\n<a14>\nEOT",
+    "xml below": "<server>\n  <password>\n    <a16>\n  </password>\n</server>",
+    "prose below": "The password is:\n\n<a14>\n\nPlease log in.",
+    "prose bold": "**Password:**\n```\n<a14>\n```\n",
+    "prose key below": "here is the API key:\n<a32>\n",
+    "prose Russian below": "пароль:\n<a14>\n",
 }  # fmt: skip
 """kind -> a text; what is drawn in it is secret, and known by what stands around it"""
 

@@ -58,6 +58,37 @@ def test_of_a_key_that_a_line_break_parts_anywhere_neither_part_is_left() -> Non
     assert 1 - len(leaks) / pairs >= LEAST, leaks
 
 
+@pytest.mark.feature("redaction.line-below")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Password:\nplease enter it again9",
+        "password: |\n  choose one with 8 signs",
+        "- name: PASSWORD_FILE\n  value: /run/secrets/db1",
+        '{"name": "password", "value": "string"}',
+        '{\n  "name": "api_key",\n  "value":\n    "your-key-here-123"\n}',
+        "reset_password\npbkdf2_sha256\n",
+        "refresh token\n3f786850e387550fdab836ed7e6dc881de23001b\n",
+        "API key:\nsee docs/keys2/readme3.md",
+        "TOKEN = (\n    read_token(path2)\n)",
+        "kubeadm join 10.2.3.4:6443 --token $TOKEN \\\n  --discovery-token-ca-cert-hash sha256:0a",
+    ],
+)
+def test_what_stands_below_a_name_and_is_no_secret_stays(text: str) -> None:
+    assert REDACTOR.redact(text) == text
+
+
+@pytest.mark.feature("redaction.line-below")
+def test_a_token_of_kubeadm_is_replaced_wherever_a_line_ends_inside_of_it() -> None:
+    planted = next(kind for kind in KINDS if kind.name == "kubeadm").draw(random.Random(2))
+    token = planted.text.split("--token ")[1].split(" ")[0]
+    for at in range(1, len(token)):
+        for between in ("\n", "\r\n", "\\\n  "):
+            kept = REDACTOR.redact(planted.text.replace(token, token[:at] + between + token[at:]))
+            assert kept.startswith("kubeadm join 10.2.3.4:6443 --token [REDACTED:")
+            assert kept.endswith("] \\\n\t--discovery-token-ca-cert-hash sha256:0a")
+
+
 @pytest.mark.feature("redaction.broken-line")
 @pytest.mark.parametrize(
     "after", ["next=1", "internationalization", "docs/guide/readme.md", "SK2", "the words go on here", "deploy-to-production-2"]
