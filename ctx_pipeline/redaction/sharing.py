@@ -72,7 +72,30 @@ _OWNER = re.compile(
 """The owner in a long listing of files, who may be a group of one too."""
 
 _MENTIONED = re.compile(r"(?:(?<![\w.+-])@|\b(?:github|gitlab)\.com[/:]|\bbitbucket\.org[/:])(?P<login>[A-Za-z0-9][\w-]{3,38})")
-_TOLD_AS_A_NAME = r"(?:(?<=[\s(\"'`]@)|(?<=github\.com[/:])|(?<=gitlab\.com[/:])|(?<=bitbucket\.org[/:]))"
+_TOLD_AS_A_NAME = (
+    r"(?:(?<=[\s(\"'`]@)|(?<=github\.com[/:])|(?<=gitlab\.com[/:])|(?<=bitbucket\.org[/:])"
+    r"|(?<=\"login\":\")|(?<=\"login\": \")|(?<=\\\"login\\\":\\\")|(?<=\\\"login\\\": \\\"))"
+)
+
+_LISTED = re.compile(r"(?:^|\n|\\n|\")(?:assignees|reviewers):(?:\t|\\t)(?P<logins>[\w, ()-]{2,400})", re.IGNORECASE)
+_LISTED_LOGIN = re.compile(r"(?:^|, )([A-Za-z0-9][\w-]{1,38})(?= \(|,|$)")
+"""Who is to do or to look at something, as the program of a code host lists it: ``reviewers:`` and names, each with its answer."""
+
+_BRANCH = re.compile(
+    r"(?:\b[Oo]n branch |\bcheckout (?:-[bB]|--track) |\bgit switch (?:-[cC] )?|\bnew branch\]\s{1,40}|\b[Bb]ranch '|\bbranch: "
+    r"|--head[ =]|\bcommits? into |\brefs/heads/|\"(?:gitBranch|headRefName|branch)\\{0,4}\"\s?:\s?\\{0,4}\""
+    r"|\bpush (?:-u |--set-upstream |-f |--force )?origin |(?<![\w./-])(?=origin/))"
+    r"(?:remotes/)?(?:origin/)?(?P<owner>[A-Za-z][A-Za-z0-9_-]{1,38})/(?P<rest>\w[\w./-]{1,80}\w)"
+)
+"""A branch that begins like those of teams do: with the name of who works on it."""
+_NO_OWNER = re.compile(
+    r"feature|features|feat|fix|fixes|bug|bugs|bugfix|hotfix|release|releases|chore|docs?|refactor|tests?|ci|build|perf|style|wip|dev|develop|main|master"
+    r"|staging|production|prod|experiments?|spike|dependabot|renovate|snyk|revert|support|tasks?|issues?|story|epic|topic|origin|upstream|remotes|refs|heads"
+    r"|tags|pull|merge|patch|improvement|enhancement|security|ui|api|backend|frontend|web|mobile|app|apps|infra|core|deps|src|lib|libs|packages|cmd|pkg|internal"
+    r"|scripts|tools|config|assets|agents?|bot|copilot|cursor|backport|cherry-pick|update|upgrade|add|remove|registry|user|team|rc|v\d.*|\d.*",
+    re.IGNORECASE,
+)
+"""Beginnings of branches that say what is done, and folders."""
 
 _FULL_NAME = r"[^\W\d_][\w.'-]*(?: [^\W\d_][\w.'-]*){1,3}"
 _CALLED = re.compile(
@@ -84,8 +107,19 @@ _CALLED = re.compile(
 )
 """The name of a person as code hosts, trackers and git tell it."""
 
+_AUTHORS = re.compile(
+    r"(?:\b(?:authors|maintainers)\s{0,4}=|\"(?:authors?|maintainers?|contributors)\\{0,4}\"\s{0,4}:)\s{0,4}(?:\[[^\]]{1,600}|\{[^}]{1,300})"
+)
+_AUTHOR = re.compile(rf"\bname\\{{0,4}}\"?\s{{0,4}}[=:]\s{{0,4}}\\{{0,4}}\"(?P<name>{_FULL_NAME})(?=\\{{0,4}}\")")
+"""Who wrote a package, as its settings in TOML and JSON list them."""
+_GIVEN_NAME = re.compile(r"([A-Z][a-z\u00e0-\u024f]{2,})(?: [A-Z][\w.'-]*)+")
+
 _PERSON_AT = re.compile(rf"(?<![\w.'-])(?P<person>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){{1,3}}) <{_EMAIL.pattern}>")
-_NOBODY = re.compile(r"\b(?:test|example|user|users|bot|local|global|your|my|name)\b", re.IGNORECASE)
+_NOBODY = re.compile(
+    r"\b(?:test|example|user|users|bot|local|global|your|my|name|inc|ltd|llc|gmbh|corp|team|actions?|code|labs?|web|services?|support|security|project"
+    r"|foundation|contributors?|authors?|developers?|maintainers?|community|release|software|company|group|the)\b",
+    re.IGNORECASE,
+)
 
 _GENERIC = re.compile(
     r"user|users|username|name|you|me|root|admin|administrator|runner|shared|public|guest|"
@@ -124,11 +158,14 @@ class Sharing:
     programs apart; another absolute folder ``[folder]/name``; user names, which paths, remotes and
     answers of code hosts tell, and accounts that begin or end in one ``user``; mail addresses
     ``[email]``, hosts ``[host]``, names of people ``[person]``. Folders that every machine has
-    stay, and so does the address of a repository whose owner is none of these users. Secrets were
+    stay, and so does the address of a repository whose owner is none of these users. A branch that
+    begins with a name begins with ``user``; names in ``branches`` are no persons. Secrets were
     replaced before; they are counted.
     """
 
-    def __init__(self, folders: Iterable[str] = (), *, users: Iterable[str] = (), hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self, folders: Iterable[str] = (), *, users: Iterable[str] = (), hosts: Iterable[str] = (), branches: Iterable[str] = ()
+    ) -> None:
         self.counts: Counter[str] = Counter()
         roots = sorted({folder.rstrip("/\\") for folder in folders if len(folder) > 2}, key=len, reverse=True)
         first = {root.split("/")[1] for root in roots if root.startswith("/")} - {"Users", "home"}
@@ -143,6 +180,8 @@ class Sharing:
         self._doubtful: set[str] = set()
         self._mentioned: set[str] = set()
         self._people: set[str] = set()
+        self._kept_branches = {name.lower() for name in branches}
+        self._branches: set[tuple[str, str]] = set()
         for root in roots:
             self.read(root)
 
@@ -150,12 +189,16 @@ class Sharing:
         """Take note of the user names that a text tells in paths, remotes and answers of code hosts, for this text and all that follow."""
         told = {m["name"] for pattern in (_HOME, _ENCODED) for m in pattern.finditer(text)}
         told |= {m[m.lastgroup or 0] for m in _ACCOUNT.finditer(text)}
+        told |= {login for m in _LISTED.finditer(text) for login in _LISTED_LOGIN.findall(m["logins"])}
         self._names |= {name for name in told if _identifies(name)}
+        self._doubtful |= {name for name in told if _is_short(name)}
+        self._branches |= {(m["owner"], m["rest"]) for m in _BRANCH.finditer(text) if self._owned(m["owner"])}
         self._doubtful |= {m["login"] for m in _BY.finditer(text) if _identifies(m["login"])}
         self._mentioned |= {m["login"] for m in _MENTIONED.finditer(text) if _identifies(m["login"])}
         people = {m[m.lastgroup or 0] for m in _CALLED.finditer(text)} | {
             m["person"] for m in _PERSON_AT.finditer(text) if not _tells_nobody(m)
         }
+        people |= {name["name"] for m in _AUTHORS.finditer(text) for name in _AUTHOR.finditer(m[0])}
         self._people |= {name for name in people if not _NOBODY.search(name)}
 
     def values(self, value: Any) -> Any:
@@ -204,8 +247,17 @@ class Sharing:
             return said
         return match[0]
 
+    def _owned(self, owner: str) -> bool:
+        return not (_NO_OWNER.fullmatch(owner) or _GENERIC.fullmatch(owner) or owner.lower() in self._kept_branches)
+
     def _without_names(self, text: str) -> str:
         text = self._replaced("names of people", _any(self._people), "[person]", text)
+        given = {
+            m[1] for name in self._people if (m := _GIVEN_NAME.fullmatch(name)) and not (_WORD.fullmatch(m[1]) or _GENERIC.fullmatch(m[1]))
+        }
+        text = self._replaced("names of people", _given(given - set(map(str.title, self._kept_branches))), "[person]", text)
+        for owner, rest in sorted(self._branches):
+            text = self._replaced("user names", re.compile(rf"(?<![\w.-]){re.escape(owner)}(?=/{re.escape(rest)}(?![\w-]))"), "user", text)
         known = self._names | {name for name in self._mentioned | self._doubtful if _is_variant(name, self._names)}
         words = {name for name in known if _WORD.fullmatch(name)}
         for names, before in (
@@ -223,7 +275,7 @@ class Sharing:
         return f"{match['before']}user{' user' if match['group'] else ''}"
 
     def _by(self, match: re.Match[str]) -> str:
-        if not _identifies(match["login"]):
+        if not (_identifies(match["login"]) or _is_short(match["login"])):
             return match[0]
         self.counts["user names"] += 1
         return f"{match['key']}user"
@@ -265,6 +317,11 @@ def _identifies(name: str) -> bool:
     return len(name) > 2 and name[0].isalnum() and not _GENERIC.fullmatch(name)
 
 
+def _is_short(name: str) -> bool:
+    """Return whether a name has two letters: it is replaced where it is told as a name alone."""
+    return len(name) == 2 and name.isalpha() and not _GENERIC.fullmatch(name)
+
+
 def _is_variant(login: str, names: Iterable[str]) -> bool:
     """Return whether a login is a known name with other signs, or has one of five letters or more at its begin or end."""
     plain = _letters(login)
@@ -281,6 +338,11 @@ def _any(names: Iterable[str], before: str = r"(?<![A-Za-z0-9])") -> re.Pattern[
     """Return a pattern of any of these names, the longest first, that stand alone; it matches nothing when there are none."""
     longest_first = "|".join(map(re.escape, sorted(names, key=lambda name: (-len(name), name))))
     return re.compile(rf"{before}(?:{longest_first or '(?!)'})(?![A-Za-z0-9])", re.IGNORECASE)
+
+
+def _given(names: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of given names where they stand as words of a sentence, and not in a path, an identifier or an address."""
+    return re.compile(rf"(?<![\w./\\@#$-])(?:{'|'.join(map(re.escape, sorted(names))) or '(?!)'})(?![\w/\\@(=-]|[.:]\w)")
 
 
 def _below(folder: str, *, at_home: bool = False) -> str:

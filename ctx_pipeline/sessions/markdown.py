@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import fenced, inline, prose, visible
@@ -66,7 +67,13 @@ def sharing_of(view: Any) -> Sharing:
 
     threads = {t.cwd for t in view.threads if t.cwd}
     name = socket.gethostname()
-    return Sharing(threads | {view.session.cwd or ""}, hosts={name, name.partition(".")[0]}, users={Path.home().name})
+    places = {part for place in (view.session.repository, view.session.project) for part in (place or "").split("/") if part}
+    return Sharing(
+        threads | {view.session.cwd or ""},
+        hosts={name, name.partition(".")[0]},
+        users={Path.home().name},
+        branches={*places, *discovery.hosts()},
+    )
 
 
 def markdown(view: Any, *, longest: int = LONGEST) -> str:

@@ -53,6 +53,18 @@ ROOT = "/Users/sam.doe/src/shop"
         ("-rw-r--r--  1 jo-moe  staff  120 Jul  1 a.txt", "-rw-r--r--  1 user  staff  120 Jul  1 a.txt"),
         ("/private/var/folders/5g/w6qvhr890pxfz9sg1l0d5c0r0000gn/T/tmp.V4/a.zip: no", "/tmp/tmp.V4/a.zip: no"),
         ("drwxrwxr-x@ 12 jomoe jomoe 4096 Jul  1 src", "drwxrwxr-x@ 12 user user 4096 Jul  1 src"),
+        ("reviewers:\tjo-moe (Requested), max7 (Approved)\nby max7", "reviewers:\tuser (Requested), user (Approved)\nby user"),
+        (r'{"out":"assignees:\tjo-moe\nlabels:\tbug"} jo-moe', r'{"out":"assignees:\tuser\nlabels:\tbug"} user'),
+        ("On branch maria/fix-x, origin/maria/fix-x", "On branch user/fix-x, origin/user/fix-x"),
+        ("git checkout -b maria/fix-x && maria/other", "git checkout -b user/fix-x && maria/other"),
+        ('{"headRefName":"maria/fix/x"} maria/fix/x, maria', '{"headRefName":"user/fix/x"} user/fix/x, maria'),
+        (
+            'authors = [{name = "Maria Lopez"}, {name = "Jo Doe", email = "jo@acme.io"}]',
+            'authors = [{name = "[person]"}, {name = "[person]", email = "[email]"}]',
+        ),
+        ('"author": {\n  "name": "Maria Lopez"\n}', '"author": {\n  "name": "[person]"\n}'),
+        ("Author: Maria Lopez <m@acme.io>\nMaria says so; ask Maria.", "Author: [person] <[email]>\n[person] says so; ask [person]."),
+        ('{"login":"jo","id":7} @jo, github.com/jo/x', '{"login":"user","id":7} @user, github.com/user/x'),
         ("Sams-MacBook-Pro.local, nas.lan, 192.168.1.20, thishost", "[host], [host], [host], [host]"),
     ],
 )
@@ -79,10 +91,13 @@ def test_what_is_private_is_replaced(text: str, said: str):
         ".claude/settings.local.json, .env.local, 127.0.0.1, 10.2.1",
         "drwxr-xr-x 2 root root 4096 Jul 1 x, -rw-r--r-- 1 www-data www-data 3 y, mode -rw-r--r-- of 3 files",
         "it will run on a mark of 3.5, REDACTED by hand",
+        "On branch feature/x, origin/fix/y, origin/shop/sessions, git checkout app/models.py, * app/views",
+        'authors = [{name = "Acme Inc"}], "author": {"name": "Shop Team"}, "name": "Jo Doe"',
+        '"go": 1, let jo = go(js), to be or do',
     ],
 )
 def test_what_tells_nobody_stays(text: str):
-    sharing = Sharing([ROOT], users=["will", "mark", "user", "root"])
+    sharing = Sharing([ROOT], users=["will", "mark", "user", "root"], branches=["shop"])
 
     assert sharing(text) == text
     assert in_words(sharing.counts) == "nothing"
@@ -96,6 +111,17 @@ def test_a_name_told_by_one_text_goes_from_the_others_and_counts_are_said():
 
     assert sharing.values(record) == {"a": "thanks user", "b": ["~/…", {"c": "key [REDACTED:aws-key], [email]"}], "n": 1}
     assert in_words(sharing.counts) == "1 secret, 1 home folder, 1 mail address, 1 user name"
+
+
+@pytest.mark.feature("cli.share")
+def test_a_given_name_goes_as_a_word_and_stays_in_code_and_paths():
+    sharing = Sharing([ROOT])
+
+    said = sharing("Co-Authored-By: Ada Moe <ada@acme.io>\nfrom Ada import x; lib/Ada.py Ada.run() Ada(1) and Ada agrees")
+    sharing("Agent Moe <agent@acme.io>")
+    assert sharing("### Tool call Agent") == "### Tool call Agent"
+
+    assert said == "Co-Authored-By: [person] <[email]>\nfrom [person] import x; lib/Ada.py Ada.run() Ada(1) and [person] agrees"
 
 
 @pytest.mark.feature("cli.share")
