@@ -55,8 +55,11 @@ def wilson(right: float, of: int) -> Estimate:
     return Estimate(share, max(0.0, (centre - spread) / below), min(1.0, (centre + spread) / below), of)
 
 
-def of_groups(groups: Sequence[Sequence[float]]) -> Estimate:
-    """Return a share, the mean of all values of 0 to 1, with an interval from resampling whole groups: values of one session are alike."""
+def of_groups(groups: Sequence[Sequence[float]], *, differences: bool = False) -> Estimate:
+    """Return a share, the mean of all values of 0 to 1, with an interval from resampling whole groups: values of one session are alike.
+
+    With ``differences`` the values are -1 to 1: what one way got less what another got at the same place.
+    """
     held = [g for g in groups if g]
     if not held:
         return NO_ESTIMATE
@@ -70,17 +73,20 @@ def of_groups(groups: Sequence[Sequence[float]]) -> Estimate:
         for chosen in (draw.choices(sums, k=len(sums)) for _ in range(RESAMPLES))
     )
     low, high = _middle(means)
-    if low == high:  # sessions that all agree tell nothing by being drawn again
+    if low == high and differences:  # as many sessions may differ as Wilson's score leaves open where none of so many did
+        spread = wilson(0, len(sums)).high or 0.0
+        low, high = max(-1.0, value - spread), min(1.0, value + spread)
+    elif low == high:  # sessions that all agree tell nothing by being drawn again
         _, low, high, _ = wilson(value * len(sums), len(sums))  # type: ignore[assignment]
     return Estimate(value, low, high, sum(n for _, n in sums))
 
 
-def by_group(values: Iterable[tuple[str, float]]) -> Estimate:
+def by_group(values: Iterable[tuple[str, float]], *, differences: bool = False) -> Estimate:
     """Return the same of (group, value) pairs in any order of the groups."""
     groups: dict[str, list[float]] = {}
     for group, value in values:
         groups.setdefault(group, []).append(float(value))
-    return of_groups([groups[key] for key in sorted(groups)])
+    return of_groups([groups[key] for key in sorted(groups)], differences=differences)
 
 
 def difference(with_it: Sequence[float], without: Sequence[float]) -> Estimate:

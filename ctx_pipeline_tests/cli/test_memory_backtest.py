@@ -96,6 +96,15 @@ def test_the_figures_are_printed_kept_and_shown_again(history):
     assert "error.hit_at_1" in ctx("memory", "backtest", "--history")
 
 
+@pytest.mark.feature("backtest.moments")
+def test_it_says_in_words_whether_lessons_beat_a_text_search_and_where_a_history_cannot_tell(history):
+    said = ctx("memory", "backtest").partition("lessons against text search")[2]
+    told = {line.strip().split(": ")[0]: line for line in said.splitlines()[1:4]}
+    assert list(told) == ["start", "prompt", "after a failure"]
+    assert "difference +0.00 (-0.28 to +0.28); something that came had been there before at 10: neither is clearly better" in told["start"]
+    assert told["after a failure"].endswith("something that came had been there before at 6: too few to tell which is better")
+
+
 @pytest.mark.feature("backtest.daily-gate")
 def test_the_gate_fails_where_a_figure_fell_below_the_last_interval(history, environ):
     ctx("memory", "backtest")

@@ -41,6 +41,16 @@ def test_chance_is_that_of_drawing_without_putting_back():
     assert (chance(4, 0, 5), chance(3, 1, 5), chance(0, 0, 5)) == (0.0, 1.0, 0.0)
 
 
+@pytest.mark.feature("backtest.moments")
+def test_where_two_ways_never_differ_their_difference_is_known_no_better_than_so_many_sessions_tell():
+    same = of_groups([[0.0, 0.0]] * 28, differences=True)
+    assert (same.value, same.of) == (0.0, 56)
+    assert (same.low, same.high) == (-wilson(0, 28).high, wilson(0, 28).high)
+    apart = of_groups([[1.0], [0.0], [-1.0], [1.0]], differences=True)
+    assert apart.value == 0.25
+    assert -1 <= apart.low < 0 < apart.high <= 1
+
+
 @pytest.mark.feature("backtest.held-out", "backtest.controls")
 def test_recall_counts_what_was_found_first_and_in_five_beside_chance_and_raw_text():
     (row,) = recall(

@@ -363,6 +363,16 @@ def test_a_cure_is_right_where_it_is_told_after_the_failure_and_what_it_advises_
     prompt = report["moments"]["prompt"]
     assert (prompt["moments"], prompt["told"], prompt["right"]) == (1, 2, 1)
     assert (before["moments"], before["told"]) == (2, 0)
+    # what was told at the prompt is known when the command fails: a search at the failure finds no more than that
+    assert (after["knew"], after["answerable"], after["against_search"]["value"]) == (1, 1, 0.0)
+    assert before["against_search"]["value"] is None
+
+
+@pytest.mark.feature("backtest.moments")
+def test_where_nothing_that_came_had_been_there_before_no_way_of_telling_can_be_right(store, chosen):
+    new = missing(session("c", 3).prompt("please go on"), "ruff").shell("make lint", text="ok")
+    after = replayed(store, chosen, cured("a", "pytest", 0), cured("b", "mypy", 1), new)["moments"]["after a failure"]
+    assert (after["moments"], after["answerable"], after["knew"], after["plain"]) == (1, 0, 0, 0)
 
 
 @pytest.mark.feature("backtest.moments")

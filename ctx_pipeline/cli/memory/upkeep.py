@@ -10,7 +10,7 @@ import click
 
 from ctx_pipeline.cli.homes import choose, for_reading
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table
-from ctx_pipeline.memory.injection_policy import BEFORE_COMMAND, COMMAND_MOMENTS
+from ctx_pipeline.memory.injection_policy import BEFORE_COMMAND, COMMAND_MOMENTS, LEAST_TOLD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -343,6 +343,22 @@ def _hook_events(report: Mapping[str, Any]) -> None:
     say("at each moment, what was about something that came after; nothing told is right 0 times:", bold=True)
     columns = {"moment": "moment", "moments": "moments", "kind": "lesson", "told": "told", "right": "right"}
     table(rows, {**columns, "plain": "text search", "newest": "newest turn", "elsewhere": "other repository", "default": "told by default"})
+    say("lessons against text search, over all of these moments:", bold=True)
+    for moment, row in report["moments"].items():
+        if (apart := row["against_search"])["value"] is not None:
+            seen = f"a right lesson was told by then at {row['knew']}, the first hit is right at {row['plain']} of {row['moments']:,}"
+            say(f"  {moment}: {seen}; difference {_difference(apart)}; {_better(row, apart)}")
+
+
+def _better(row: Mapping[str, Any], apart: Mapping[str, Any]) -> str:
+    """Return in words which of lessons and text search is right more often at a moment, or why that cannot be told."""
+    low, high = apart["low"], apart["high"]
+    known = f"something that came had been there before at {row['answerable']}"
+    if low is None or row["answerable"] < LEAST_TOLD:
+        return f"{known}: too few to tell which is better"
+    if low > 0:
+        return "lessons beat text search"
+    return "text search beats lessons" if high < 0 else f"{known}: neither is clearly better"
 
 
 def _warned(report: Mapping[str, Any]) -> None:

@@ -249,7 +249,8 @@ class _HookReplay:
                 told[threshold] |= dict.fromkeys((m.memory_id for m in chosen), prompt.at)
                 if threshold == self._choice.threshold:
                     self._count_repeats(story, chosen, after)
-                    self._made.moments.append(asked_at(AT_PROMPT, story, around, chosen, text=prompt.text, at=prompt.at))
+                    had = told[threshold]
+                    self._made.moments.append(asked_at(AT_PROMPT, story, around, chosen, text=prompt.text, at=prompt.at, known=had))
             first = next(iter(self._search(prompt.text, here.place, prompt.at)), None)
             share = next((h.covered for h in hits if first and h.memory.memory_id == first.memory.memory_id), None)
             right = self._right(first.memory, after) if first else None
@@ -275,7 +276,9 @@ class _HookReplay:
             hits = self._past.best(words_of(text), places=here.raw, before=before, limit=1)
             return self._history.shown_by(hits[0], turn=True) if hits else set()
 
-        return Around(here.place, here.memories, others, lambda m: self._about.get(m.memory_id) or about(m), searched, here.newest)
+        return Around(
+            here.place, here.memories, others, lambda m: self._about.get(m.memory_id) or about(m), searched, here.newest, here.things
+        )
 
     def _start(self, here: _Place, rule: str, at: int) -> list[Memory]:
         """Return what a rule of the start would have told."""

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.learning.at_act import after_failure, before_command
+from ctx_pipeline.memory.evaluation import by_group
 from ctx_pipeline.memory.injection_policy import (
     AT_FAILURE,
     AT_PROMPT,
@@ -22,8 +23,9 @@ from ctx_pipeline.memory.ranking import words_of
 from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, RULED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from ctx_pipeline.memory.evaluation import Estimate
     from ctx_pipeline.memory.scope import Place
     from ctx_pipeline.memory.session_facts import About, SessionFact, Thing, Timeline
     from ctx_pipeline.model.memories import Memory
@@ -42,6 +44,8 @@ class Moment(NamedTuple):
 
     ``told`` has (kind of lesson, right) for each lesson; ``plain`` and ``newest`` say whether the first hit of a text
     search, or the newest turn, shows what came; ``elsewhere`` how many lessons of another repository would have been told.
+    ``knew`` says whether a right lesson is told then or was told the session before, ``answerable`` whether anything of
+    what came had happened at the place before: where nothing had, no way of telling can be right.
     """
 
     moment: str
@@ -50,6 +54,8 @@ class Moment(NamedTuple):
     plain: bool
     newest: bool
     elsewhere: int = 0
+    knew: bool = False
+    answerable: bool = False
 
 
 class Around(NamedTuple):
@@ -63,6 +69,8 @@ class Around(NamedTuple):
     """a text -> what the turn of the first hit of a text search in the past of the place shows"""
     newest: set[Thing]
     """what the newest turn of the past of the place shows"""
+    past: frozenset[Thing] = frozenset()
+    """what happened at the place before"""
 
 
 def fits(memory: Memory, about: About, came: set[Thing]) -> bool:
@@ -88,30 +96,42 @@ def at_commands(told: Timeline, here: Around, inside: Callable[[int], bool], kno
         speaking = [m for m in before_command(command, here.memories) if m.memory_id not in known][:MOST_TOLD]
         others = len(before_command(command, here.others)[:MOST_TOLD])
         # a search for each of many thousand commands would take most of a backtest's time
-        found.append(_moment(BEFORE_COMMAND, told, here, speaking, came, asked=command if speaking else "", elsewhere=others))
+        found.append(_moment(BEFORE_COMMAND, told, here, speaking, came, asked=command if speaking else "", elsewhere=others, known=known))
         known |= {m.memory_id for m in speaking}
         ran.update(deed.names)
         if error := failed.get(deed.events):
             came = _came(told.deeds, deed, ran, after=True)
             speaking = [m for m in after_failure(command, error.text, told.cwd, here.memories) if m.memory_id not in known][:MOST_TOLD]
             others = len(after_failure(command, error.text, told.cwd, here.others)[:MOST_TOLD])
-            found.append(_moment(AT_FAILURE, told, here, speaking, came, asked=error.text, elsewhere=others))
+            found.append(_moment(AT_FAILURE, told, here, speaking, came, asked=error.text, elsewhere=others, known=known))
             known |= {m.memory_id for m in speaking}
     return found
 
 
-def asked_at(moment: str, told: Timeline, here: Around, lessons: Sequence[Memory], *, text: str, at: int) -> Moment:
-    """Return what would have been told at a prompt or at the start, held against all that came after it."""
+def asked_at(
+    moment: str, told: Timeline, here: Around, lessons: Sequence[Memory], *, text: str, at: int, known: Collection[str] = ()
+) -> Moment:
+    """Return what would have been told at a prompt or at the start, held against all that came after it; ``known`` was told already."""
     came = {t for d in told.deeds if d.at > at and (d.kind != RAN or d.check) for t in d.spellings}
-    return _moment(moment, told, here, lessons, came, asked=text)
+    return _moment(moment, told, here, lessons, came, asked=text, known=known)
 
 
 def _moment(
-    moment: str, told: Timeline, here: Around, lessons: Iterable[Memory], came: set[Thing], *, asked: str, elsewhere: int = 0
+    moment: str,
+    told: Timeline,
+    here: Around,
+    lessons: Iterable[Memory],
+    came: set[Thing],
+    *,
+    asked: str,
+    elsewhere: int = 0,
+    known: Collection[str] = (),
 ) -> Moment:
     right = tuple((kind_of(m), fits(m, here.about(m), came)) for m in lessons if sure_enough(m) or moment == BEFORE_COMMAND)
     plain = bool(words_of(asked)) and bool(here.searched(asked) & came)
-    return Moment(moment, told.key, right, plain, bool(here.newest & came), elsewhere)
+    earlier = any(m.memory_id in known and fits(m, here.about(m), came) for m in here.memories)
+    knew = earlier or any(fitting for _, fitting in right)
+    return Moment(moment, told.key, right, plain, bool(here.newest & came), elsewhere, knew, knew or bool(here.past & came))
 
 
 def _came(deeds: Iterable[SessionFact], now: SessionFact, ran: set[str], *, after: bool = False) -> set[Thing]:
@@ -175,6 +195,9 @@ def table(moments: Sequence[Moment], *, choice: Choice) -> dict[str, Any]:
             "plain": sum(m.plain for m in some),
             "newest": sum(m.newest for m in some),
             "elsewhere": sum(m.elsewhere for m in some),
+            "answerable": sum(m.answerable for m in some),
+            "knew": sum(m.knew for m in some),
+            "against_search": against_search(some).plain(),
             "kinds": {kind: dict(sorted(count.items())) for kind, count in sorted(counts.items())},
         }
     quiet = quiet_kinds(rows)
@@ -182,6 +205,14 @@ def table(moments: Sequence[Moment], *, choice: Choice) -> dict[str, Any]:
         for kind, count in row["kinds"].items():
             count["by_default"] = (name, kind) not in quiet and _spoken(name, choice)
     return rows
+
+
+def against_search(moments: Iterable[Moment]) -> Estimate:
+    """Return the share of moments with a right lesson, told then or before, less that with a right first hit of a text search.
+
+    Both are asked at the same moments. Nothing is known before a command, where a search is asked only where a lesson speaks.
+    """
+    return by_group(((m.session, float(m.knew) - m.plain) for m in moments if m.moment != BEFORE_COMMAND), differences=True)
 
 
 def _spoken(moment: str, choice: Choice) -> bool:
