@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.facts.command_runs import command_runs, failed_calls
 from ctx_pipeline.facts.turns import interruptions
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.model.host_records import words_of_refusals
+from ctx_pipeline.model.host_records import REFUSED, words_of_refusals
 from ctx_pipeline.signals import checks, context_rot, recovery, trajectory, validation
 from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
 
@@ -50,12 +50,15 @@ _CORRECTION = re.compile(
       | (?:please\ )?(?:revert|undo|roll\ back)\ (?:that|this|it|your|the|those|these|last|all)\b
       | (?:let'?s\ )?use\ \S+(?:\ \S+){0,3},?\ (?:and\ )?(?:instead|not)\b
       | why\ (?:did|are|have|would)\ you\b
+      | are\ you\ sure\b
     )
   | \A(?:no[,.!\ ]+)?(?:never\ (?!mind\b|seen\b|heard\b|used\b)|not\ (?:\S+\ ){1,6}but\ )\w
     """,
     re.IGNORECASE | re.VERBOSE,
 )
 _FIRST_WORDS = 2000
+_REFUSES = re.compile(r"\A(?:oh\ )?(?:no|nope)\b[,.!\ -]*", re.IGNORECASE)
+"""The "no" that answers a question of the agent: what it asked was not done yet."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 _LEADS = r"\W*(?:(?:ok(?:ay)?|yes|and|but|also|so|then|well|sorry|thanks)\b\W*)*"
@@ -66,7 +69,8 @@ _OBJECTS_TO_NOTHING = re.compile(
         (?:i'll|i\ will|let\ me|i\ can|i'd\ rather)\ (?:take|do|run|handle|finish|continue|try|check|fix|commit|push)\b
             (?!.*\b(?:instead|not)\b).*
       | (?:never\ mind|wait|hold\ on|one\ (?:moment|second)|later|not\ (?:now|yet))\W*
-      | (?:(?:branch|prs?|pull\ request|commit|push|merge|rebase|ok(?:ay)?|yes|no|stop|go|continue|first|please|and|then
+      | (?:(?:branch|prs?|pull\ request|commit|push|merge|rebase|ok(?:ay)?|yes|no|stop|go\ (?:on|ahead)|go|continue
+            |proceed|resume|first|please|and|then
             |a|the|it|this)\b\W*)+
       | (?:is|are|what|where|how|which|who|does|do|did|when|was|were)\b(?!.*\b(?:not|instead|rather)\b).*\?\W*
       | \W*
@@ -115,9 +119,10 @@ def own_words(text: str) -> str:
     return "\n".join(line for raw in words.splitlines() if (line := " ".join(raw.split())))
 
 
-def corrects(text: str) -> bool:
-    """Tell whether a prompt corrects what the agent did."""
-    return bool(_CORRECTION.search(own_words(text)))
+def corrects(text: str, *, asked: bool = False) -> bool:
+    """Tell whether a prompt corrects what the agent did; where the agent ``asked`` something, "no" alone answers that."""
+    words = own_words(text)
+    return bool(_CORRECTION.search(_REFUSES.sub("", words) if asked else words))
 
 
 def objects(text: str) -> bool:
@@ -134,6 +139,35 @@ def mood(text: str) -> str:
     if good is bad:
         return "neutral"
     return "positive" if good else "negative"
+
+
+_ACTS = ("answer", "tool_call", "tool_result", "permission")
+"""Kinds of events that show what an agent did last before a prompt, and whether the person kept it from that."""
+
+
+def _with_what_came_before(view: SessionView) -> list[tuple[Any, Any]]:
+    """Return each prompt after the first with the last act of the agent before it in its thread, None where there is none."""
+    last: dict[str, Any] = {}
+    found = []
+    for event in view.of_kinds("prompt", *_ACTS):
+        if event.kind == "prompt":
+            found.append((event, last.pop(event.thread_id, None)))
+        else:
+            last[event.thread_id] = event
+    return found[1:]
+
+
+def _corrections(view: SessionView) -> list[Any]:
+    """Return the prompts that correct what the agent did last, or was about to do when the person refused it without a word."""
+    proposed = {call.result_event for call in view.tool_calls if call.action in ("plan", "ask")}
+    found = []
+    for prompt, before in _with_what_came_before(view):
+        text = prompt.text or ""
+        asked = before is not None and before.kind == "answer" and (before.text or "").rstrip().endswith("?")
+        refused = before is not None and before.subtype == REFUSED and before.kind == "tool_result" and before.event_id not in proposed
+        if corrects(text, asked=asked) or (refused and objects(text)):
+            found.append(prompt)
+    return found
 
 
 _STEPS = ("events", "tool_calls", "command_runs", "check_runs")
@@ -256,23 +290,24 @@ def user_satisfaction_lexical(view: SessionView) -> Reading:
     unit="messages",
     better="lower",
     method="regex",
-    reads=("events",),
+    reads=("events", "tool_calls"),
     columns=_COLUMNS,
-    kinds=("prompt", "permission"),
-    version=4,
+    kinds=("prompt", *_ACTS),
+    version=5,
 )
 def user_correction_count(view: SessionView) -> Reading:
     """Times that the person corrects the agent: "no, that's wrong", "don't use X", a refusal with a reason.
 
     Only what the person typed is read: no injected text, no command wrapper, no quoted
     code; the first prompt is the task and cannot be a correction. What was typed when a
-    call was refused is one, unless it only names something, asks, or takes the work over.
+    call was refused, or right after that, is one, unless it only names something, asks, or
+    takes the work over. A "no" to what the agent asked, and what follows a plan, is an answer.
     English phrases, so the count is a lower bound for other languages. Each correction is
     a turn that was paid for twice; the same one in several sessions belongs in CLAUDE.md or AGENTS.md.
     """
     if not view.prompts:
         return Reading(None, reason="the person typed nothing in this session")
-    found = [e for e in view.prompts[1:] if corrects(e.text or "")]
+    found = _corrections(view)
     found += [e for e in words_of_refusals(view) if corrects(e.text or "") or objects(e.text or "")]
     return Reading(float(len(found)), tuple(e.event_id for e in found), confidence=0.7)
 
@@ -328,13 +363,13 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
 
 
 @signal(
-    version=7,
+    version=8,
     group="outcome",
     kind="categorical",
     better="higher",
     reads=tuple(dict.fromkeys((*_STEPS, "turns", *context_rot.ROT_TABLES))),
     columns={name: tuple(dict.fromkeys((*_COLUMNS.get(name, ()), *own))) for name, own in (_COLUMNS | context_rot.ROT_COLUMNS).items()},
-    kinds=tuple(dict.fromkeys((*KINDS, "prompt", "injected", *context_rot.ROT_KINDS))),
+    kinds=tuple(dict.fromkeys((*KINDS, "prompt", "injected", *_ACTS, *context_rot.ROT_KINDS))),
 )
 def session_grade(view: SessionView) -> Reading:
     """One grade for how the session went, A to F, of the parts that other signals measure.

@@ -110,6 +110,7 @@ def test_a_turn_that_the_host_replaced_was_not_stopped_by_the_person():
         "I don't think we need to loop through all items",
         "why can't we just use real booleans?",
         "the build is failing again",
+        "Are you sure the page is the cause?",
     ],
 )
 def test_the_person_corrects(text):
@@ -182,6 +183,39 @@ def test_what_was_typed_when_a_call_was_refused_is_a_correction():
 def test_a_name_a_question_or_taking_over_is_no_correction_of_a_refused_call(words, corrections):
     session = view().prompt("do it").shell("npm i", refused=words)
     assert take(user_correction_count, session).value == corrections
+
+
+@pytest.mark.feature("signals.corrections")
+@pytest.mark.parametrize(
+    ("words", "corrections"),
+    [("fix the test, the code is right", 1), ("you can set it with the library, which is less work", 1), ("go on", 0), ("i'll do it.", 0)],
+)
+def test_what_was_typed_right_after_a_call_was_refused_without_a_word_is_a_correction(words, corrections):
+    refused = view().prompt("do it").tool("Edit", action="edit", paths=("/w/a.py",), refused="")
+    assert take(user_correction_count, refused.injected("[Request interrupted by user]", "interrupt").prompt(words)).value == corrections
+    done = view().prompt("do it").shell("npm i", refused="").shell("ls").prompt("fix the test, the code is right")
+    assert take(user_correction_count, done).value == 0
+
+
+@pytest.mark.feature("signals.corrections")
+@pytest.mark.parametrize("action", ["plan", "ask"])
+def test_what_follows_a_refused_plan_or_question_is_an_answer(action):
+    refused = view().prompt("do it").tool("Tool", action=action, refused="")
+    assert take(user_correction_count, refused.prompt("OK, commit the other work first, then go on with this")).value == 0
+
+
+@pytest.mark.feature("signals.corrections")
+@pytest.mark.parametrize(
+    ("asked", "words", "corrections"),
+    [
+        ("Which of the two?", "no just add the name", 0),
+        ("Which of the two?", "no, that's wrong", 1),
+        ("Does it work now?", "nope, still fails", 1),
+        ("I chose the first.", "no just add the name", 1),
+    ],
+)
+def test_a_no_to_a_question_of_the_agent_is_an_answer(asked, words, corrections):
+    assert take(user_correction_count, view().prompt("do it").answer(asked).prompt(words)).value == corrections
 
 
 @pytest.mark.feature("signals.corrections")
