@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def on_terminal(command: Sequence[str], environ: Mapping[str, str], columns: int) -> str:
-    """Return what a command prints on a terminal; it must end by itself and with status 0."""
+def on_terminal(command: Sequence[str], environ: Mapping[str, str], columns: int, *, status: int = 0) -> str:
+    """Return what a command prints on a terminal; it must end by itself and with this status."""
     process, screen = pty.fork()
     if process == 0:
         ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
@@ -29,5 +29,5 @@ def on_terminal(command: Sequence[str], environ: Mapping[str, str], columns: int
             break
         printed += piece
     os.close(screen)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0, printed.decode()
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == status, printed.decode()
     return printed.decode().replace("\r\n", "\n")

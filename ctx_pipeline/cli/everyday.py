@@ -11,7 +11,7 @@ from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, model_option, project_option, since_option, table_option, timezone_option, until_option
 from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, say_command, shares, table, tokens, zone_name
-from ctx_pipeline.cli.session_names import complete_anything, session_name, session_of_person
+from ctx_pipeline.cli.session_names import captured_or_not, complete_anything, session_line, session_name, session_of_person
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.own_sessions import Shown
 
 _MENTIONS = 8
 _MISTYPED = 0.85
@@ -38,15 +39,10 @@ def resume(name: str | None, as_json: bool) -> None:
     """
     from ctx_pipeline import discovery
     from ctx_pipeline.errors import UsageError
-    from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.warehouse.session_queries import session_facts
 
     settings = for_reading()
-    place, line = session_of_person(settings, name, asking=False)
-    host, _, session_id = place.partition("/")
-    with reading(settings) as (store, _):
-        shown, facts = store.shown()[host, session_id], session_facts(store.lake).get((host, session_id))
-    command = discovery.hosts()[host].resuming(session_id, shown.cwd, archived=facts is not None and facts.status == "archived")
+    host, session_id, line, shown, archived = _to_resume(settings, name)
+    command = discovery.hosts()[host].resuming(session_id, shown.cwd, archived=archived)
     if as_json:
         began = local_time(shown.began, settings.timezone)
         emit({"host": host, "session_id": session_id, "title": shown.title, "project": shown.project, "began": began, "resume": command})
@@ -55,6 +51,24 @@ def resume(name: str | None, as_json: bool) -> None:
         raise UsageError(f"{host} sessions cannot be continued", hint=f"ctx session resume {session_id}")
     say(line, err=True, bold=True)
     say_command(command)
+
+
+def _to_resume(settings: Settings, name: str | None) -> tuple[str, str, str, Shown, bool]:
+    """Return host, id, a line about it, what is shown and whether it is archived, of a session that is captured or lies in a home."""
+    from ctx_pipeline.storage.own_sessions import holds_sessions
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.storage.warehouse.session_queries import session_facts
+
+    if name or not holds_sessions(settings.home):
+        host, session_id, uncaptured = captured_or_not(settings, name)
+        if uncaptured is not None:
+            return host, session_id, session_line(settings, uncaptured.shown, uncaptured.last), uncaptured.shown, False
+        name = f"{host}/{session_id}"
+    place, line = session_of_person(settings, name, asking=False)
+    host, _, session_id = place.partition("/")
+    with reading(settings) as (store, _):
+        shown, facts = store.shown()[host, session_id], session_facts(store.lake).get((host, session_id))
+    return host, session_id, line, shown, facts is not None and facts.status == "archived"
 
 
 @click.command("open")

@@ -49,11 +49,11 @@ def say_command(text: str, indent: str = "") -> None:
     say(f"{indent}{text}", whole=True, fg="cyan" if sys.stdout.isatty() else None)
 
 
-def say_row(text: str, **style: Any) -> None:
+def say_row(text: str, *, err: bool = False, **style: Any) -> None:
     """Print one line of a list, on a terminal cut to its width."""
-    room = terminal_width()
+    room = terminal_width(err=err)
     said = " ".join(plain(text).splitlines())
-    say(said if room is None or cells(said) <= room else _padded(said, room, right=False), whole=True, **style)
+    say(said if room is None or cells(said) <= room else _padded(said, room, right=False), err=err, whole=True, **style)
 
 
 def paragraph(text: str, first: str = "", behind: str = "", **style: Any) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ctx_pipeline.cli.output import one_line, say
+from ctx_pipeline.cli.output import cells, one_line, say, say_row, terminal_width
 from ctx_pipeline.errors import CtxError, StoreFull, missing_extra, scarce, unreadable
 from ctx_pipeline.model import waiting
 
@@ -334,5 +335,21 @@ def _wrong_usage(error: click.UsageError) -> NoReturn:
 def _fail(error: CtxError) -> NoReturn:
     say(f"ctx: {error.message}", err=True)
     if error.hint:
-        say(f"hint: {error.hint}", err=True)
+        _say_hint(f"hint: {error.hint}")
     sys.exit(error.exit_code)
+
+
+def _say_hint(hint: str) -> None:
+    """Say a hint; of sessions that it lists on a terminal the ids are shortened where a line is too long, then the titles."""
+    room = terminal_width(err=True)
+    if room is None or all(cells(line) <= room for line in hint.splitlines()) or "\n" not in hint:
+        say(hint, err=True)
+        return
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.session_names import short_names
+
+    listed = re.findall(r"^  \w+/(\S+)  ", hint, re.MULTILINE)
+    for whole, short in short_names(listed, settings_module.bare()).items():
+        hint = hint.replace(f"/{whole}  ", f"/{short}  ")
+    for line in hint.splitlines():
+        say_row(line, err=True)

@@ -131,7 +131,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
         say(f"  {one_line(warning.message, 200)}", fg="yellow")
     if changed:
         read, made = counted(report.sessions_parsed, "session"), counted(report.cells_materialized, "partition")
-        say(f"{read} read, {made} materialized in {report.seconds:.1f} s")
+        say(f"{read} read, {made} brought up to date in {report.seconds:.1f} s")
         for error in report.failed:
             say(f"failed partition: {one_line(error, 200)}", fg="red", err=True)
     else:
@@ -282,7 +282,7 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
     if as_json:
         emit(outcome.to_json())
     else:
-        say(f"{asset}: {outcome.cells_materialized} partitions materialized")
+        say(f"{asset}: {counted(outcome.cells_materialized, 'partition')} filled, each an agent's sessions of one month")
         if outcome.cells_materialized:
             say("what is made of it is older now; bring it up to date: ctx run")
         for error in outcome.failed:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import AmbiguousName, CtxError, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from click.shell_completion import CompletionItem
 
+    from ctx_pipeline.sessions.uncaptured import Uncaptured
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.own_sessions import Shown
 
 SESSION_HELP = """SESSION is the beginning of an id, `latest`, `latest~2`, words of the title, a transcript file or HOST/ID."""
 _COMPLETED = 200
@@ -26,7 +29,6 @@ def complete_sessions(_context: click.Context, _parameter: click.Parameter, inco
 
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.output import one_line
-    from ctx_pipeline.errors import CtxError
     from ctx_pipeline.storage.own_sessions import ShownSessions
 
     found = [CompletionItem("latest", help="the newest session")] if "latest".startswith(incomplete) else []
@@ -77,7 +79,6 @@ def complete_projects(_context: click.Context, _parameter: click.Parameter, inco
 
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.output import one_line
-    from ctx_pipeline.errors import CtxError
     from ctx_pipeline.storage.own_sessions import ShownSessions
 
     try:
@@ -148,8 +149,6 @@ _SCOPES = {
 
 def session_of_person(settings: Settings, name: str | None, *, asking: bool = True) -> tuple[str, str]:
     """Return ``host/id`` of the session that a person means, and one line: when it was last active, project, title, why it is the one."""
-    from ctx_pipeline.cli.output import local_time, one_line, plain
-    from ctx_pipeline.model.display import session_title
     from ctx_pipeline.sessions.session_choice import lines, select_for_person
     from ctx_pipeline.storage.reader import reading
 
@@ -157,13 +156,64 @@ def session_of_person(settings: Settings, name: str | None, *, asking: bool = Tr
         choice = select_for_person(store, settings, name, asking=asking)
         shown = store.shown().get((choice.host, choice.session_id))
         last = next((line.last for line in lines(store, choice.host) if line.session_id == choice.session_id), 0)
+    scope = f"({_SCOPES[choice.why]})" if choice.why in _SCOPES else ""
+    return f"{choice.host}/{choice.session_id}", session_line(settings, shown, last, scope)
+
+
+def session_line(settings: Settings, shown: Shown | None, last: int | None, scope: str = "") -> str:
+    """Return one line about a session: when it was last active, its project, its title, and why it is the one."""
+    from ctx_pipeline.cli.output import local_time, one_line, plain
+    from ctx_pipeline.model.display import session_title
+
     told = [
         f"last active {local_time(last, settings.timezone)}" if last else "",
         plain(shown.project or "") if shown else "",
         one_line(session_title(shown.title), 100) if shown else "",
     ]
-    scope = f"({_SCOPES[choice.why]})" if choice.why in _SCOPES else ""
-    return f"{choice.host}/{choice.session_id}", "  ".join(filter(None, [*told, scope]))
+    return "  ".join(filter(None, [*told, scope]))
+
+
+def captured_or_not(settings: Settings, name: str | None, host: str = "") -> tuple[str, str, Uncaptured | None]:
+    """Return host and id of the captured session that a name means, else of the one of the homes that no run has captured, and that one.
+
+    Raises UnknownName and AmbiguousName. Without a name the homes alone are asked.
+    """
+    from ctx_pipeline.sessions.session_details import resolve
+    from ctx_pipeline.sessions.uncaptured import find_uncaptured
+    from ctx_pipeline.storage.own_sessions import holds_sessions
+    from ctx_pipeline.storage.reader import reading
+
+    if not holds_sessions(settings.home):
+        found = find_uncaptured(settings, name, host)
+        return found.host, found.session_id, found
+    try:
+        with reading(settings) as (store, _):
+            return (*resolve(store, host, name or "latest"), None)
+    except AmbiguousName:
+        raise
+    except UnknownName as unknown:
+        try:
+            found = find_uncaptured(settings, name, host)
+        except AmbiguousName:
+            raise
+        except CtxError:
+            raise unknown from None
+        return found.host, found.session_id, found
+
+
+@contextmanager
+def reading_session(settings: Settings, host: str, name: str) -> Iterator[tuple[Settings, str, str]]:
+    """Give the settings, host and id with which a session is read: one that no run has captured from its files, in a store of its own."""
+    host, session_id, uncaptured = captured_or_not(settings, name, host)
+    if uncaptured is None:
+        yield settings, host, session_id
+        return
+    from ctx_pipeline.cli.output import say
+    from ctx_pipeline.sessions.uncaptured import store_of
+
+    say("(not captured yet: read from its files, without signals; ctx run captures it)", err=True)
+    with store_of(settings, uncaptured) as apart:
+        yield apart, host, session_id
 
 
 def _parameters(command: Callable[..., Any]) -> Callable[..., Any]:

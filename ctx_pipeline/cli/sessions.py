@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,9 +29,12 @@ from ctx_pipeline.cli.output import (
     tokens,
     zone_name,
 )
-from ctx_pipeline.cli.session_names import session_argument, short_names
+from ctx_pipeline.cli.session_names import reading_session, session_argument, short_names
 from ctx_pipeline.cli.signal import complete_signals
-from ctx_pipeline.model.display import session_title, size
+from ctx_pipeline.model.display import session_title, signal_words, size
+
+if TYPE_CHECKING:
+    from ctx_pipeline.integrations.import_sessions import Listing
 
 _SORTS = ("date", "cost", "calls", "size", "name", "signal")
 
@@ -125,8 +128,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] not in {"", _NEVER} for row in rows) else {}
     if rows:
         table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"), paths=("reading",) if unchecked else ())
-        counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
-        say(f"{counts}; times in {zone_name(zone)}")
+        _say_counts(listing, zone)
         more_rows(listing.total, len(rows))
     elif (
         not listing.empty
@@ -144,6 +146,13 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         say(f"{counted(listing.empty, 'session')} in which nothing happened left out: --all")
     for warning in listing.warnings:
         say(warning, fg="yellow")
+
+
+def _say_counts(listing: Listing, zone: str | None) -> None:
+    counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
+    say(f"{counts}; times in {zone_name(zone)}")
+    if by_file := sum(one.last_of_file for one in listing.sessions):
+        say(f"the last activity of {counted(by_file, 'session')} not captured yet is the time of the file: no record that was read has one")
 
 
 @click.command("import")
@@ -216,10 +225,11 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     from ctx_pipeline.sessions import session_details as api
 
     settings = for_reading()
-    if turns:
-        _turns(api.turns(host, session_id, settings=settings), settings.timezone, as_json=as_json)
-        return
-    detail = api.show(host, session_id, settings=settings)
+    with reading_session(settings, host, session_id) as (its_own, key, full):
+        if turns:
+            _turns(api.turns(key, full, settings=its_own), settings.timezone, as_json=as_json)
+            return
+        detail = api.show(key, full, settings=its_own)
     if as_json:
         emit(detail)
         return
@@ -306,7 +316,7 @@ def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everyth
         known = r.get("others", 0) >= OTHERS_AT_LEAST and r["label"] is None
         rows.append(
             {
-                "signal": r["signal"].replace("_", " ") if not everything else r["signal"],
+                "signal": signal_words(r["signal"]) if not everything else r["signal"],
                 "value": reading_text(r["value"], r["unit"], r["kind"]) if r["label"] is None else r["label"],
                 "usual": reading_text(r["median"], r["unit"], r["kind"]) if known else "",
                 "rank": "" if place is None or place < 0.5 else f"worse than {'all others' if place == 1 else f'{place:.0%} of sessions'}",
@@ -320,19 +330,22 @@ def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everyth
         say(f"all {len(readings)} signals: --all; with what they rest on: ctx signal show {session['session_id']}")
 
 
-def reading_text(value: float | None, unit: str, kind: str) -> str:
-    """Return a reading with its unit, rounded: 83%, $14.20, 166.5 k tokens, 45 min, 22 messages."""
+def reading_text(value: float | None, unit: str, kind: str, *, exact: bool = False) -> str:
+    """Return a reading with its unit, rounded: 83%, $14.20, 166.5 k tokens, 45 min, 22 messages; an exact one to six digits."""
     if value is None:
         return ""
     if kind == "boolean":
         return "yes" if value else "no"
-    if unit == "ratio":
+    if exact:
+        number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.6g}"
+    elif unit == "ratio":
         return f"{value:.0%}"
-    if unit == "dollars":
+    elif unit == "dollars":
         return dollars(round(value * 1e9))
-    if unit == "seconds":
+    elif unit == "seconds":
         return age(value)
-    number = tokens(round(value)) if unit == "tokens" else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    else:
+        number = tokens(round(value)) if unit == "tokens" else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
     return f"{number} {re.sub('(?<=[cs]h)es$|s$', '', unit) if value == 1 else unit}".rstrip()
 
 

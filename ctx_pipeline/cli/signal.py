@@ -170,6 +170,7 @@ def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[li
 @json_option
 def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
     """Show the readings of one session, with the events they rest on quoted."""
+    from ctx_pipeline.cli.sessions import reading_text
     from ctx_pipeline.sessions.signals import show as find
 
     found = find(host, session_id, group=group, settings=for_reading())
@@ -177,9 +178,9 @@ def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
         emit(found)
         return
     for r in found["readings"]:
-        value = r["label"] if r["value"] is None else bool(r["value"]) if r["kind"] == "boolean" else f"{r['value']:g}"
+        value = r["label"] if r["value"] is None else reading_text(r["value"], r["unit"], r["kind"], exact=True)
         sure = "" if r["confidence"] >= 1 else f"  (confidence {r['confidence']:.2f})"
-        said = f"{value} {r['unit']}".strip() + sure if r["reason"] is None else f"none: {r['reason']}"
+        said = f"{value}{sure}" if r["reason"] is None else f"none: {r['reason']}"
         say(f"{r['signal']}: {said}", bold=True)
         if r["metadata"]:
             say(f"  {one_line(r['metadata'], 160)}")

@@ -16,7 +16,7 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.storage.lake.queries import LakeConnection
-from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.storage.own_sessions import holds_sessions
 from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.cache_efficiency import cache_read_cost, stored_cache_read_cost
@@ -247,7 +247,7 @@ def history(
     ``warehouse`` what that holds. Transcripts that are about to go, secrets, lessons and the
     newest files are of no day or project: they are left out where the filters name one.
     """
-    stored = begun(settings.home)
+    stored = holds_sessions(settings.home)
     narrow = (filters.since, filters.until, filters.host, filters.project, filters.model) != (None,) * 5
     captured: set[tuple[str, str]] = set()
     if stored:
@@ -273,12 +273,18 @@ def _of_homes(filters: Filters, settings: Settings) -> dict[str, Any]:
     read = calls(settings, host=filters.host)
     found = _spent({name: usage(name, settings=settings, read=(read, {}), **asked) for name in _BY})
     found["cache_read_nano"] = cache_read_cost(read.owned, filters, settings)
+    spent = found["spent"]
+    titles = live.shown(settings, sorted(spent, key=lambda place: -spent[place]["cost_nano"])[:NAMED]) if spent else {}
     found["sessions"] = {
-        (c.host, c.session_id): SessionFacts(c.host, c.session_id, c.session_id, c.project)
+        place: SessionFacts(*place, (titles[place].title if place in titles else None) or c.session_id, c.project)
         for c, _ in read.owned
-        if (c.host, c.session_id) in found["spent"]
+        if (place := (c.host, c.session_id)) in spent
     }
     return found
+
+
+NAMED = 3
+"""Sessions that a finding names at most."""
 
 
 _BY = ("session", "model", "thread")
@@ -294,7 +300,7 @@ def _spent(by: Mapping[str, Usage]) -> dict[str, Any]:
 
 def history_of_all(settings: Settings, *, now: int) -> History:
     """Return what belongs to no period: records that could not be read or are unknown, secrets, transcripts about to go."""
-    stored = begun(settings.home)
+    stored = holds_sessions(settings.home)
     sources = live_usage.sources(settings)
     found: dict[str, Any] = {}
     captured: set[tuple[str, str]] = set()

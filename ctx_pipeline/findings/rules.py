@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.dashboard.figures import count, plural, share, short
 from ctx_pipeline.facts.expiring import SOON
-from ctx_pipeline.findings.evidence import history, history_of_all
+from ctx_pipeline.findings.evidence import NAMED, history, history_of_all
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.display import money, session_title
 from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, at_first, ranked
-from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.storage.own_sessions import holds_sessions
 from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage.engine import parse_filters, usage
 from ctx_pipeline.usage.groupings import Days
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 _NANO = 1e9
-_EXAMPLES = 3
 
 
 class Rule(NamedTuple):
@@ -215,18 +214,22 @@ def _unpriced(history: History) -> Finding | None:
     return Finding("", f"No price is known for {plural(len(rows), 'model')}", "ctx usage model --json", detail, cases=calls)
 
 
+_CACHED = 0.6
+"""Share of the prompt tokens from the cache below which something keeps breaking it; agents reach 0.9 by themselves."""
+
+
 def _caching(history: History) -> Finding | None:
     sums = history.totals
     written = sums["cache_write_5m_tokens"] + sums["cache_write_1h_tokens"]
     prompt = sums["input_tokens"] + written + sums["cache_read_tokens"]
-    if prompt < 1_000_000:
+    if prompt < 1_000_000 or sums["cache_read_tokens"] >= _CACHED * prompt:
         return None
     return Finding(
         "",
-        f"{share(sums['cache_read_tokens'], prompt)} of all prompt tokens came from the cache",
+        f"Only {share(sums['cache_read_tokens'], prompt)} of all prompt tokens came from the cache",
         "ctx usage model --cache",
         f"{short(sums['cache_read_tokens'])} were read from it, {short(written)} written and {short(sums['input_tokens'])} sent fresh. "
-        "A low share means that sessions are resumed after the cache expired or that their beginning keeps changing.",
+        "Sessions are resumed after the cache expired, or their beginning keeps changing.",
         cases=sums["calls"],
     )
 
@@ -257,12 +260,6 @@ def _reviews(history: History) -> Finding | None:
     detail = "Something in the text looked like an instruction or a secret; flagged lessons are never given to an agent."
     command = "ctx memory list --status needs_review"
     return Finding("", title, command, detail, cases=waiting)
-
-
-def _candidates(history: History) -> Finding | None:
-    waiting = history.lessons.get("candidate", 0)
-    title = f"{plural(waiting, 'lesson')} {'was' if waiting == 1 else 'were'} drawn from past sessions"
-    return Finding("", title, "ctx memory list", "With evidence, ready to be given to the next session where they fit.", cases=waiting)
 
 
 FILLED = 0.7
@@ -411,7 +408,6 @@ RULES: tuple[Rule, ...] = (
     Rule("subagents", 1, _subagents),
     Rule("models-without-a-price", 1, _unpriced),
     Rule("lessons-to-review", 1, _reviews),
-    Rule("new-lessons", 1, _candidates),
     Rule("cache-share", 1, _caching),
     Rule("compactions", 1, _compactions, ("compaction_count", "context_peak_share")),
     *(_rule_of(habit) for habit in HABITS),
@@ -428,7 +424,7 @@ def _tokens(row: Any) -> int:
 
 
 def _examples(history: History, values: dict[Key, float]) -> tuple[Example, ...]:
-    strongest = sorted(values.items(), key=lambda one: (-one[1], one[0]))[:_EXAMPLES]
+    strongest = sorted(values.items(), key=lambda one: (-one[1], one[0]))[:NAMED]
     known = history.sessions
     return tuple(
         Example(*key, session_title(known[key].title) if key in known else key[1], known[key].project if key in known else "", value)
@@ -521,7 +517,7 @@ def _overview(chosen: Settings, now: int | None, *, daily: bool) -> Overview:
     of_all = shown is not None and not (lasting or staked)
     if of_all:
         staked = [one for one in find(settings=chosen, now=at) if one.at_stake]
-    newest = [one for one in everything if not one.urgent and one.usd and not begun(chosen.home)]
+    newest = [one for one in everything if not one.urgent and one.usd and not holds_sessions(chosen.home)]
     return Overview(
         usage("daily", since=days["since"], until=days["until"], settings=chosen) if daily else None,
         at_first(ranked([*lasting, *staked, *newest])),

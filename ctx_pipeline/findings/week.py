@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.dashboard.data import WEEK_DAYS, Day, Spent, Week
-from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.storage.own_sessions import holds_sessions
 from ctx_pipeline.usage.engine import parse_filters, stored_usages, usage
 from ctx_pipeline.usage.groupings import BY_QUARTER, Days
 
@@ -33,7 +33,7 @@ def week(settings: Settings, today: date, *, warehouse: DuckDBPyConnection | Non
     """Return the seven days up to today; where they have no call, the last seven before that end with one; None without any call.
 
     Cost, calls and sessions are those of the calls of these days; seconds are those of the
-    turns that the store holds, None without a store. The usual is the mean of the eight
+    turns that the store holds, None without a store and where calls were made and no turn has a length. The usual is the mean of the eight
     weeks before, of those with calls; there is none below two such weeks. With a connection
     to a ``warehouse`` all is read from there, and homes and tables are not looked at.
     """
@@ -45,7 +45,7 @@ def week(settings: Settings, today: date, *, warehouse: DuckDBPyConnection | Non
         return None
     last = max([day for day in by_day if day <= today] or by_day)
     end = today if today - timedelta(days=WEEK_DAYS) < last <= today else last
-    seconds = _seconds(settings, warehouse) if begun(settings.home) else None
+    seconds = _seconds(settings, warehouse) if holds_sessions(settings.home) else None
     days = _span(end)
     hosts: dict[str, tuple[int, int]] = {}
     for row in (row for day in days for row in by_day.get(day, ())):
@@ -84,12 +84,13 @@ def _span(end: date) -> list[date]:
 
 def _spent(days: Sequence[date], by_day: Mapping[date, list[dict[str, Any]]], seconds: Mapping[date, float] | None) -> Spent:
     rows = [row for day in days for row in by_day.get(day, ())]
+    worked = None if seconds is None else sum(seconds.get(day, 0.0) for day in days)
     return Spent(
         cost_nano=sum(int(row["cost_nano"]) for row in rows),
         calls=sum(int(row["calls"]) for row in rows),
         tokens=sum(int(row[name]) for row in rows for name in _TOKENS),
         sessions=len({row["quarter"][17:] for row in rows}),
-        seconds=None if seconds is None else sum(seconds.get(day, 0.0) for day in days),
+        seconds=None if rows and not worked else worked,  # records that hold no time of a turn say nothing of how long it took
     )
 
 

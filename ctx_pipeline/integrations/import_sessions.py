@@ -47,7 +47,9 @@ class Listed:
     days_left: int | None = None
     """days until its host deletes the transcript; None: never, or it is gone"""
     last: float = 0.0
-    """time of its last event in seconds since 1970, 0 where none has a time; of one with newer bytes in the home the file's time"""
+    """time of its last event in seconds since 1970, 0 where none has a time; see ``last_of_file``"""
+    last_of_file: bool = False
+    """``last`` is the time of its file: it is not captured, and no record that was read has a time"""
     calls: int = 0
     cost_usd: float | None = None
     """at list prices unless the host recorded a cost; None where no call has a price"""
@@ -193,7 +195,8 @@ def list_sessions(
     None where its name is not known. ``model`` and ``branch`` keep captured sessions that
     asked the model, or began on the branch.
     Without ``empty`` captured sessions without a prompt, a model call and a tool call
-    are left out. Raises UsageError, and UnknownName for a signal, model or branch that is none.
+    are left out, and uncaptured ones without a title and a model call.
+    Raises UsageError, and UnknownName for a signal, model or branch that is none.
     """
     wanted = _wanted(host)
     zone = settings.timezone
@@ -212,15 +215,15 @@ def list_sessions(
     active = _active(settings, wanted)
     spent = usage("session", settings=settings).by_session() if found else {}
     sort = sort or ("date" if signal is None else "signal")
-    seen_now = _first_look(settings, scan, found.keys() - facts.keys()) if project is not None or sort == "name" else {}
+    seen_now = _first_look(settings, scan, _uncaptured(found, every=project is not None or sort == "name"))
     fitting, left_out = [], 0
     for place, s in found.items():
         known = facts.get(place)
-        when = _last(s, facts) * 1e6
+        when = _last(s, facts, seen_now)[0] * 1e6
         named = project_names(known.project, known.repository) if known else {seen_now.get(place, UNNAMED).project}
         if (first is not None and when < first) or (last is not None and when >= last) or (project is not None and project not in named):
             continue
-        if not empty and known is not None and s.state != "grown" and not known.busy and not spent.get(place, {}).get("calls"):
+        if not empty and _idle(s, known, seen_now) and not spent.get(place, {}).get("calls"):
             left_out += 1
             continue
         fitting.append(s)
@@ -232,13 +235,12 @@ def list_sessions(
         amount = {"cost": -sums.get("cost_nano", 0), "calls": -sums.get("calls", 0), "size": -s.bytes, "name": (title or "~").lower()}
         if sort == "signal" and isinstance(reading := readings.get(place), int | float):
             amount["signal"] = -reading
-        return (amount.get(sort, 0), -_last(s, facts), s.session_id)
+        return (amount.get(sort, 0), -_last(s, facts, seen_now)[0], s.session_id)
 
     chosen = sorted(fitting, key=order)[:limit]
     if unchecked:
         readings |= _last_changed(store, chosen)
-    new = {(s.host, s.session_id) for s in chosen} - facts.keys() - seen_now.keys()
-    seen_now |= _first_look(settings, scan, new) if new else {}
+    seen_now |= _first_look(settings, scan, {(s.host, s.session_id) for s in chosen} - facts.keys() - seen_now.keys())
     names = repository_names((f.project, f.repository) for f in facts.values() if f.project)
     shown: list[Listed] = []
     for s in chosen:
@@ -249,6 +251,7 @@ def list_sessions(
         )
         days = None if s.state == "gone" else keeping.get(place)
         priced = sums is not None and sums["unpriced_calls"] < sums["calls"]
+        last_active, of_file = _last(s, facts, seen_now)
         shown.append(
             replace(
                 s,
@@ -256,12 +259,13 @@ def list_sessions(
                 title=title,
                 resume=discovery.hosts()[s.host].resuming(
                     s.session_id,
-                    folders[place].cwd if place in folders else None,
+                    folders[place].cwd if place in folders else unseen.cwd,
                     archived=known is not None and known.status == "archived",
                 ),
                 status=known.status if known else "unknown",
                 days_left=None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400)),
-                last=_last(s, facts),
+                last=last_active,
+                last_of_file=of_file,
                 calls=sums["calls"] if sums else 0,
                 active=place in active,
                 reading=readings.get(place),
@@ -305,14 +309,38 @@ def _active(settings: Settings, wanted: Iterable[str]) -> set[tuple[str, str]]:
     return found
 
 
-def _last(session: Listed, facts: Mapping[tuple[str, str], SessionFacts]) -> float:
-    """Return when a session was last active: of a captured one its last event (0 without a time), else the time of its file."""
-    known = facts.get((session.host, session.session_id))
-    return session.modified if known is None or session.state in {"new", "grown"} else known.last or 0.0
+def _uncaptured(found: Mapping[tuple[str, str], Listed], *, every: bool) -> set[tuple[str, str]]:
+    """Return the sessions of which the homes hold what the store does not: all, or the newest files."""
+    newest = sorted((s for s in found.values() if s.state in {"new", "grown"}), key=lambda s: -s.modified)
+    return {(s.host, s.session_id) for s in newest[: None if every else _LOOKED_INTO]}
+
+
+def _idle(session: Listed, known: SessionFacts | None, seen_now: Mapping[tuple[str, str], Shown]) -> bool:
+    """Tell whether nobody asked anything in a session and no tool was called; of an uncaptured one its missing title says so."""
+    if known is None:
+        place = session.host, session.session_id
+        return place in seen_now and seen_now[place].title is None
+    return session.state != "grown" and not known.busy
+
+
+_LOOKED_INTO = 500
+"""The newest sessions that are not captured yet, whose files are read for their title and last record."""
+
+
+def _last(session: Listed, facts: Mapping[tuple[str, str], SessionFacts], seen_now: Mapping[tuple[str, str], Shown]) -> tuple[float, bool]:
+    """Return when a session was last active, in seconds since 1970 (0 without a time), and whether that is the time of its file."""
+    place = session.host, session.session_id
+    known = facts.get(place)
+    if known is not None and session.state not in {"new", "grown"}:
+        return known.last or 0.0, False
+    recorded = seen_now.get(place, UNNAMED).last
+    return (session.modified, True) if recorded is None else (recorded / 1e6, False)
 
 
 def _first_look(settings: Settings, scan: capture.Scan, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Shown]:
     """Return what is shown of sessions that are not captured yet."""
+    if not wanted:
+        return {}
     from ctx_pipeline.usage import live_usage as live
 
     paths = {

@@ -49,6 +49,15 @@ def session_title(title: str | None) -> str:
     return title_text(title or "") or "(no title)"
 
 
+SIGNAL_WORDS = {"trajectory_sequence_entropy": "variety of steps", "trajectory_balance_score": "balance of looking and doing"}
+"""What signals are called whose names are no plain words; the page's script has the same."""
+
+
+def signal_words(name: str) -> str:
+    """Return the name of a signal in words."""
+    return SIGNAL_WORDS.get(name, name.replace("_", " "))
+
+
 def money(nano: int) -> str:
     """Return nano-dollars as dollars and cents: $0.00, <$0.01, $4.20, -$1,234.50."""
     cents = round(abs(nano) / 1e7)

@@ -15,7 +15,7 @@ from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.display import session_title, truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.ledger.rows import SessionRow
@@ -34,6 +34,16 @@ class SessionName(NamedTuple):
     host: str | None
     """key of the host; None where none was written"""
     name: str
+
+
+class Named(NamedTuple):
+    """Sessions among which a name is looked up."""
+
+    rows: Sequence[SessionRow]
+    newest: Callable[[], list[tuple[str, str]]]
+    """returns (host, id), the last active first"""
+    files: Callable[[], Iterable[tuple[str, str, str, str]]]
+    """returns host, session id, thread id and path of each transcript"""
 
 
 def split_host(name: str) -> SessionName:
@@ -59,10 +69,19 @@ def find_session(store: Store, name: str, host: str | None = None, *, projects: 
     written = SessionName(discovery.host(host).key, name) if host else split_host(name)
     if written.host and store.ledger.session(written.host, written.name) is not None:
         return written.host, written.name
-    rows = [row for row in store.ledger.sessions() if written.host in {None, row.host}]
-    fitting = _fitting(store, rows, written.name.strip(), projects=projects)
-    if not fitting and host:  # a title may begin with the name of a host
-        fitting = _titled(store.ledger.sessions(), f"{host} {written.name}")
+
+    def files() -> Iterable[tuple[str, str, str, str]]:
+        return ((s.host, s.session_id, s.thread_id or "", s.path) for s in store.ledger.sources().values() if s.session_id)
+
+    return find_among(Named(store.ledger.sessions(), lambda: newest_first(store), files), written, said_host=bool(host), projects=projects)
+
+
+def find_among(known: Named, written: SessionName, *, said_host: bool = False, projects: bool = True) -> tuple[str, str]:
+    """Return host key and full id of the one of these sessions that a name fits, as :func:`find_session` does."""
+    every, known = known.rows, known._replace(rows=[row for row in known.rows if written.host in {None, row.host}])
+    fitting = _fitting(known, written.name.strip(), projects=projects)
+    if not fitting and said_host:  # a title may begin with the name of a host
+        fitting = _titled(every, f"{written.host} {written.name}")
     noun = f"{written.host} session" if written.host else "session"
     if len(fitting) == 1:
         return fitting[0].host, fitting[0].session_id
@@ -71,7 +90,7 @@ def find_session(store: Store, name: str, host: str | None = None, *, projects: 
         more = f"\n  and {len(fitting) - _FITTING} more" if len(fitting) > _FITTING else ""
         hint = f"name one of{described(newest)}{more}"
         raise AmbiguousName(noun, written.name, [f"{row.host}/{row.session_id}" for row in fitting], hint=hint)
-    raise _unknown(store, noun, written, rows, projects=projects)
+    raise _unknown(every, noun, written, known.rows, projects=projects)
 
 
 def described(rows: Iterable[SessionRow]) -> str:
@@ -96,13 +115,14 @@ def newest_first(store: Store, host: str | None = None) -> list[tuple[str, str]]
     return [(key, session_id) for _, key, session_id in found]
 
 
-def _fitting(store: Store, rows: Sequence[SessionRow], name: str, *, projects: bool) -> list[SessionRow]:
+def _fitting(known: Named, name: str, *, projects: bool) -> list[SessionRow]:
     """Return the sessions that a name fits by the first way that finds any."""
+    rows = known.rows
     if not name:
         return []
+    by_place = {(row.host, row.session_id): row for row in rows}
     if latest := _LATEST.fullmatch(name.lower()):
-        known = {(row.host, row.session_id): row for row in rows}
-        order = [known[place] for place in newest_first(store) if place in known]
+        order = [by_place[place] for place in known.newest() if place in by_place]
         back = int(latest[1] or 0)
         return order[back : back + 1]
     begin, _, end = name.partition("…")
@@ -111,27 +131,22 @@ def _fitting(store: Store, rows: Sequence[SessionRow], name: str, *, projects: b
     if exact:
         return exact
     if _ID.fullmatch(name) or os.sep in name or Path(name).is_file():
-        known = {(row.host, row.session_id): row for row in rows}
         path = os.path.realpath(Path(name).expanduser())
         places = {
-            (source.host, source.session_id or "")
-            for source in store.ledger.sources().values()
-            if source.session_id
-            and (
-                (source.thread_id or "").startswith(name)
-                or (os.path.basename(source.path) == os.path.basename(path) and os.path.realpath(source.path) == path)  # noqa: PTH119 - a path is text here
-            )
+            (host, session)
+            for host, session, thread, file in known.files()
+            if thread.startswith(name) or (os.path.basename(file) == os.path.basename(path) and os.path.realpath(file) == path)  # noqa: PTH119 - a path is text here
         }
-        if found := [known[place] for place in sorted(places) if place in known]:
+        if found := [by_place[place] for place in sorted(places) if place in by_place]:
             return found
-    return _titled(rows, name, exactly=True) or (_newest_of_project(store, rows, name) if projects else []) or _titled(rows, name)
+    return _titled(rows, name, exactly=True) or (_newest_of_project(known, name) if projects else []) or _titled(rows, name)
 
 
-def _newest_of_project(store: Store, rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+def _newest_of_project(known: Named, name: str) -> list[SessionRow]:
     """Return the newest session of the project of this very name in which a tool was called, else the newest."""
-    there = [row for row in rows if str(row.rows.get("project") or "").casefold() == name.casefold()]
-    known = {(row.host, row.session_id): row for row in there}
-    newest = [known[place] for place in newest_first(store) if place in known] if known else []
+    there = [row for row in known.rows if str(row.rows.get("project") or "").casefold() == name.casefold()]
+    by_place = {(row.host, row.session_id): row for row in there}
+    newest = [by_place[place] for place in known.newest() if place in by_place] if by_place else []
     return sorted(newest, key=lambda row: not row.rows.get("tool_calls"))[:1]
 
 
@@ -143,13 +158,13 @@ def _titled(rows: Sequence[SessionRow], name: str, *, exactly: bool = False) -> 
     return said if said or exactly else [row for row, title in titles if title and all(word in title for word in wanted)]
 
 
-def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[SessionRow], *, projects: bool) -> UnknownName:
+def _unknown(every: Sequence[SessionRow], noun: str, written: SessionName, rows: Sequence[SessionRow], *, projects: bool) -> UnknownName:
     """Return the error for a name that fits no session: that it is of another host, or which come nearest."""
     name = written.name
     if not rows and not Path(name).is_file():
         return UnknownName(noun, name, (), hint="none is captured yet: ctx run")
     if written.host is not None and _ID.fullmatch(name):
-        elsewhere = [row for row in store.ledger.sessions() if row.host != written.host and row.session_id.startswith(name)]
+        elsewhere = [row for row in every if row.host != written.host and row.session_id.startswith(name)]
         if elsewhere:
             return UnknownName(noun, name, (), hint=f"another agent has it:{described(elsewhere[:_NEAREST])}")
     if _LATEST.fullmatch(name.lower()):

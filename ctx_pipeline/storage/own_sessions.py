@@ -91,6 +91,8 @@ class Shown(NamedTuple):
     """folder in which it began; None where that is not known"""
     began: int | None = None
     """time of its first own record, microseconds since 1970"""
+    last: int | None = None
+    """time of its last record, likewise; told of sessions that are not captured yet"""
 
 
 UNNAMED = Shown(None, None)

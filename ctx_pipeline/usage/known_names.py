@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreError, UnknownName
+from ctx_pipeline.errors import StoreError, UnknownName, nearest
 from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.storage.own_sessions import ShownSessions
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.repositories import project_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from ctx_pipeline.settings import Settings
+
+_MOST_USED = 5
+"""Names that are told where none is near."""
+
+
+def _unknown(kind: str, name: str, rows: Iterable[Mapping[str, Any]], others: Iterable[str] = ()) -> UnknownName:
+    """Return the error for a name that no row of usage has: the nearest names, else those with most calls and the command for all."""
+    calls = Counter[str](dict.fromkeys(others, 0))
+    for row in rows:
+        calls[str(row[kind] or UNNAMED)] += int(row["calls"])
+    known = [one for one, _ in sorted(calls.items(), key=lambda pair: (-pair[1], pair[0]))]
+    hint = f"most used of {len(known):,}: {', '.join(known[:_MOST_USED])}; all of them: ctx usage {kind}"
+    return UnknownName(kind, name, known, hint="" if len(known) <= _MOST_USED or nearest(name, known) else hint)
 
 
 def _captured(settings: Settings) -> set[str]:
@@ -33,12 +49,12 @@ def known_names(
         rows = usage("project", stored=stored, settings=settings).rows
         shown = _captured(settings) | {row["project"] for row in rows}
         if project not in shown.union(*(project_names(row["project"], row["repository"]) for row in rows)):
-            raise UnknownName("project", project, shown - {""})
+            raise _unknown("project", project, [row for row in rows if row["project"]], shown - {""})
     if model:
-        models = {str(row["model"]) for row in usage("model", stored=stored, settings=settings).rows}
-        if model not in models:
-            raise UnknownName("model", model, {name or UNNAMED for name in models})
+        rows = usage("model", stored=stored, settings=settings).rows
+        if model not in {str(row["model"]) for row in rows}:
+            raise _unknown("model", model, rows)
     if branch:
-        branches = {str(row["branch"]) for row in usage("branch", stored=stored, settings=settings).rows}
-        if branch not in branches:
-            raise UnknownName("branch", branch, branches)
+        rows = usage("branch", stored=stored, settings=settings).rows
+        if branch not in {str(row["branch"]) for row in rows}:
+            raise _unknown("branch", branch, rows)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes, project_of, repository_of
-from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.raw import Identity, Parsed, SessionFacts, SessionInput, StreamBytes, project_of, repository_of
+from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.model.usage_rules import ancestors, decide, is_running_total, replays, with_replays
 from ctx_pipeline.storage.raw.home_files import HEAD, Problem, Seen, is_lines, readable_head, walk, whole_lines
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 OWNER, KEY, TS = _C["owner"], _C["call_key"], _C["ts"]
+_EVENT_TS = EVENTS.names.index("ts")
 _own, _key_and_time, _first = itemgetter(OWNER), itemgetter(KEY, TS), itemgetter(0)
 _TWO = 64 << 20
 """Bytes from which two processes are faster than one."""
@@ -259,12 +260,28 @@ def _pieces(file: Any, size: int) -> bytes:
     return b"".join(parts)
 
 
-def streams(session: LiveSession) -> tuple[StreamBytes, ...]:
+_BEGIN, _END = 1 << 19, 1 << 18
+"""Bytes at the beginning and the end of a long transcript in which its title, its folder and its last record stand."""
+
+
+def both_ends(source: LiveSource) -> bytes:
+    """Return the whole lines at the beginning and the end of a long source, all of any other; raises OSError, CtxError."""
+    if source.name or not is_lines(source.rel) or source.size <= _BEGIN + _END:
+        return text(source)
+    with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123
+        begin = file.read(_BEGIN)
+        file.seek(source.size - _END)
+        end = file.read(_END)
+    end = end[end.find(b"\n") + 1 :]
+    return begin[: begin.rfind(b"\n") + 1] + end[: whole_lines(end)]
+
+
+def streams(session: LiveSession, content_of: Callable[[LiveSource], bytes] = text) -> tuple[StreamBytes, ...]:
     """Return the streams of a session; one that cannot be read is left out."""
     found = []
     for source, identity in session.sources:
         try:
-            data = text(source)
+            data = content_of(source)
         except (CtxError, OSError):
             continue
         found.append(StreamBytes(source.stream, source.kind, source.rel, 0, data, identity.thread_id, identity.parent_thread_id))
@@ -369,23 +386,38 @@ def _read(
 
 
 def shown(
-    settings: Settings, wanted: Collection[tuple[str, str]], among: Iterable[LiveSource] | None = None
+    settings: Settings, wanted: Collection[tuple[str, str]] | None = None, among: Iterable[LiveSource] | None = None
 ) -> dict[tuple[str, str], Shown]:
-    """Return what is shown of these (host, session) as they lie in the homes, redacted; it began with its first model call."""
+    """Return what is shown of these (host, session), or of all, as they lie in the homes, redacted; it began with its first model call.
+
+    Of a long transcript both ends are read, and all of it where these hold no title.
+    """
     from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.storage.own_sessions import Shown
 
     redact = Redactor(settings.patterns).redact
     found = {}
-    for one in read(
-        [s for s in sessions(sources(settings) if among is None else among, settings) if (s.host, s.session_id) in wanted], whole=True
-    ):
-        title = one.parsed.facts.title if one.parsed is not None else None
-        began = min((row[TS] for row in one.calls if row[TS] is not None), default=None)
-        found[one.host, one.session_id] = Shown(
-            redact(title)[:300] if title else None, redact(one.project) if one.project else None, began=began
+    for session in sessions(sources(settings) if among is None else among, settings):
+        place = session.host, session.session_id
+        if wanted is not None and place not in wanted:
+            continue
+        one = _shown_of(session, both_ends)
+        if one.parsed is None or not one.parsed.facts.title:
+            one = _shown_of(session, text)
+        facts = one.parsed.facts if one.parsed is not None else SessionFacts()
+        found[place] = Shown(
+            redact(facts.title)[:300] if facts.title else None,
+            redact(one.project) if one.project else None,
+            redact(facts.cwd) if facts.cwd else None,
+            min((row[TS] for row in one.calls if row[TS] is not None), default=None),
+            max((event[_EVENT_TS] for event in (one.parsed.events if one.parsed else ()) if event[_EVENT_TS] is not None), default=None),
         )
     return found
+
+
+def _shown_of(session: LiveSession, content_of: Callable[[LiveSource], bytes]) -> Counted:
+    given = SessionInput(session.host, session.session_id, streams(session, content_of), session.hints)
+    return count(given, session.linked_parent, whole=True)
 
 
 def _apart(work: Callable[[], list[Counted]]) -> Callable[[], list[Counted] | None]:

@@ -19,6 +19,35 @@ from ctx_pipeline_tests.factories.claude import SESSION, ClaudeHome, small_home,
 pytestmark = [pytest.mark.browser, NEEDED]
 
 OTHER = "22222222-2222-4222-8222-222222222222"
+NOTES = "33333333-3333-4333-8333-333333333333"
+MARKDOWN = """## What changed
+See [the run](https://example.org/run?a=1&b=2) and https://example.org/plain_page.
+- first with `code [no](https://example.org/no)`
+- second, in [total.py](src/total.py:12)
+  goes on here
+    - inside **[bold link](http://example.org/b)**
+
+3. third
+4. fourth
+   ```sh
+   make all <x> [not](https://example.org/not)
+   ```
+last line"""
+TRAPS = (
+    "[click](javascript:document.title='owned')",
+    "[click](JaVaScRiPt:alert`1`)",
+    "[click](data:text/html,<script>document.title='owned'</script>)",
+    "[click](file:///etc/passwd)",
+    "[click](//evil.example/x)",
+    "[https://bank.example](https://evil.example/)",
+    "[bank.example/login](https://evil.example/login)",
+    "[<img src=x onerror=document.title='owned'>](https://evil.example/a)",
+    "[x](https://bank.example@evil.example/)",
+    '[x](https://evil.example/"onmouseover="document.title=1)',
+    "https://evil.example/<svg/onload=document.title='owned'>",
+    "![picture](https://evil.example/track.png)",
+    "- <b>no</b>\n1. <script>document.title='owned'</script>",
+)
 BEFORE = "def total(lines):\n    found = 0\n    for line in lines:\n        found += line.price\n    return found\n"
 AFTER = "def total(lines):\n    found = Decimal(0)\n    for line in lines:\n        found += line.price\n    return found\n"
 
@@ -53,6 +82,9 @@ def address(tmp_path_factory):
     session.prompt("good, ship it")
     session.answer(tool_use("toolu_3", "Read", file_path="/home/dev/shop/CHANGES"), text("Shipped."))
     session.save()
+    notes = home.session(NOTES)
+    notes.prompt("Write the notes").answer(text(MARKDOWN)).prompt("and the traps").answer(text("\n\n".join(TRAPS)))
+    notes.save()
     environ = {"HOME": str(folder), "CTX_HOME": str(folder / "store"), "CLAUDE_CONFIG_DIR": str(folder / "claude"), "TZ": "UTC"}
     chosen = settings_of.load({**environ, "CODEX_HOME": str(folder / "none")})
     with open_store(chosen) as store:
@@ -134,6 +166,62 @@ def test_a_model_is_named_where_it_changes_and_each_answer_has_its_tokens_and_co
     assert said[0] == "40.0k in, 120 out"
     assert said[1] == "claude-opus-4-5-2025110141.0k in, 60 out"
     assert page.locator("dialog li.answer .prose b code").all_text_contents() == ["Decimal"], "code inside bold words"
+
+
+@pytest.mark.feature("dashboard.prose")
+def test_links_lists_headings_and_code_of_an_answer_are_drawn(read):
+    page = read("Write the notes")
+    box = page.locator("dialog li.answer .prose").first
+    links = box.locator("a").evaluate_all("all => all.map((a) => [a.textContent, a.href, a.rel, a.target, a.title])")
+    kept = ["noopener noreferrer nofollow", "_blank"]
+    drawn = box.evaluate("node => [...node.children].map((one) => `${one.tagName} ${one.className}`.trim())")
+
+    assert links == [
+        [words, target, *kept, target]
+        for words, target in (
+            ("the run", "https://example.org/run?a=1&b=2"),
+            ("https://example.org/plain_page", "https://example.org/plain_page"),
+            ("bold link", "http://example.org/b"),
+        )
+    ]
+    assert drawn == ["P heading", "P", "UL points", "OL points", "PRE code", "P"]
+    assert box.locator("p").nth(1).text_content() == "See the run and https://example.org/plain_page."
+    assert box.locator(":scope > ul > li").count() == 2
+    assert box.locator(":scope > ul > li > code").text_content() == "code [no](https://example.org/no)"
+    assert "total.py (src/total.py:12)goes on here" in box.locator(":scope > ul > li").nth(1).text_content()
+    assert box.locator("ul ul > li > b > a").count() == 1
+    assert box.locator("ol").evaluate("list => [list.start, list.children.length]") == [3, 2]
+    assert box.locator("pre").text_content() == "   make all <x> [not](https://example.org/not)"
+
+
+@pytest.mark.feature("dashboard.prose")
+@pytest.mark.feature("dashboard.text-escaped")
+def test_traps_in_links_lead_nowhere_that_they_do_not_say_and_run_nothing(read):
+    page = read("Write the notes")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_function("() => document.querySelectorAll('dialog li.answer .prose').length === 2")
+    box = page.locator("dialog li.answer .prose").nth(1)
+    links = box.locator("a").evaluate_all("all => all.map((a) => [a.textContent, a.getAttribute('href')])")
+    attributes = box.evaluate("node => [...new Set([...node.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()))].sort()")
+
+    assert all(target.startswith("https://evil.example/") for _, target in links)
+    assert links[:2] == [["https://evil.example/", "https://evil.example/"], ["https://evil.example/login", "https://evil.example/login"]]
+    assert box.locator("img, script, svg, iframe, form").count() == 0
+    assert set(attributes) <= {"class", "href", "referrerpolicy", "rel", "start", "target", "title"}
+    said = box.text_content()
+    for words in (
+        "javascript:",
+        "JaVaScRiPt:",
+        "data:text/html",
+        "file:///etc/passwd",
+        "<script>document.title='owned'</script>",
+        "bank.example@evil.example",
+    ):
+        assert words in said
+    page.wait_for_timeout(100)
+    assert "owned" not in page.title()
+    assert [url for url in asked if "evil" in url] == []
 
 
 @pytest.mark.feature("dashboard.thread-costs")

@@ -81,7 +81,7 @@ def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
     assert latest["calls"] > 0
     assert (found[-1]["calls"], found[-1]["cost_usd"]) == (usage["calls"], pytest.approx(usage["cost_usd"]))
     assert f"${usage['cost_usd']:.2f}" in ran("cost").stdout
-    assert ran("cost", "csv", "export").stdout.startswith("session csv export: 11 calls")
+    assert "\nsession csv export: 11 calls" in ran("cost", "csv", "export").stdout
 
 
 @pytest.mark.feature("cli.cost")

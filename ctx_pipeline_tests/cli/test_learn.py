@@ -128,11 +128,9 @@ def test_a_block_holds_the_rules_of_one_repository_each_once_and_no_fact_of_one_
 
 
 @pytest.mark.feature("learn.proposals")
-def test_findings_count_the_lessons_that_are_listed(ran: Ctx):
-    (told,) = [f["title"] for f in ran.json("hints")["findings"] if f["rule"] == "new-lessons"]
-    listed = [m for m in ran.json("memory", "list")["memories"] if m["status"] == "candidate"]
-
-    assert int(told.split()[0]) == len(listed)
+def test_lessons_that_were_drawn_are_a_list_and_no_finding(ran: Ctx):
+    assert any(m["status"] == "candidate" for m in ran.json("memory", "list")["memories"])
+    assert not [f for f in ran.json("hints")["findings"] if f["command"] == "ctx memory list"]
 
 
 @pytest.mark.feature("learn.judged")

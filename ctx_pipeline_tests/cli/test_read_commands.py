@@ -135,7 +135,7 @@ def test_reading_without_a_store_says_what_to_run(bare: Ctx):
 
 
 @pytest.mark.feature("cli.errors")
-@pytest.mark.parametrize("words", [["show", "latest"], ["explain", "latest"], ["work"], ["search", "upload"], ["open"]])
+@pytest.mark.parametrize("words", [["history", "latest"], ["work"], ["search", "upload"], ["open"]])
 def test_before_the_first_run_a_command_that_needs_a_store_names_the_one_that_makes_it(ctx: Ctx, words: list[str]):
     done = ctx(*words, ok=False)
 

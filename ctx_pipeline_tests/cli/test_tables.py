@@ -11,14 +11,15 @@ from ctx_pipeline.cli.output import local_time, short_ids
 from ctx_pipeline.model.display import title_text
 from ctx_pipeline.usage.repositories import by_repository, project_names
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.terminal import on_terminal
 
 DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 
 
-def screen(ctx: Ctx, columns: int, *words: str, **more: str) -> list[str]:
+def screen(ctx: Ctx, columns: int, *words: str, status: int = 0, **more: str) -> list[str]:
     environ = ctx.environ | {"TERM": "xterm", "NO_COLOR": "1"} | more
-    return on_terminal([sys.executable, "-m", "ctx_pipeline", *words], environ, columns).splitlines()
+    return on_terminal([sys.executable, "-m", "ctx_pipeline", *words], environ, columns, status=status).splitlines()
 
 
 def rows_of(lines: list[str], head: str) -> list[str]:
@@ -171,3 +172,55 @@ def test_clones_and_worktrees_of_a_repository_are_one_row():
         named = {name for name in found if name in project_names(one["project"], one["repository"])}
         assert named
         assert "cli" in named or one["project"] != "cli"
+
+
+@pytest.mark.feature("cli.session-near")
+@pytest.mark.parametrize("name", ["51b369cd", "codes errors", "qqqqqqqq"])
+def test_the_sessions_that_a_wrong_name_gets_fit_sixty_columns_and_are_named_so_that_they_are_found(ran: Ctx, name: str):
+    lines = screen(ran, 60, "show", name, status=1)
+    listed = [line.split()[0] for line in lines if re.match(r"  (claude|codex)/", line)]
+
+    assert max(map(len, lines)) <= 60
+    assert listed
+    for one in listed:
+        assert ran.json("resume", one)["session_id"].startswith(one.partition("/")[2].partition("…")[0])
+    assert any("Fix rounding" in line for line in lines) or name == "qqqqqqqq"
+
+
+@pytest.mark.feature("cli.unknown-filter")
+def test_a_name_that_nothing_is_near_gets_the_most_used_ones_and_the_command_for_all(ctx: Ctx):
+    home = ClaudeHome(ctx.folder / "claude")
+    for number, folder in enumerate(["aaa", "bbb", "ccc", "ddd", "often"]):
+        one = home.session(f"{number:08d}-1111-4111-8111-111111111111", cwd=f"/home/dev/{folder}", mark=folder).prompt("x")
+        for _ in range(40 if folder == "often" else 1):
+            one.answer(text("done"))
+        one.save()
+    said = ctx("cost", "--project", "qzqzqz", ok=False).stderr
+
+    assert "hint: most used of 7: often, bookshop-api, trail-map, aaa, bbb; all of them: ctx usage project" in said
+
+
+@pytest.mark.feature("cli.usage-days")
+def test_calls_without_a_time_are_explained_below_the_table_and_left_out_of_days(ctx: Ctx):
+    one = ClaudeHome(ctx.folder / "claude").session("88888888-8888-4888-8888-888888888888").prompt("x")
+    one.answer(text("done"), timestamp=None)
+    one.save()
+
+    assert "(no time): 1 call is recorded without one; --since and --until leave them out" in ctx("usage", "weekly").stdout
+    assert "(no time)" not in ctx("usage", "daily", "--since", "2020-01-01").stdout
+    assert "(no time)" not in ctx("usage", "project").stdout
+
+
+@pytest.mark.feature("cli.signal")
+def test_readings_of_one_session_are_exact_and_one_of_something_is_singular(ran: Ctx):
+    said = ran("signal", "show", DISCOUNTS[:8]).stdout
+    values = {r["signal"]: r for r in ran.json("signal", "show", DISCOUNTS[:8])["readings"] if r["value"] is not None}
+
+    ones = [r for r in values.values() if r["value"] == 1 and r["unit"].endswith("s") and r["kind"] != "boolean"]
+    assert {r["unit"] for r in ones} & {"runs", "searches", "messages", "commands", "files"}
+    for r in ones:
+        assert re.search(rf"^{r['signal']}: 1 {r['unit'][:-1] if r['unit'] != 'searches' else 'search'}\b(?!e?s)", said, re.MULTILINE), r[
+            "unit"
+        ]
+    spent = values["session_tokens"]["value"]
+    assert f"session_tokens: {spent:,.0f} tokens" in said

@@ -132,7 +132,7 @@ def test_signals_come_change_and_go_and_the_package_is_upgraded_under_a_running_
     watched.two_ticks()
     assert watched.runs() == before, "history is filled by a person"
     assert watched.dirty() == {"signals/haste": {"missing"}}
-    assert "2 partitions materialized" in watched.ctx("backfill", "--signal", "haste")
+    assert "2 partitions filled" in watched.ctx("backfill", "--signal", "haste")
     assert watched.values("haste") == ["1.0", "1.0"]
     watched.say("haste was added, seen and filled")
 

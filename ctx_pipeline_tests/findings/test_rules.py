@@ -62,10 +62,11 @@ def test_the_most_expensive_tenth_of_sessions_is_weighed_against_all():
 
 
 @pytest.mark.feature("dashboard.findings")
-def test_the_share_of_prompt_tokens_from_the_cache():
-    sums = {"input_tokens": 1_000_000, "cache_write_5m_tokens": 500_000, "cache_write_1h_tokens": 500_000, "cache_read_tokens": 6_000_000}
+@pytest.mark.parametrize(("read", "told"), [(6_000_000, []), (2_000_000, ["Only 50% of all prompt tokens came from the cache"])])
+def test_the_share_of_prompt_tokens_from_the_cache_is_told_where_it_is_low(read: int, told: list[str]):
+    sums = {"input_tokens": 1_000_000, "cache_write_5m_tokens": 500_000, "cache_write_1h_tokens": 500_000, "cache_read_tokens": read}
 
-    assert _titles(_history(models=(_model(calls=9, **sums),))) == ["75% of all prompt tokens came from the cache"]
+    assert _titles(_history(models=(_model(calls=9, **sums),))) == told
 
 
 @pytest.mark.feature("dashboard.findings")
@@ -86,7 +87,6 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
         "7 transcripts of Claude Code are about to be deleted",
         "2 lessons wait for a review",
         "No price is known for 1 model",
-        "9 lessons were drawn from past sessions",
         "3 secrets in your transcripts",
         "7 records of an unknown kind",
         "1 record could not be read",
@@ -96,9 +96,9 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
 
 @pytest.mark.feature("findings.one-set")
 def test_readings_that_cannot_be_read_are_a_finding_and_hide_no_other():
-    assert _titles(_history(damaged="the table readings cannot be trusted", lessons={"candidate": 1})) == [
+    assert _titles(_history(damaged="the table readings cannot be trusted", lessons={"needs_review": 1})) == [
         "the table readings cannot be trusted",
-        "1 lesson was drawn from past sessions",
+        "1 lesson waits for a review",
     ]
 
 
@@ -115,7 +115,7 @@ def test_findings_are_ranked_by_what_is_lost_then_money_then_how_common():
         _session("b"),
         readings={"cache_rebuild_tokens": rebuilt, **_read(interruption_count={"a": 3, "b": 2, "c": 0})},
         newest=QuickScan(sessions=1, secrets=Counter({"jwt": 1})),
-        lessons={"candidate": 4},
+        lessons={"candidate": 4, "needs_review": 2},
     )
 
     found = findings(history)
@@ -123,7 +123,7 @@ def test_findings_are_ranked_by_what_is_lost_then_money_then_how_common():
     assert [(f.rule, f.usd, f.weight) for f in found] == [
         ("cache-rebuild-tokens", 3.5, 2),
         ("interruption-count", None, 1),
-        ("new-lessons", None, 1),
+        ("lessons-to-review", None, 1),
         ("secrets-in-transcripts", None, 1),
     ]
 

@@ -182,5 +182,5 @@ def test_an_edited_signal_alone_is_stale_and_a_backfill_takes_its_readings_anew(
     report = json.loads(copied(stale).stdout)
     dirty = {a["asset"]: {c["reason"] for c in a["cells"]} for a in report["assets"] if a["filled_by"] == "run" and a["cells"]}
     assert dirty == {"signals/activity": {"new code version"}}
-    assert "2 partitions materialized" in copied([*ctx, "backfill", "--signal", "activity"]).stdout
+    assert "2 partitions filled" in copied([*ctx, "backfill", "--signal", "activity"]).stdout
     assert copied(values).stdout != before

@@ -312,7 +312,9 @@ def test_a_limit_keeps_the_newest_days_in_json_as_in_the_table(ctx: Ctx):
 
 
 @pytest.mark.feature("usage.without-store")
-def test_before_a_session_is_captured_a_name_of_one_leads_to_the_run(ctx: Ctx):
+def test_before_a_session_is_captured_its_calls_are_told_by_its_name_and_its_window_leads_to_the_run(ctx: Ctx):
     ctx("list")
-    for command in ("show", "resume", "files"):
-        assert "none is captured yet: ctx run" in ctx(command, "latest").stderr
+    title = ctx("resume", "latest").stderr.strip().split("  ")[-1]
+    for command in ("explain", "cost"):
+        assert ctx(command, "latest").stdout.startswith(title)
+    assert "none is captured yet: ctx run" in ctx("history", "latest").stderr

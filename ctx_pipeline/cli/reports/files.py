@@ -11,7 +11,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import require_project, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
-from ctx_pipeline.cli.session_names import one_name, session_argument, session_of_person
+from ctx_pipeline.cli.session_names import one_name, reading_session, session_argument, session_of_person
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,8 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
 
     settings = for_reading()
     zone = settings.timezone
-    found = session_files(host, session_id, path=path, settings=settings)
+    with reading_session(settings, host, session_id) as (its_own, key, full):
+        found = session_files(key, full, path=path, settings=its_own)
     if as_json:
         emit(found.to_json())
         return

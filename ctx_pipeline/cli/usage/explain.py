@@ -86,6 +86,8 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     sums = found.totals
     uses = sum(made.uses for made in found.calls)
     part = f", its share of {len(found.calls):,} that used it {uses:,} times" if uses else ""
+    if found.kind in {"session", "thread"}:
+        _say_session(found, settings)
     say(f"{found.kind} {plain(what)}: {_calls(sums['calls'])}{part}", bold=True)
     say(
         f"input {sums['input_tokens']:,}, output {sums['output_tokens']:,}, cache write "
@@ -107,6 +109,22 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         say(f"its calls one by one: {_explaining(what, said)}")
     elif len(found.calls) > limit:
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+
+
+def _say_session(found: Explained, settings: Settings) -> None:
+    """Print title, first call and project of the session that these calls are of, where it is one."""
+    from ctx_pipeline.cli.usage.tables import add_new, session_labels
+    from ctx_pipeline.model.display import session_title
+
+    calls = [made.to_json() for made in found.calls]
+    places = {(told["host"], told["session_id"]) for told in calls}
+    labels = session_labels(settings) if len(places) == 1 else {}
+    for host, session_id in places if len(places) == 1 else ():
+        add_new(labels, [{"hosts": [host], "session_id": session_id}], settings)
+        shown = labels.get((host, session_id))
+        first = min((told["time"] for told in calls if told["time"]), default=None)
+        told = [local_time(first, settings.timezone), shown.project if shown else ""]
+        say("  ".join(filter(None, [one_line(session_title(shown.title if shown else None), 100), *told])), bold=True)
 
 
 def _sessions(found: Explained, settings: Settings) -> None:
@@ -160,19 +178,14 @@ def _explaining(what: str, said: dict[str, Any]) -> str:
 
 def _session_of(what: str, settings: Settings, error: NothingFound) -> str | None:
     """Return the full id of a session that is named in another way than by its id; None where there is none."""
+    from ctx_pipeline.cli.session_names import captured_or_not
     from ctx_pipeline.errors import AmbiguousName, UnknownName
-    from ctx_pipeline.sessions.naming import find_session
-    from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.store_marker import begun
 
     try:
-        with reading(settings) as (store, _):
-            full = find_session(store, what)[1]
+        full = captured_or_not(settings, what)[1]
     except AmbiguousName:
         raise
-    except (StoreError, UnknownName):
-        if what.partition("~")[0] == "latest" and not begun(settings.home):
-            raise
+    except UnknownName:
         return None
     return full if full not in error.message else None
 

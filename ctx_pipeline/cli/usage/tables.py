@@ -93,7 +93,7 @@ def show(
         else [{**row, "hosts": [row["host"]], "models": [row["model"]]} for row in report.rows]
     )
     if key == "session_id":
-        _add_new(sessions, rows, settings)
+        add_new(sessions, rows, settings)
     rows = in_order(rows, key, sort, sessions)
     names = short_names([row[key] for row in rows], settings) if key == "session_id" and terminal_width() is not None else {}
     whole = int(report.totals["cost_nano"])
@@ -102,7 +102,7 @@ def show(
         limit = _SESSIONS
     rows = limited(rows, limit, newest_last=key == "date" and sort is None)
     if key == "session_id":
-        _add_new(sessions, rows, settings)
+        add_new(sessions, rows, settings)
     shown = [
         {
             **_figures(row),
@@ -130,7 +130,7 @@ def show(
         paragraph(text)
 
 
-def _add_new(sessions: dict[tuple[str, str], Shown], rows: Iterable[Mapping[str, Any]], settings: Settings) -> None:
+def add_new(sessions: dict[tuple[str, str], Shown], rows: Iterable[Mapping[str, Any]], settings: Settings) -> None:
     """Add what the homes say of the sessions of these rows that are not captured, where they are few."""
     unknown = {(host, row["session_id"]) for row in rows for host in row["hosts"]} - sessions.keys()
     if 0 < len(unknown) <= _SESSIONS:
@@ -184,6 +184,8 @@ def notes(report: Usage) -> Iterator[str]:
     elif unpriced:
         models = sorted({plain(r["model"] or UNNAMED) for r in report.rows if r["unpriced_calls"]})
         yield f"{counted(unpriced, 'call has', 'calls have')} no known price: {', '.join(models)}"
+    if undated := sum(int(row["calls"]) for row in report.rows if not row.get("date", True)):
+        yield f"{UNDATED}: {counted(undated, 'call is', 'calls are')} recorded without one; --since and --until leave them out"
     if any(int(row.get("uses") or 0) > int(row["calls"]) for row in report.rows):
         yield "a call that used several is split between them and counted once, with the first"
     if any("uses" in row for row in report.rows):

@@ -180,6 +180,8 @@ const ctx = (() => {
     formats.clear();
   };
 
+  const SIGNAL_WORDS = { trajectory_sequence_entropy: "variety of steps", trajectory_balance_score: "balance of looking and doing" };
+  const signalWords = (name) => SIGNAL_WORDS[name] ?? name.replaceAll("_", " ");
   const plural = (n, noun, more) => `${count(n)} ${n === 1 ? noun : more || `${noun}s`}`;
 
   // A command is copied when it is pressed; without a clipboard it is selected instead.
@@ -206,5 +208,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, forget, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, copyable };
+  return { receive, load, forget, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, signalWords, copyable };
 })();

@@ -188,7 +188,7 @@
     const reading = detail.signals.find((row) => row[0] === about);
     const memory = detail.memories.find((row) => row[0] === about);
     const marked = reading ? reading[5] || [] : memory ? memory[1] : [];
-    const words = reading ? about.replaceAll("_", " ") : memory ? told(about)[1].slice(0, 140) : "";
+    const words = reading ? ctx.signalWords(about) : memory ? told(about)[1].slice(0, 140) : "";
     const event = /^e(\d+)-(\d+)$/.exec(about);
     return ctx.transcript(session, detail, session.chunk, marked, words, event && [Number(event[1]), Number(event[2])]);
   }
@@ -283,7 +283,7 @@
       const rows = known.filter(([name]) => read.has(name)).map(([name, kind, unit, what]) => {
         const [, value, label, confidence, reason, places = [], total = 0] = read.get(name);
         return [
-          el("span", name.replaceAll("_", " "), el("span.under", what)),
+          el("span", ctx.signalWords(name), el("span.under", what)),
           value === null && !label ? el("span.muted", reason || "not measured") : kind === "boolean" ? (value ? "yes" : "no") : label || ctx.reading(value, unit),
           toEvidence(name, places, total, show),
           `${Math.round(confidence * 100)}%`,

@@ -5,7 +5,7 @@ ctx.near("signals", (body, { signals }) => {
   const GROUPS = ["outcome", "cost", "context", "behaviour", "activity", "risk"];
   const groups = [...new Set([...GROUPS, ...signals.map((s) => s.group)])].filter((group) => signals.some((s) => s.group === group));
   const MOST = 20;
-  const title = (s) => s.signal.replaceAll("_", " ");
+  const title = (s) => ctx.signalWords(s.signal);
   const unitOf = (s) => (s.kind === "boolean" ? "share" : s.unit);
   // a change that its own figures do not show is none
   const told = (s) => [s.trend.before, s.trend.mean].map((level) => ctx.reading(level, unitOf(s)));
