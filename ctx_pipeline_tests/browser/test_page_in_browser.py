@@ -202,7 +202,7 @@ def test_a_session_loads_its_chunk_when_it_is_opened_and_every_tab_has_content(p
         words.append(page.locator("#session-tab").text_content())
 
     assert len([name for name in requested if re.fullmatch(r"[0-9a-f]{24}\.js", name)]) == 1
-    assert tabs == ["Transcript28", "Overview", "Tools12", "Models1", "Model calls6", "Signals5", "Memories0"]
+    assert tabs == ["Transcript28", "Overview", "Tools12", "Models1", "Model calls6", "Signals5", "Lessons0"]
     assert "Please look at the tests first." in words[0]
     assert "/home/ada/code/website" in words[1]
     assert "uv run pytest" in words[2]
@@ -210,7 +210,7 @@ def test_a_session_loads_its_chunk_when_it_is_opened_and_every_tab_has_content(p
     assert "claude-opus-4-5" in words[3]
     assert "claude-opus-4-5" in words[4]
     assert "failed command ratio" in words[5]
-    assert "No memory rests on this session." in words[6]
+    assert "No lesson rests on this session." in words[6]
 
 
 @pytest.mark.feature("dashboard.keyboard")

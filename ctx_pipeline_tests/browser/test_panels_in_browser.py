@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctx_pipeline_tests.browser.conftest import NEEDED, SECONDS
+from ctx_pipeline_tests.browser.conftest import NEEDED, SECONDS, watched
 from ctx_pipeline_tests.factories.history import HOSTILE
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def test_memories_are_searched_and_filtered_by_status_kind_method_scope_and_risk
     memories.locator("input[type=search]").fill("no such lesson")
     page.wait_for_function("() => document.querySelectorAll('#memories ul.memories > li').length === 0")
 
-    assert "No memory fits" in memories.locator(".pages p").text_content()
+    assert "No lesson fits" in memories.locator(".pages p").text_content()
 
 
 @pytest.mark.feature("dashboard.evidence-links", "dashboard.memories-browser")
@@ -260,6 +260,17 @@ def test_every_panel_fits_a_telephone(page, scheme):
     for name in ("year", "accounting", "signals", "scores", "memories", "user_input"):
         _panel(page, name)
         assert (name, page.evaluate("document.documentElement.scrollWidth")) == (name, 390)
+
+
+@pytest.mark.feature("dashboard.responsive")
+def test_the_open_part_of_the_page_stands_in_view_in_the_strip_of_a_telephone(browser, site):
+    with watched(browser, viewport={"width": 390, "height": 844}) as (page, trouble):
+        for name in ("index", "trajectories", "missing-records"):
+            page.goto(f"{site.as_uri()}/{name}.html")
+            here = page.locator("nav a[aria-current]").bounding_box()
+            assert 0 <= here["x"] <= here["x"] + here["width"] <= 390 - 28, name
+            assert page.evaluate("scrollY") == 0
+    assert trouble == []
 
 
 @pytest.mark.feature("dashboard.keyboard")

@@ -286,7 +286,7 @@ def test_the_cards_count_sessions_days_projects_memories_and_what_needs_a_look()
     assert found["Projects"] == ("2", "most in till")
     assert found["Need a look"][0] == "3"
     assert (found["Cost"][0], found["Tokens"][0]) == ("$2.00", "1.00k")
-    assert found["Memories"] == ("4", "1 accepted by you")
+    assert found["Lessons"] == ("4", "1 accepted by you")
 
 
 @pytest.mark.feature("dashboard.session-table")

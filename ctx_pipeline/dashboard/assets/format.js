@@ -52,6 +52,9 @@ const ctx = (() => {
   // A link of an earlier page, to a part that has moved to a page of its own.
   const moved = /^#[a-z_]+$/.test(location.hash) && !document.getElementById(location.hash.slice(1)) && document.querySelector(`nav a[data-panels~="${location.hash.slice(1)}"]`);
   if (moved) location.replace(moved.href + location.hash);
+  // On a narrow screen the parts of the page are a strip: the one that is open stands in view.
+  const current = document.querySelector("nav a[aria-current]");
+  if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.offsetLeft - 28;
   const aimAt = (hash) => (aim = /^#[a-z_]+$/.test(hash) ? document.querySelector(`section${hash}`) : null);
   aimAt(location.hash);
   addEventListener("hashchange", () => aimAt(location.hash));

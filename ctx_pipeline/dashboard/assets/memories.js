@@ -7,8 +7,8 @@ ctx.near("memories", (body, { memories, total }) => {
   const values = (of) => [...new Set(memories.flatMap(of))].filter(Boolean).sort();
   const search = el("input");
   search.type = "search";
-  search.placeholder = "Search memories";
-  search.setAttribute("aria-label", "Search memories");
+  search.placeholder = "Search lessons";
+  search.setAttribute("aria-label", "Search lessons");
   const filters = [
     ["kind", "All kinds", (m) => [m.kind]],
     ["status", "Any status", (m) => [m.status]],
@@ -55,7 +55,7 @@ ctx.near("memories", (body, { memories, total }) => {
     list.replaceChildren(...found.slice(0, most).map(card));
     more.hidden = found.length <= most;
     const all = total > memories.length ? ` The page holds ${ctx.count(memories.length)} of ${ctx.count(total)}.` : "";
-    shown.textContent = found.length ? `${ctx.count(Math.min(most, found.length))} of ${ctx.plural(found.length, "memory", "memories")}.${all}` : "No memory fits. Clear the search or a filter.";
+    shown.textContent = found.length ? `${ctx.count(Math.min(most, found.length))} of ${ctx.plural(found.length, "lesson")}.${all}` : "No lesson fits. Clear the search or a filter.";
   }
 
   function card(m) {

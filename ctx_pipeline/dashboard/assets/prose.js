@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { el } = ctx;
-  const PARTS = /(`[^`]+`|\*\*[^*]+\*\*|!?\[[^[\]]{1,300}\]\([^()\s]{1,2000}\)|\bhttps?:\/\/[^\s<>"'`\\]{1,2000})/;
+  const PARTS = /(`[^`]+`|\*\*[^*]+\*\*|!?\[[^[\]]{1,300}\]\([^()\s]{1,2000}\)|\b(?:https?):\/\/[^\s<>"'`\\]{1,2000})/;
   const LINK = /^!?\[(.+)\]\((.+)\)$/;
   const POINT = /^(\s*)([-*+]|(\d{1,9})[.)])\s+(.*)/;
 
@@ -81,12 +81,12 @@
       // a path in the project
     }
     const shown = words ? inline(words, false) : [target];
-    if (!url || !["http:", "https:"].includes(url.protocol) || url.username || url.password) {
+    if (!url || !/^https?$/.test(url.protocol.slice(0, -1)) || url.username || url.password) {
       const text = el("span", shown);
       if (words && words !== target) text.append(el("span.muted", ` (${target})`));
       return text;
     }
-    const node = el("a", /https?:|www\.|^[\w-]+(\.[\w-]+)+(\/|$)/i.test(words) ? [url.href] : shown);
+    const node = el("a", /(?:https?):|www\.|^[\w-]+(\.[\w-]+)+(\/|$)/i.test(words) ? [url.href] : shown);
     node.href = url.href;
     node.title = url.href;
     node.rel = "noopener noreferrer nofollow";

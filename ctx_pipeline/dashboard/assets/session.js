@@ -3,7 +3,7 @@
 (() => {
   const { el } = ctx;
   const dialog = document.getElementById("session");
-  const TABS = ["Transcript", "Overview", "Tools", "Models", "Model calls", "Signals", "Memories"];
+  const TABS = ["Transcript", "Overview", "Tools", "Models", "Model calls", "Signals", "Lessons"];
   let opener = null;
 
   ctx.follow = () => {
@@ -296,7 +296,7 @@
   }
 
   function memories(session, detail, _, show) {
-    if (!detail.memories.length) return empty("No memory rests on this session.");
+    if (!detail.memories.length) return empty("No lesson rests on this session.");
     const items = detail.memories.map(([name, places]) => {
       const [kind, text, status] = told(name);
       const meta = el("p.meta", el("b", kind.replaceAll("_", " ")), el("span.status", status.replaceAll("_", " ")));

@@ -35,7 +35,7 @@ def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
         ("Active days", count(days), _span(data)),
         ("Projects", count(len({x.project for x in data.sessions if x.project})), _busiest(data)),
         ("Need a look", count(sum(needs_a_look(x) for x in data.sessions)), "failures, odd records or no price"),
-        ("Memories", count(data.memory_total), f"{count(data.memory_status.get('accepted', 0))} accepted by you"),
+        ("Lessons", count(data.memory_total), f"{count(data.memory_status.get('accepted', 0))} accepted by you"),
     )
 
 
