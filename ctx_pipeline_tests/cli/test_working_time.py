@@ -12,7 +12,7 @@ import pytest
 from ctx_pipeline.cli.reports.work import _days
 from ctx_pipeline.sessions.reports.working_time import worked_days
 from ctx_pipeline_tests.cli.conftest import Ctx
-from ctx_pipeline_tests.factories.claude import text
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine
 
 TREE = "c823d9cd-f224-448f-a457-16b4882b2710"
@@ -75,3 +75,16 @@ def test_what_its_threads_cost_is_what_a_session_cost(ran: Ctx):
         told = ran.json("explain", thread["thread_id"])
         assert (told["kind"], round(told["totals"]["cost_usd"] * 1e9)) == ("thread", thread["cost_nano"])
     assert re.search(r"\nsubagent +a1c9e77 +explorer +6 +3 +\$0\.06 +2 +Find how", ran("show", TREE).stdout)
+
+
+@pytest.mark.feature("cli.week")
+def test_how_long_turns_took_is_left_out_where_no_record_tells_it(bare: Ctx):
+    home = ClaudeHome(bare.folder / "claude")
+    one = home.session("88888888-8888-4888-8888-888888888888")
+    moment = "2026-03-05T10:00:00.000Z"
+    one.prompt("x", timestamp=moment).answer(text("done"), timestamp=moment).save()
+    there = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root)})
+    there("sync")
+
+    assert there.json()["week"]["seconds"] is None
+    assert " in turns" not in there().stdout
