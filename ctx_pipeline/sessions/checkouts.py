@@ -51,12 +51,16 @@ class Checkouts:
         same = [folder for folder in _around(root) if remote and self._told.get(folder) == remote]
         return root if not same or _is_worktree(root) else same[-1]
 
+    def is_known(self, root: str) -> bool:
+        """Tell whether a root is that of a checkout, and not only a folder."""
+        return root in self._seen or root in self._told
+
     def of(self, path: str, own: str) -> str:
         """Return the root of the innermost checkout that a path is known to lie in; ``own`` where none is but what a session ran in."""
         if not path.startswith("/"):
             return own
         inside = bool(own) and path.startswith(f"{own}/")
-        known = inside and (own in self._seen or own in self._told)
+        known = inside and self.is_known(own)
         for folder in _around(path):
             if inside and len(folder) <= len(own):
                 break

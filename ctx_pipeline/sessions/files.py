@@ -334,7 +334,8 @@ def heat(
 ) -> Heat:
     """Return the heat of the repository around ``cwd``, or of all with ``everywhere`` or a ``project``.
 
-    It counts what sessions of the repository touched, and what any other session touched in its checkouts.
+    It counts what sessions of the repository touched, and what sessions of a folder that is no
+    checkout touched in it; what a session of another repository touched here is told with ``everywhere``.
 
     ``path`` is a glob over paths below the root, or a folder or file of it; ``since`` and
     ``until`` are days of the zone, both included. All filters hold for every figure.
@@ -389,12 +390,15 @@ def accesses(
 ) -> tuple[list[Access], list[Move]]:
     """Return every touch in order of time, and the renames among them.
 
-    With ``only`` these are what the named sessions touched, and what others touched in the
-    checkouts that these ran in or in those at ``roots``.
+    With ``only`` these are what the named sessions touched, and what sessions of no checkout,
+    such as of a folder above, touched in the checkouts that these ran in or in those at ``roots``.
     """
     ran = lines(store)
     checkouts = Checkouts(ran)
-    within = None if only is None else {checkouts.own(line.cwd) for line in ran if (line.host, line.session_id) in only}.union(roots)
+    owns = {(line.host, line.session_id): checkouts.own(line.cwd) for line in ran}
+    within = None if only is None else {own for key, own in owns.items() if key in only}.union(roots)
+    # looking into the sessions of every other checkout takes as long as the whole history is
+    looked_at = {key for key, own in owns.items() if only is None or key in only or not checkouts.is_known(own)}
     found: list[Access] = []
     moves: list[Move] = []
     patched: list[tuple[Any, Any, Any]] = []
@@ -402,7 +406,8 @@ def accesses(
         if host not in {None, cell.host}:
             continue
         ids = {s for part in manifest.of_table("sessions") for s in part.live}
-        for view in store.lake.read_sessions(cell, ids, ("file_accesses",)) if ids and within != set() else ():
+        wanted = {s for s in ids if (cell.host, s) in looked_at} if within != set() else ()
+        for view in store.lake.read_sessions(cell, wanted, ("file_accesses",)) if wanted else ():
             found += _of_session(view, _Keys(view, checkouts, within, only), moves, patched, cell)
     moves += _patch_moves(store, patched)
     found.sort(key=lambda a: (a.ts, a.host, a.session_id))
