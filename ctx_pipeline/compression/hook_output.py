@@ -9,6 +9,7 @@ from ctx_pipeline.compression.shell_output import shorten
 from ctx_pipeline.compression.shown_lines import keep_shown, shown_to, window_of
 from ctx_pipeline.shell.commands import steps
 from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.tokens.estimates import near_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,7 @@ SHORTENED = "hook.shortened"
 """Kind of the facts in the journal: an output that a hook shortened, with its size before and after."""
 
 LEAST, SAVES = 800, 0.15
-"""Characters of an output that is looked at, and the share of them that must go: they stand for tokens, which take longer to count."""
+"""Characters of an output that is looked at, and the share of its tokens that must go; a hook has no time to count them exactly."""
 
 _PATIENCE = 0.05
 
@@ -43,14 +44,14 @@ def replacement(payload: Mapping[str, Any], host_name: str, settings: Settings) 
         return None
     window = window_of(payload, host_name)
     before = shown_to(window, settings)
-    made = shorten(command, output, count=len, settings=_with_patterns(settings), again="ctx recall", shown=before)
+    made = shorten(command, output, count=near_count, settings=_with_patterns(settings), again="ctx recall", shown=before)
     worth = made.kind != "raw" and made.tokens <= (1 - SAVES) * made.raw_tokens
     if not worth:
         before.add(output.split("\n"))
     keep_shown(window, before, settings)
     if not worth:
         return None
-    _log(payload, host_name, (made.kind, made.raw_tokens, made.tokens), settings)
+    _log(payload, host_name, made.kind, (output, made.text), settings)
     return recipe.replaces.answer(response, made.text)
 
 
@@ -77,7 +78,7 @@ def _repeated_read(
     if not known:
         return None
     notice = f"[lines {first}-{first + len(lines) - 1} of this file stand above, unchanged; read once more for their text]"
-    _log(payload, host_name, ("read", len(text), len(notice)), settings)
+    _log(payload, host_name, "read", (text, notice), settings)
     return replaces.unchanged(payload.get("tool_response"), notice)
 
 
@@ -99,12 +100,13 @@ def _with_patterns(settings: Settings) -> Settings:
     return settings_module.load(settings.environ, home=settings.home)
 
 
-def _log(payload: Mapping[str, Any], host: str, made: tuple[str, int, int], settings: Settings) -> None:
-    kind, before, after = made
+def _log(payload: Mapping[str, Any], host: str, kind: str, texts: tuple[str, str], settings: Settings) -> None:
     session = payload.get("session_id")
+    told: dict[str, Any] = {"host": host[:40], "session_id": session if isinstance(session, str) else "", "output": kind}
+    for when, text in zip(("before", "after"), texts, strict=True):
+        told |= {f"characters_{when}": len(text), f"tokens_{when}": near_count(text)}
     journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
     try:
-        told = {"host": host[:40], "session_id": session if isinstance(session, str) else "", "output": kind}
-        journal.append(SHORTENED, {**told, "characters_before": before, "characters_after": after}, actor="hook")
+        journal.append(SHORTENED, told, actor="hook")
     finally:
         journal.close()

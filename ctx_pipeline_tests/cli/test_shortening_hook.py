@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,18 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli import cli
+from ctx_pipeline.compression.compress import counting
 from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.tokens.estimates import near_count
 from ctx_pipeline_tests.cli.test_hook import SESSION, SHOP, hook
 
 PASSES = "".join(f"tests/test_{n}.py::test_{n} PASSED [ {n}%]\n" for n in range(60)) + "60 passed in 1.2s\n"
 ERROR = "E       assert 3 == 4\ntests/test_cart.py:12: AssertionError\n1 failed, 60 passed in 1.3s\n"
 KEY = "sk-ant-api03-" + "a1B2" * 10
+
+
+def exact(text: str) -> int:
+    return counting().count_tokens(text).count
 
 
 def claude(command: str, output: str, **more: Any) -> dict[str, Any]:
@@ -95,8 +103,47 @@ def test_claude_reads_passes_as_a_count_in_an_object_of_the_tools_own_shape(envi
         "session_id": SESSION,
         "output": "test",
         "characters_before": len(PASSES),
+        "tokens_before": near_count(PASSES),
         "characters_after": len(updated["stdout"]),
+        "tokens_after": near_count(updated["stdout"]),
     }
+
+
+SIGNS = "".join(f"t.py::t_{n} PASSED [ {n}%]\n" for n in range(16))
+WORDS = "".join(f"  {('management applications', 'particular government')[n % 2]} described {n}\n" for n in range(60))
+
+
+@pytest.mark.feature("hooks.shorten-tokens")
+def test_what_counts_is_the_share_of_tokens_and_not_of_characters(shorten):
+    """Passes are of few characters and many tokens, long words the other way round."""
+    output = f"{SIGNS}{WORDS}"
+    told = shorten(claude("pytest -v", output))
+
+    assert told is not None
+    short = told["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
+    assert WORDS in short
+    assert len(short) > 0.85 * len(output)
+    assert exact(short) < 0.85 * exact(output)
+
+
+@pytest.mark.feature("hooks.shorten-tokens")
+@pytest.mark.parametrize("text", [PASSES, ERROR, Path(__file__).read_text("utf-8"), json.dumps(json.loads('[{"a": 1.25}]') * 400)])
+def test_tokens_are_counted_about_right_without_an_encoding(text):
+    assert near_count(text) == pytest.approx(exact(text), rel=0.35)
+    assert near_count(text * 200) == pytest.approx(200 * near_count(text), rel=0.02)
+
+
+@pytest.mark.feature("hooks.shorten-tokens")
+def test_the_hook_loads_no_encoding(environ):
+    Path(environ["CTX_HOME"]).mkdir(parents=True, exist_ok=True)
+    words = "import runpy, sys; sys.argv = ['ctx', 'hook', 'shorten', 'claude']; import os; end = os._exit"
+    script = f"{words}; os._exit = lambda code: (print('tiktoken' in sys.modules, file=sys.stderr), end(code))\n"
+    script += "runpy.run_module('ctx_pipeline', run_name='__main__')"
+    payload = json.dumps(claude("pytest -v", PASSES)).encode()
+    done = subprocess.run([sys.executable, "-c", script], input=payload, env=environ, capture_output=True, check=True)
+
+    assert b"lines of passes" in done.stdout
+    assert done.stderr == b"False\n"
 
 
 @pytest.mark.feature("hooks.shorten", "hooks.payloads")

@@ -271,6 +271,10 @@ def test_the_difference_that_the_program_makes_is_told_with_what_it_costs(own: S
         store.journal.append("hook.shortened", {**about, "characters_before": 4_000, "characters_after": 400}, actor="hook")
     assert "took 900 tokens out of outputs: 600 tokens fewer than without it" in own.ctx(monkeypatch, "gain").stdout
     assert own.json(monkeypatch, "gain", "json")["net_tokens"] == 600
+    with open_store(own.settings) as store:
+        counted = {"characters_before": 4_000, "characters_after": 400, "tokens_before": 1_500, "tokens_after": 100}
+        store.journal.append("hook.shortened", {**about, **counted}, actor="hook")
+    assert own.json(monkeypatch, "gain", "json")["net_tokens"] == 600 + 1_400
 
 
 @pytest.mark.feature("session.gain-periods")

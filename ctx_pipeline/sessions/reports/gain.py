@@ -236,7 +236,9 @@ def _hook_tokens(store: Store) -> Callable[[str, str], HookTokens]:
             p = fact.payload
             key = (str(p.get("host")), str(p.get("session_id")))
             if kind == SHORTENED:
-                shortened[key] += (p["characters_before"] - p["characters_after"]) // CHARACTERS_A_TOKEN
+                # an earlier version counted characters alone
+                guessed = (p["characters_before"] - p["characters_after"]) // CHARACTERS_A_TOKEN
+                shortened[key] += p["tokens_before"] - p["tokens_after"] if "tokens_before" in p else guessed
             elif not p.get("withheld") and p.get("event") not in ("retrieve", "weave"):
                 blocks[key] += int(p.get("tokens") or 0)
     return lambda host, session: HookTokens(blocks[host, session], shortened[host, session])
