@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,9 +12,13 @@ from ctx_pipeline.cli.session import session as group
 from ctx_pipeline.cli.session.writing import act
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.session_tools import SESSION_ACTIONS, SessionTools
-from ctx_pipeline_tests.factories.claude import ClaudeHome
+from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.sessions.conftest import LATER, WORK, Shop
+
+TASK = "Fix the sum of the cart in shop/cart.py so that discounts are taken off"
 
 
 @pytest.mark.feature("session.status")
@@ -21,7 +26,10 @@ def test_status_prints_one_compact_view(shop: Shop, monkeypatch):
     lines = shop.ctx(monkeypatch, "session", "status").stdout.splitlines()
 
     assert lines[0].startswith(f"claude {WORK} | 2026-03-05 10:00 | 9 tool calls, ")
-    assert "Task: Fix the sum of the cart in shop/cart.py so that discounts are taken off  (from the last prompt)" in lines
+    assert (
+        "Task: Fix the sum of the cart in shop/cart.py so that discounts are taken off  (from the last prompt that says what to do)"
+        in lines
+    )
     assert "  F1 shop/cart.py  read 2x, changed 1x" in lines
     assert "Tests: 5/5 passed (`pytest -q`)" in lines
     earlier = shop.ctx(monkeypatch, "session", "status", "--at", "before-compaction:1").stdout
@@ -47,6 +55,25 @@ def test_load_says_what_came_back_and_how_much_smaller_it_is(shop: Shop, monkeyp
     other = shop.json(monkeypatch, "session", "load", "--session", f"codex:{THREAD}")
     # its read is a shell command: 20 lines of six characters
     assert (other["session_id"], other["cold_tokens"]) == (THREAD, 120 // 4)
+
+
+@pytest.mark.feature("session.one-task")
+def test_load_and_status_say_the_same_task_in_the_same_words(own: Shop, monkeypatch):
+    main = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l", started=datetime(2026, 3, 7, tzinfo=UTC))
+    main.prompt("Rename the cart in shop/cart.py to basket, everywhere it is used")
+    main.call("l1", "Edit", "done", file_path=f"{own.clone}/shop/cart.py", old_string="a", new_string="b")
+    main.answer(text("It is renamed.")).prompt("commit").answer(text("Committed.")).save()
+    with open_store(own.settings) as store:
+        ingest(store, own.settings)
+    told = [own.ctx(monkeypatch, "session", action, LATER[:8]).stdout for action in ("load", "status")]
+
+    task = "Task: Rename the cart in shop/cart.py to basket, everywhere it is used  (from the last prompt that says what to do)"
+    assert [[line for line in one.splitlines() if line.startswith("Task: ")] for one in told] == [[task], [task]]
+    assert "Asked last: “commit”" in told[0]
+    own.ctx(monkeypatch, "session", "task", "Make discounts right", "--session", LATER)
+    told = [own.ctx(monkeypatch, "session", action, LATER[:8]).stdout for action in ("load", "status")]
+    assert all(one.count("Make discounts right") == 1 for one in told)
+    assert all("Task: Make discounts right  (said by you)\n" in one for one in told)
 
 
 @pytest.mark.feature("session.notes", "session.finding-place", "session.decision-reason")

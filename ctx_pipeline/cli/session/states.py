@@ -29,7 +29,7 @@ from ctx_pipeline.model.display import title_text
 _FILES, _FINDINGS = 10, 5
 
 if TYPE_CHECKING:
-    from ctx_pipeline.context.session_state.state import Item, SessionState
+    from ctx_pipeline.context.session_state.state import SessionState
     from ctx_pipeline.sessions.states.state import Found
     from ctx_pipeline.settings import Settings
 
@@ -82,10 +82,9 @@ def load(name: str | None, as_json: bool) -> None:
     imported = ", imported" if state.as_of and not told.found.choice.captured else ""
     say(f"Restored session ({last}{imported}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
-    task = _task(state)
-    asked = f"“{cut(task.text, 300)}”" if task else ""
+    task = cut(state.task.text, 300) if state.task else ""
     for line in told.block.lines:
-        if line.about not in ("files", "read", "next_steps", "beside") and not (asked and line.text.endswith(asked)):
+        if line.about not in ("files", "read", "next_steps", "beside") and not (task and line.text.endswith((f"“{task}”", f": {task}"))):
             say(plain(line.text))
     if told.command:
         say(f"Resume it with: {plain(told.command)}")
@@ -239,17 +238,12 @@ def _view(found: Found) -> None:
         say("Tests: none were run")
 
 
-def _task(state: SessionState) -> Item | None:
-    """Return what a session is about: what somebody said of it, else what was asked of it last."""
-    return state.task if state.task and state.task.stated else state.asked_last or state.asked_first or state.task
-
-
 def _lines(found: Found) -> None:
+    from ctx_pipeline.context.session_state.snapshot import task_line
     from ctx_pipeline.model.display import cut
 
     state = found.state
-    task = _task(state)
-    say(f"Task: {cut(task.text, 300) if task else 'none known'}")
+    say(task_line(state))
     said = sum(i.stated for i in (*state.findings, *state.decisions))
     if state.findings:
         say(f"Findings: {len(state.findings)}")

@@ -474,11 +474,15 @@ def _line(item: Item) -> str:
     return f"{place}{cut(item.text, _BLOCK_TEXT)}{why}"
 
 
+def task_line(state: SessionState) -> str:
+    """Return the line that says the task, and where it is from."""
+    task = state.task
+    return f"Task: {cut(task.text, _BLOCK_TEXT)}  ({_from(task)})" if task else "Task: none known"
+
+
 def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
     """Return the compact view of a state for a person, one section a line or a few."""
-    found = []
-    task = state.task
-    found.append(f"Task: {cut(task.text, _BLOCK_TEXT)}  ({_from(task)})" if task else "Task: none known")
+    found = [task_line(state)]
     if state.project:
         found.append(f"Project: {state.project}{f' ({state.branch})' if state.branch else ''}")
     for title, items in (
@@ -524,7 +528,7 @@ def _from(item: Item) -> str:
 _SOURCES = {
     "plan": "the plan",
     "todos": "the list of steps",
-    "prompt": "the last prompt",
+    "prompt": "the last prompt that says what to do",
     "title": "the title",
     "checks": "the checks that ran",
     "question": "a question and its answer",
