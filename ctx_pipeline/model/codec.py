@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _from_iso = datetime.fromisoformat
 
+OF_A_COPY = 50
+"""Events of a session with one time from which on it is that of a copy: no agent writes so many at one moment."""
+
 LATEST = 4_102_444_800_000_000
 """Microseconds of 2100-01-01: later clocks are treated as unknown."""
 

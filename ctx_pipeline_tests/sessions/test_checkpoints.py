@@ -45,6 +45,35 @@ def test_checkpoints_lie_after_every_so_many_calls_and_before_a_pause(long_sessi
     assert "part_15.py" not in made.xml
 
 
+@pytest.mark.feature("session.checkpoint-times")
+def test_the_time_of_a_copy_and_one_before_an_earlier_record_are_unknown_and_make_no_pause(store, chosen, environ):
+    """Thirty calls were stamped when the file was copied, a day later; the others ran in a minute, and one clock stood an hour behind."""
+    made = ClaudeHome(Path(environ["CLAUDE_CONFIG_DIR"])).session(cwd="/w/shop")
+    made.prompt("look at everything")
+    for n in range(75):
+        made.call(f"t{n}", "Read", f"value = {n}\n", file_path=f"/w/shop/part_{n}.py")
+    calls = [r for r in made.records if r["type"] != "user" or isinstance(r["message"]["content"], list)]
+    for record in calls[20:80]:
+        record["timestamp"] = "2026-03-09T09:00:00.000Z"
+    began = next(r["timestamp"] for r in made.records)
+    for record in calls[118:122]:
+        record["timestamp"] = began
+    made.save()
+    ingest(store, chosen)
+    found = checkpoints(cwd=SHOP, recall=False, settings=chosen)
+
+    assert [(c.why, c.tool_calls, c.at is None) for c in found] == [
+        ("interval", 15, True),
+        ("interval", 30, True),
+        ("interval", 45, False),
+        ("interval", 60, True),
+        ("interval", 75, False),
+    ]
+    known = [c.at for c in found if c.at]
+    assert known == sorted(known)
+    assert make_snapshot(at=found[0].moment, cwd=SHOP, settings=chosen).xml
+
+
 @pytest.mark.feature("session.checkpoints")
 def test_the_interval_is_that_of_the_environment_and_nothing_is_none(long_session):
     def calls(interval: str) -> list[int]:

@@ -85,7 +85,7 @@ def checkpoints(name: str | None, as_json: bool) -> None:
             else "no checkpoint: the session is too short"
         )
         return
-    rows = [{**c._asdict(), "at": local_time(c.at, settings.timezone), "held": f"{c.held} of {c.used}"} for c in found]
+    rows = [{**c._asdict(), "at": local_time(c.at, settings.timezone) or "unknown", "held": f"{c.held} of {c.used}"} for c in found]
     table(rows, {"moment": "moment", "why": "why", "at": "time", "tool_calls": "calls", "held": "files used again that it holds"})
     say(f"{held} of {used} together" if used else "nothing in it was used again")
     say(f"times in {zone_name(settings.timezone)}")

@@ -42,6 +42,7 @@ from ctx_pipeline.sessions.session_choice import (
 )
 from ctx_pipeline.sessions.session_details import view_of
 from ctx_pipeline.sessions.states.state_fold import fold, resume_command, upto
+from ctx_pipeline.sessions.states.times import believable
 from ctx_pipeline.sessions.windows.window_history import asked as asked_moment
 from ctx_pipeline.sessions.windows.window_history import open_window
 from ctx_pipeline.storage.reader import reading
@@ -462,6 +463,7 @@ class Checkpoint(NamedTuple):
     why: str
     """interval, compaction or pause"""
     at: str | None
+    """None where the record's time cannot be believed: it has none, that of a copy, or one before that of an earlier record"""
     tool_calls: int
     """so many had been made"""
     used: int | None
@@ -496,32 +498,28 @@ def checkpoints(
     """
     every = checkpoint_interval(settings, interval)
     view = _whole_view(name, cwd, settings)
-    main = view.events[0].thread_id
+    main = [e for e in view.events if e.thread_id == view.events[0].thread_id]
     made = compactions = 0
-    marks: list[tuple[int, Any, str, str, int]] = []
-    before = view.events[0]
-    for e in view.events:
-        if e.thread_id != main:
-            continue
-        now, then = _micros(e.ts), _micros(before.ts)
+    marks: list[tuple[Any, int | None, str, str, int]] = []
+    before, then = main[0], None
+    for e, now in zip(main, believable(main), strict=True):
         paused = now is not None and then is not None and now - then >= _PAUSE_SECONDS * 1_000_000
         if e.kind == "compaction":
             compactions += 1
-            marks.append((e.seq - 1, e, "compaction", f"before-compaction:{compactions}", made))
+            marks.append((e, now, "compaction", f"before-compaction:{compactions}", made))
         elif paused and made:
-            marks.append((before.seq, before, "pause", before.event_id, made))
+            marks.append((before, then, "pause", before.event_id, made))
         if e.kind == "tool_call":
             made += 1
             if every and made % every == 0:
-                marks.append((e.seq, e, "interval", e.event_id, made))
-        before = e
-    if not recall:
-        return [Checkpoint(moment, why, iso(event.ts), calls, None, None) for _, event, why, moment, calls in marks[-_MOST_CHECKPOINTS:]]
-    later = _upto_event(view, view.events[-1])
+                marks.append((e, now, "interval", e.event_id, made))
+        before, then = e, now
+    later = _upto_event(view, view.events[-1]) if recall else None
     found = []
-    for seq, event, why, moment, calls in marks[-_MOST_CHECKPOINTS:]:
-        told = _recalled(view, moment, (seq, event.ts), later, budget)
-        found.append(Checkpoint(moment, why, iso(event.ts), calls, told.used, told.held))
+    for event, at, why, moment, calls in marks[-_MOST_CHECKPOINTS:]:
+        place = (event.seq - (why == "compaction"), event.ts)
+        measured = _recalled(view, moment, place, later, budget) if later else None
+        found.append(Checkpoint(moment, why, iso(at), calls, measured and measured.used, measured and measured.held))
     return found
 
 

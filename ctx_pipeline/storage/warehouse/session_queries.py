@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
-from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.codec import OF_A_COPY, digest
 from ctx_pipeline.storage.warehouse.database import LESSONS, LESSONS_SQL, connect, known_meta
 from ctx_pipeline.storage.warehouse.kept import holds
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
@@ -41,7 +41,7 @@ _AMONG = """
     FROM readings r JOIN own ON own.signal = r.signal WHERE r.value IS NOT NULL AND r.host = ? GROUP BY r.signal"""
 _RESTAMPED = f"""
 SELECT ts AS first_ts, ts AS last_ts, count(*) AS events FROM events {_ONE} AND ts IS NOT NULL
-GROUP BY ts HAVING count(*) >= 50 ORDER BY events DESC, first_ts LIMIT 1
+GROUP BY ts HAVING count(*) >= {OF_A_COPY} ORDER BY events DESC, first_ts LIMIT 1
 """
 """The moment that more events carry than any agent writes in one: they were stamped anew."""
 
