@@ -155,6 +155,7 @@ def scoring() -> dict[str, Any]:
         "counted": ranking.COUNTED,
         "scored": ranking.SCORED,
         "words": tokenize.WORDS,
+        "joined": tokenize.JOINED,
         "characters": tokenize.CHARS,
         "stop": sorted(tokenize.STOP),
         "endings": list(word_forms.ENDINGS),

@@ -45,6 +45,11 @@ SESSIONS = (
         (PROMPT, "a file file file file of notes"),
     ),
     ((PROMPT, "Rename parse_header to read_header"), (CALL, "sed -i s/parse_header/read_header/ a.py"), (PROMPT, "Renamed in two files.")),
+    (
+        (PROMPT, "Does parseHeaderLine skip the last file? I mean parse_header_line."),
+        (CALL, "rg onParseHeaderLine src"),
+        (PROMPT, "It reads the line of the header, in ParseHeader."),
+    ),
 )
 QUESTIONS = (
     "nightly import skip the last file",
@@ -54,6 +59,9 @@ QUESTIONS = (
     "the file",
     "log",
     "renaming headers",
+    "where do we parse header lines",
+    "parseHeaderLine",
+    "does ParseHeader skip the last header line",
     "who found out why it isn't built",
     "it's what gets published at night",
     "the import that nobodyknows of files",

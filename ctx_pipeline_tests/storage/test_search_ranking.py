@@ -257,6 +257,42 @@ def test_an_identifier_is_one_word_of_the_question(index):
     assert index.query("failed max_model_window_bytes")[0].part == "all"
 
 
+@pytest.mark.feature("search.names-in-code")
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("user prompt submit", ("userprompt", "userpromptsubmit", "promptsubmit")),
+        ("where is the max_size of it", ("maxsize",)),
+        ("parseHTTPHeader", ("parse http header",)),
+        ("the of 12", ()),
+    ],
+)
+def test_words_that_follow_on_each_other_may_be_one_name_in_code_and_such_a_name_its_words(text, names):
+    assert question(text).identifiers == names
+
+
+@pytest.mark.feature("search.names-in-code")
+@pytest.mark.parametrize(
+    ("text", "written", "marked"),
+    [
+        ("where do we handle the user prompt submit", "func onCall() { UserPromptSubmit(ctx) }", "UserPromptSubmit"),
+        ("loadPriceTable", "to load price table", "load price table"),
+    ],
+)
+def test_a_name_in_code_is_found_by_its_words_and_words_by_a_name_and_marked(index, text, written, marked):
+    filler(index)
+    add(
+        index,
+        "some",
+        *["the user of it", "we handle that", "a prompt", "submit the form", "a loader of prices", "the table"] * 2,
+        session="some",
+    )
+    add(index, "right", written, session="right")
+    assert ("right", 0) in found(index, text)
+    marks = snippet(written, question(text).identifiers).marks
+    assert [written[start:end] for start, end in marks] == [marked]
+
+
 @pytest.mark.feature("search.cut-off")
 def test_what_an_apostrophe_cuts_off_is_looked_for_in_the_phrase_alone():
     asked = question("why doesn't the branch I'm on show new ones")

@@ -11,6 +11,7 @@
   const RUNS = new RegExp(`[${UNSPACED}]+|[^${UNSPACED}]+`, "gu");
   const TOKEN = /[\p{L}\p{N}]+/gu;
   const CUT_OFF = /(?<=[\p{L}\p{N}_])['\u2019](t|m|d|ll|re|ve)(?![\p{L}\p{N}_])/giu; // says nothing
+  const HUMPS = /[A-Z]?[a-z]+|[A-Z]+(?![a-z])/g; // the words of a name in code
   const OTHER = /[^\x00-\x7f]/;
   const SAID = new Set([0, 1, 2, 3, 7, 8]);
 
@@ -85,7 +86,18 @@
     const told = asked.filter((piece) => piece.length > 1 || !idle.has(piece[0]));
     const whole = words.filter((word) => !word.every((token) => idle.has(token)));
     const every = whole.length ? whole : words;
-    return { asked, telling: told.length ? told : asked, phrases: runs.map((run) => run.flatMap(plain)), every, whole: new Set(every.map(String)).size };
+    const names = identifiers(parts.flat(), idle);
+    return { asked, telling: told.length ? told : asked, names, phrases: runs.map((run) => run.flatMap(plain)), every, whole: new Set(every.map(String)).size };
+  }
+
+  // Names that words may be in code: telling words that follow on each other written as one, and the words of one such name.
+  function identifiers(all, idle) {
+    const told = all.map((token) => (/^[a-z]+$/i.test(token) && !idle.has(token.toLowerCase()) ? token.toLowerCase() : ""));
+    const sizes = [...Array(how.joined - 1).keys()].map((n) => n + 2);
+    const runs = told.flatMap((_, i) => sizes.map((size) => told.slice(i, i + size)).filter((run, n) => run.length === sizes[n] && run.every(Boolean)));
+    const apart = all.filter((token) => /^[a-z]+$/i.test(token)).map((token) => token.match(HUMPS) || []).filter((words) => words.length > 1);
+    const found = [...runs.map((run) => [run.join("")]), ...apart.map((words) => words.map((word) => word.toLowerCase()))];
+    return [...new Map(found.map((name) => [name.join(" "), name])).values()].slice(0, how.words);
   }
 
   function stem(word) {
@@ -209,6 +221,17 @@
       return { rows: kept, seen, complete };
     }
 
+    way(way, share, token) {
+      const weight = share * Math.max(way.seen < this.top ? Math.log((this.top - way.seen + 0.5) / (way.seen + 0.5)) : 0, 0.05);
+      return { ...way, name: token.join(" "), token, share, weight, exact: new Set(way.rows), set: new Set(way.rows) };
+    }
+
+    // Names in code that some row has, at half weight since their words are looked for too.
+    named(names) {
+      const found = names.map((token) => this.way({ phrases: [token], typed: true, ...this.newest([token]) }, 0.5, token));
+      return found.filter((way) => way.rows.length);
+    }
+
     // Each word as it was typed and, where that finds more, in all its forms.
     ways(telling) {
       return telling.flatMap((token) => {
@@ -217,11 +240,7 @@
         const either = wider.length > 1 ? this.newest(wider) : found[0];
         if (either.seen > found[0].seen) found.push({ phrases: wider, typed: false, ...either });
         const exact = new Set(found[0].rows);
-        return found.map((way) => {
-          const share = 1 / found.length;
-          const weight = share * Math.max(way.seen < this.top ? Math.log((this.top - way.seen + 0.5) / (way.seen + 0.5)) : 0, 0.05);
-          return { ...way, name: token.join(" "), token, share, weight, exact, set: new Set(way.rows) };
-        });
+        return found.map((way) => ({ ...this.way(way, 1 / found.length, token), exact }));
       });
     }
 
@@ -268,10 +287,11 @@
   function ranked(index, text) {
     const asked = question(text);
     if (!asked.asked.length || !index.top) return { rows: [], scores: new Map(), ways: [] };
-    const ways = index.ways(asked.telling);
+    const words = index.ways(asked.telling);
+    const ways = [...words, ...index.named(asked.names)];
     const tiers = new Map();
     let otherwise = new Map();
-    const whole = ways.filter((way) => way.typed && way.complete).sort((a, b) => a.rows.length - b.rows.length);
+    const whole = words.filter((way) => way.typed && way.complete).sort((a, b) => a.rows.length - b.rows.length);
     if (asked.asked.length > 1 && (!whole.length || whole[0].rows.some((row) => whole.every((way) => way.set.has(row))))) {
       if (asked.whole > 1 && asked.whole <= how.wordsAtOnce) for (const row of index.every(asked.every).slice(-how.strict)) tiers.set(row, 1);
       for (const row of index.every(asked.phrases).slice(-how.strict)) tiers.set(row, 0);

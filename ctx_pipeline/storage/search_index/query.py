@@ -249,7 +249,8 @@ class Reading(ABC):
         An event that several sessions hold is one hit, at the best of its places, which may be on an earlier page.
         """
         alike = Alike(shelf, rows.order, rows.ranking)
-        words = question(asked.text).significant_terms or question(asked.file or "").significant_terms
+        meant = question(asked.text)
+        words = (*meant.significant_terms, *meant.identifiers) or question(asked.file or "").significant_terms
         found: dict[int, Found] = {}
         known: dict[_Told, int] = {}
         whole, end = True, offset

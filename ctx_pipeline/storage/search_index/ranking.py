@@ -124,9 +124,10 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
     tiers: dict[int, int] = {}
     otherwise: dict[int, float] = {}
     level, expression = LEVELS[0], question.phrase
-    ways = [way for word in question.significant_terms for way in _ways(finder, word)]
+    words = [way for word in question.significant_terms for way in _ways(finder, word)]
+    ways = words + [way for name in question.identifiers for way in _named(finder, name)]
     missing: tuple[str, ...] = ()
-    if len(question.tokens) > 1 and _may_meet(ways):
+    if len(question.tokens) > 1 and _may_meet(words):
         if 1 < question.telling <= MOST_WORDS_AT_ONCE:
             level, expression = LEVELS[1], question.every
             tiers = dict.fromkeys(finder.newest(expression, STRICT), 1)
@@ -144,7 +145,7 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
                 level, expression = LEVELS[3], f"{expression} OR {question.beginnings}"
                 tiers = dict.fromkeys(beginnings, 3) | tiers
                 otherwise = beginnings | otherwise
-        missing = _missing(finder, ways, beginnings=level == LEVELS[3])
+        missing = _missing(finder, words, beginnings=level == LEVELS[3])
     sizes = finder.sizes(tiers)
     scoring = WORK if any(not sizes[row][1] for row in tiers) else TALK
     own = finder.alone(list(tiers), ways, scoring)
@@ -280,9 +281,23 @@ def _ways(finder: _Finder, word: str) -> list[_Way]:
         in_forms = _newest(finder, others)
         if in_forms[1] > found[0][3]:
             found.append((False, others, *in_forms))
-    share, total = 1 / len(found), finder.shelf.top
-    weights = [share * max(log((total - times + 0.5) / (times + 0.5)) if times < total else 0.0, 0.05) for _, _, _, times, _ in found]
-    return [_Way(word, *one, share, weight) for one, weight in zip(found, weights, strict=True)]
+    share = 1 / len(found)
+    return [_Way(word, *one, share, _weight(finder, share, one[3])) for one in found]
+
+
+def _named(finder: _Finder, name: str) -> list[_Way]:
+    """Return how a name in code is looked for, at half weight since its words are too; nothing where no row has it."""
+    expression = f'"{name}"'
+    rows, times, complete = _newest(finder, expression)
+    return [_Way(name, True, expression, rows, times, complete, _OF_NAME, _weight(finder, _OF_NAME, times))] if rows else []
+
+
+_OF_NAME = 0.5
+
+
+def _weight(finder: _Finder, share: float, times: int) -> float:
+    total = finder.shelf.top
+    return share * max(log((total - times + 0.5) / (times + 0.5)) if times < total else 0.0, 0.05)
 
 
 def _missing(finder: _Finder, ways: Sequence[_Way], *, beginnings: bool) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
 SAID_CHARS = 16_384
 DONE_CHARS = 8_192
@@ -171,6 +171,8 @@ class Question(NamedTuple):
     beginnings: str = ""
     telling: int = 0
     """words that are no stop words, identifiers and paths as one word each"""
+    identifiers: tuple[str, ...] = ()
+    """names that its words may be in code: words that follow on each other written as one, and the words of one such name"""
 
 
 def question(text: str) -> Question:
@@ -201,7 +203,23 @@ def question(text: str) -> Question:
         any=" OR ".join(f'"{t}"' for t in tokens),
         beginnings=" OR ".join(f'"{t}" *' for t in significant_terms),
         telling=len(dict.fromkeys(whole)),
+        identifiers=_identifiers([token for part in parts for token in part], idle),
     )
+
+
+JOINED = 4
+"""Most words of a name in code that are looked for written as one: ``user prompt submit`` finds ``UserPromptSubmit``."""
+
+_HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def _identifiers(tokens: Sequence[str], idle: Collection[str]) -> tuple[str, ...]:
+    """Return telling words that follow on each other written as one (``user prompt``: ``userprompt``), and the words of ``userPrompt``."""
+    told = [token.lower() if token.isascii() and token.isalpha() and token.lower() not in idle else "" for token in tokens]
+    runs = (told[i : i + size] for i in range(len(told)) for size in range(2, JOINED + 1) if i + size <= len(told))
+    apart = (_HUMP.findall(token) for token in tokens if token.isascii() and token.isalpha())
+    found = ["".join(run) for run in runs if all(run)] + [" ".join(words).lower() for words in apart if len(words) > 1]
+    return tuple(dict.fromkeys(found))[:WORDS]
 
 
 def named(name: str) -> str:
