@@ -59,7 +59,7 @@ def test_a_new_chat_of_either_agent_is_told_of_the_last_session_and_not_of_itsel
         "- Decided: Round to cents, or to whole euros? → To cents",
         "- Changed files, the last first: CHANGELOG.md, shop/cart.py",
         "- Last test run: `pytest -q` passed (5/5)",
-        "- It did not run git commit",
+        "- It did not run git commit; it began on the branch main",
         "- Still to do: mend the sum (begun); write the changelog",
         "- The last answer: “The sum is mended.”",
         f"- Resume it with: cd {shop.clone} && claude --resume {WORK}",

@@ -71,9 +71,9 @@ def test_the_part_of_an_output_is_said_to_be_one_behind_another_check_too():
 def test_what_failed_with_other_words_and_passed_later_is_not_said_to_fail():
     broken = "E  assert 0 > 0\n1 failed, 19 passed in 3s"
     session = view(cwd="/w").prompt("Fix the browser tests").shell("uv run pytest -m browser --tb=short", exit=1, text=broken)
-    assert "`uv run pytest -m browser --tb=short` fails: assert 0 > 0" in [f.text for f in fold(session.build()).findings]
+    assert "`uv run pytest -m browser --tb=short` failed when it last ran: assert 0 > 0" in [f.text for f in fold(session.build()).findings]
     session.shell("uv run mypy", exit=0, text="Success: no issues found in 2 source files")
-    assert "`uv run pytest -m browser --tb=short` fails: assert 0 > 0" in [f.text for f in fold(session.build()).findings]
+    assert "`uv run pytest -m browser --tb=short` failed when it last ran: assert 0 > 0" in [f.text for f in fold(session.build()).findings]
     session.shell("uv run pytest -m browser -v", exit=0, text="20 passed in 3s")
     told = "`uv run pytest -m browser --tb=short` failed, `uv run pytest -m browser -v` passed later: assert 0 > 0"
     assert [f.text for f in fold(session.build()).findings] == [told]
@@ -108,7 +108,7 @@ def test_only_a_run_of_the_same_or_of_more_tells_that_what_failed_passed_later(f
     session.shell(later, exit=0, text="ok")
     (told, *_) = (f.text for f in fold(session.build()).findings)
     by = f"failed, `{later}` passed later: error: it is broken"
-    assert told == (f"`{failed}` {by}" if passed else f"`{failed}` fails: error: it is broken")
+    assert told == (f"`{failed}` {by}" if passed else f"`{failed}` failed when it last ran: error: it is broken")
     session.shell(failed, exit=0, text="ok")
     (told, *_) = (f.text for f in fold(session.build()).findings)
     assert told == f"`{failed}` failed, then passed: error: it is broken"
@@ -118,7 +118,7 @@ def test_only_a_run_of_the_same_or_of_more_tells_that_what_failed_passed_later(f
 def test_tests_that_failed_together_passed_when_each_of_them_did():
     session = view(cwd="/w").prompt("Fix it").shell("pytest a_test.py b_test.py", exit=1, text="====== 2 failed in 0.35s ======")
     session.shell("pytest a_test.py", exit=0, text="1 passed in 0.1s")
-    assert [f.text for f in fold(session.build()).findings] == ["`pytest a_test.py b_test.py` fails: 2 failed in 0.35s"]
+    assert [f.text for f in fold(session.build()).findings] == ["`pytest a_test.py b_test.py` failed when it last ran: 2 failed in 0.35s"]
     session.shell("pytest b_test.py", exit=0, text="1 passed in 0.1s")
     told = "`pytest a_test.py b_test.py` failed, `pytest b_test.py` passed later: 2 failed in 0.35s"
     assert [f.text for f in fold(session.build()).findings] == [told]
@@ -258,12 +258,12 @@ def test_thousands_of_removed_files_are_told_in_time():
 def test_what_a_formatter_rewrote_and_what_a_clean_build_checked_again_is_not_said_to_fail():
     odd = 'Diff in /w/a.rs:3:\n-    .map_err(|e| eyre!("failed to read: {}", e))?;\n+    .map_err(|e| eyre!("failed to read: {e}"))?;'
     work = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").shell("cargo fmt --check", exit=1, text=odd)
-    assert any("`cargo fmt --check` fails" in item.text for item in fold(work.build()).findings)
+    assert any("`cargo fmt --check` failed when it last ran" in item.text for item in fold(work.build()).findings)
     told = [item.text for item in fold(work.shell("cargo fmt", text="").build()).findings]
     assert any("`cargo fmt` passed later" in text for text in told)
     other = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").shell("cargo fmt --check", exit=1, text=odd).shell("black .", text="")
-    assert any("`cargo fmt --check` fails" in item.text for item in fold(other.build()).findings)
-    assert not any("fails" in text for text in told)
+    assert any("`cargo fmt --check` failed when it last ran" in item.text for item in fold(other.build()).findings)
+    assert not any("last ran" in text for text in told)
     red = "src/a.ts(3,9): error TS2769: No overload matches this call.\nFound 1 error."
     build = view(cwd="/w").prompt("Build").edit("/w/a.ts").shell("npm run build", exit=2, text=red).edit("/w/a.ts")
     told = [item.text for item in fold(build.shell("npm run build", text="> tsc\n").build()).findings]
@@ -279,7 +279,7 @@ def test_tests_that_a_later_run_names_as_passed_are_not_said_to_fail():
     )
     work = view(cwd="/w").prompt("Test it").shell("mise run test:two", exit=1, text=red).edit("/w/two.go")
     (failing,) = fold(work.build()).findings
-    assert failing.text == "`mise run test:two` fails: FAIL example.com/app/two 32.530s"
+    assert failing.text == "`mise run test:two` failed when it last ran: FAIL example.com/app/two 32.530s"
 
     part = fold(work.shell("mise run test:one", text="ok  \texample.com/app/one\t1.2s").build()).findings
     assert [f.text for f in part] == [failing.text]
@@ -362,9 +362,11 @@ def test_a_session_stood_where_its_own_thread_did_and_not_at_an_agent_that_was_w
 def test_a_task_that_ran_again_in_order_does_not_fail_though_only_its_failure_told_which_tool_it_runs():
     broken = "> tsc -b\n\napp/plan.ts(79,13): error TS7005: Variable 'session' implicitly has an 'any' type."
     session = view(cwd="/w").prompt("Check it").shell("npm run typecheck", exit=2, text=broken)
-    assert [f.text.split("`")[2].split(":")[0] for f in fold(session.build()).findings] == [" fails"]
+    assert [f.text.split("`")[2].split(":")[0] for f in fold(session.build()).findings] == [" failed when it last ran"]
     session.shell("cd web && npm run typecheck", exit=0, text="> tsc -b\n")
-    assert [f.text.split("`")[2].split(":")[0] for f in fold(session.build()).findings] == [" fails"], "that was another folder"
+    assert [f.text.split("`")[2].split(":")[0] for f in fold(session.build()).findings] == [" failed when it last ran"], (
+        "that was another folder"
+    )
     session.shell("npm run typecheck", exit=0, text="> tsc -b\n")
     (found,) = fold(session.build()).findings
     assert found.text.startswith("`npm run typecheck` failed, then passed: ")
@@ -530,7 +532,7 @@ def test_where_a_test_failed_is_told_where_its_words_may_not_be():
     printed = "Error: context deadline exceeded\n--- FAIL: TestResetCmd_WithForce (0.04s)\n"
     printed += "    reset_test.go:142: shadow branch should be deleted\nFAIL\n"
     session = view(cwd="/w").prompt("fix mise test").shell("go test ./...", exit=1, text=printed)
-    assert [i.text for i in fold(session.build()).findings] == ["`go test ./...` fails: reset_test.go:142"]
+    assert [i.text for i in fold(session.build()).findings] == ["`go test ./...` failed when it last ran: reset_test.go:142"]
 
 
 @pytest.mark.feature("session.proven")
@@ -562,7 +564,9 @@ def test_packages_of_which_no_test_was_chosen_are_counted():
 @pytest.mark.feature("session.proven")
 def test_a_check_that_was_called_wrongly_found_nothing():
     slip = view(cwd="/w").prompt("Test it").shell("cargo test a b", exit=1, text="error: unexpected argument 'b' found")
-    assert [i.text for i in fold(slip.build()).findings] == ["`cargo test a b` fails: error: unexpected argument 'b' found"]
+    assert [i.text for i in fold(slip.build()).findings] == [
+        "`cargo test a b` failed when it last ran: error: unexpected argument 'b' found"
+    ]
     slip.shell("cargo test a", exit=0, text="test result: ok. 1 passed; 0 failed")
     assert fold(slip.build()).findings == []
     real = (
@@ -583,7 +587,7 @@ def test_what_a_linter_only_warns_of_is_not_what_its_run_failed_by():
     )
     failed = view(cwd="/w").prompt("Check it").shell("npx biome check .", exit=1, text=printed)
     assert [i.text for i in fold(failed.build()).findings] == [
-        "`npx biome check .` fails: \u00d7 Formatter would have printed the following content:"
+        "`npx biome check .` failed when it last ran: \u00d7 Formatter would have printed the following content:"
     ]
 
 
@@ -612,7 +616,7 @@ def test_of_a_long_command_line_the_part_that_failed_is_told():
     command = "git add src/registry.rs && git diff --check && git status --short --branch && cargo test registry::tests --lib"
     failed = view(cwd="/w").prompt("Merge it").shell(command, exit=101, text="error: no library targets found in package `mise`")
     assert [i.text for i in fold(failed.build()).findings] == [
-        "`cargo test registry::tests --lib` fails: error: no library targets found in package `mise`"
+        "`cargo test registry::tests --lib` failed when it last ran: error: no library targets found in package `mise`"
     ]
     parts = "pytest -q tests/unit/test_alpha.py && git status --short --branch && git log --oneline -3 && pytest -q tests/unit/test_b.py"
     twice = view(cwd="/w").prompt("Test both").shell(parts, exit=1, text="1 passed in 0.1s\nE   assert 1 == 2\n1 failed in 0.2s")
@@ -651,7 +655,7 @@ def test_a_long_answer_ends_with_whole_paragraphs_and_no_list_without_its_headin
 def test_what_a_formatter_would_take_out_is_not_what_its_check_failed_by():
     printed = 'Diff in src/cache.rs:43:\n-    .map_err(|e| eyre!("failed to read: {}", e))?;\n+    .map_err(|e| {\n'
     failed = view(cwd="/w").prompt("Fix it").shell("cargo fmt --check", exit=1, text=printed)
-    assert [i.text for i in fold(failed.build()).findings] == ["`cargo fmt --check` fails: Diff in src/cache.rs:43:"]
+    assert [i.text for i in fold(failed.build()).findings] == ["`cargo fmt --check` failed when it last ran: Diff in src/cache.rs:43:"]
 
 
 @pytest.mark.feature("session.proven")

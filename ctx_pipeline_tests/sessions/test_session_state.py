@@ -80,7 +80,7 @@ def test_the_state_at_an_earlier_moment_knows_nothing_of_what_came_later(shop: S
 
     assert before.tests.counts == "4/5 passed"
     assert (before.tests.ok, before.tests.why) == (False, "assert 3 == 4")
-    assert before.findings[0].text == "`pytest -q` fails: assert 3 == 4"
+    assert before.findings[0].text == "`pytest -q` failed when it last ran: assert 3 == 4"
     assert [(f.path, f.reads) for f in before.modified] == [("shop/cart.py", 1)]
     assert before.stats["compactions"] == 0
     assert state(shop, at="start").files == []

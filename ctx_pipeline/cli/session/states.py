@@ -69,6 +69,7 @@ def load(name: str | None, as_json: bool) -> None:
 
     Says what came back, and how much smaller it is than reading everything again.
     """
+    from ctx_pipeline.context.session_state.snapshot import task_item
     from ctx_pipeline.model.display import cut
     from ctx_pipeline.sessions.states.profiles import active
     from ctx_pipeline.sessions.states.state import loaded
@@ -82,7 +83,8 @@ def load(name: str | None, as_json: bool) -> None:
     imported = ", imported" if state.as_of and not told.found.choice.captured else ""
     say(f"Restored session ({last}{imported}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
-    task = cut(state.task.text, 300) if state.task else ""
+    about = task_item(state)
+    task = cut(about.text, 300) if about else ""
     for line in told.block.lines:
         if line.about not in ("files", "read", "next_steps", "beside") and not (task and line.text.endswith((f"“{task}”", f": {task}"))):
             say(plain(line.text))

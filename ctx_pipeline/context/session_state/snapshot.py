@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.context.session_state.state import BUILT_INS, BUNDLE, DEFAULT
+from ctx_pipeline.context.session_state.state import BUILT_INS, BUNDLE, DEFAULT, REFUSAL
 from ctx_pipeline.model.codec import time_of
 from ctx_pipeline.model.display import cut
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -298,6 +298,9 @@ BLOCK_BUDGET = 500
 ABSENT, LOOKED = "absent", "read"
 """What a line is about that says that something was not done, and that files were read and none was changed."""
 
+_SPARE = 20
+"""Tokens that are left over where something is told at more length: lines side by side may be split into more."""
+
 _FILES, _ITEMS = 10, 6
 _BLOCK_TEXT, _SHORT = 300, 160
 
@@ -311,6 +314,8 @@ class Line(NamedTuple):
     """what is kept first where not all of it fits"""
     events: tuple[str, ...] = ()
     """empty for what somebody said through ``ctx`` and for what an imported bundle says"""
+    longer: str = ""
+    """the same with more of what it quotes, for where there is room; empty where that is all"""
 
 
 class Block(NamedTuple):
@@ -352,8 +357,9 @@ def lines_of(state: SessionState) -> list[Line]:
     if state.commit:
         made.append(Line("commit", f"Last commit: {state.commit.text}", 68, _shown_by(state.commit)))
     elif state.modified and state.committed is False and not state.unseen_agents:
-        made.append(Line(ABSENT, "It did not run git commit", 38, (state.modified[0].event or "",)))
-    if state.modified and not (state.checks or state.tests or state.hooks_ran):
+        began = f"; it began on the branch {cut(state.branch, _SHORT)}" if state.branch else ""
+        made.append(Line(ABSENT, f"It did not run git commit{began}", 38, (state.modified[0].event or "",)))
+    if not (state.checks or state.tests or state.hooks_ran) and any(not _DOCUMENT.search(f.path) for f in state.modified):
         made.append(
             Line(ABSENT, "No test, type check, linter or build is recognized among its commands", 40, (state.modified[0].event or "",))
         )
@@ -362,14 +368,18 @@ def lines_of(state: SessionState) -> list[Line]:
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
         made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
     if state.answer:
-        made.append(Line("answer", _answer_line(state), 74, _shown_by(state.answer)))
+        longer = _answer_line(state, state.answer_more.text) if state.answer_more else ""
+        made.append(Line("answer", _answer_line(state, state.answer.text), 74, _shown_by(state.answer), longer))
     elif state.last_call:
         made.append(Line("answer", f"No answer is recorded; {state.last_call.text}", 74, _shown_by(state.last_call)))
     return made
 
 
-def _answer_line(state: SessionState) -> str:
-    text = state.answer.text if state.answer else ""
+_DOCUMENT = lazy_pattern(r"(?i)(?:\.(?:md|mdx|markdown|rst|txt|adoc)|(?:^|/)(?:licen[cs]e|notice|authors|changelog|readme|codeowners))$")
+"""A file that no test and no linter of code speaks of."""
+
+
+def _answer_line(state: SessionState, text: str) -> str:
     quoted = f"“{text}”" if text else "not quoted here, since words of it stand in what tools printed"
     if state.subagents_only:
         return f"The last answer of a subagent: {quoted}"
@@ -391,16 +401,21 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         yield Line("task", f"{approved}: {cut(task.text, _BLOCK_TEXT)}", 100, _shown_by(task))
     several = last or between or state.said_last
     if first:
-        yield Line("task", f"Asked{' first' if several else ''}: “{cut(first.text, _BLOCK_TEXT)}”", 95, _shown_by(first))
+        yield Line("task", f"Asked{' first' if several else ''}{_refusing(first)}: “{cut(first.text, _BLOCK_TEXT)}”", 95, _shown_by(first))
     if task and between:
         yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, _BLOCK_TEXT)}”", 92, _shown_by(task))
     if state.asked_before:
-        yield Line("task", f"Asked before the last: “{cut(state.asked_before.text, _BLOCK_TEXT)}”", 88, _shown_by(state.asked_before))
+        before = state.asked_before
+        yield Line("task", f"Asked before the last{_refusing(before)}: “{cut(before.text, _BLOCK_TEXT)}”", 88, _shown_by(before))
     if last:
-        yield Line("task", f"Asked last: “{cut(last.text, _BLOCK_TEXT)}”", 90, _shown_by(last))
-    if state.said_last:
-        offer = f" to “{cut(state.said_last.reason, _SHORT)}”" if state.said_last.reason else ""
-        yield Line("task", f"Said last: “{cut(state.said_last.text, _SHORT)}”{offer}", 89, _shown_by(state.said_last))
+        yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, _BLOCK_TEXT)}”", 90, _shown_by(last))
+    if said := state.said_last:
+        offer = f" to “{cut(said.reason, _SHORT)}”" if said.reason and said.by != REFUSAL else ""
+        yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, _SHORT)}”{offer}", 89, _shown_by(said))
+
+
+def _refusing(item: Item) -> str:
+    return f", refusing {cut(item.reason or 'a call', _SHORT)}" if item.by == REFUSAL else ""
 
 
 def _check_line(check: CheckRun, place: int) -> Line:
@@ -452,6 +467,12 @@ def block(
         if cost <= left:
             kept.add(n)
             left -= cost
+    for n in sorted(kept):
+        more = safe(lines[n].longer) if lines[n].longer else None
+        cost = count(f"- {more}\n") - count(f"- {lines[n].text}\n") if more else 0
+        if more and cost <= left - _SPARE:
+            lines[n] = lines[n]._replace(text=more)
+            left -= cost
     while kept:
         text = "\n".join([head, *(f"- {lines[n].text}" for n in sorted(kept))]) + "\n"
         tokens = count(text)
@@ -474,9 +495,17 @@ def _line(item: Item) -> str:
     return f"{place}{cut(item.text, _BLOCK_TEXT)}{why}"
 
 
+def task_item(state: SessionState) -> Item | None:
+    """Return what somebody said of the task, or else what was asked last; None where nothing was."""
+    if state.task and (state.task.stated or state.task.by == BUNDLE):
+        return state.task
+    asked = (state.asked_before or state.asked_first) if state.goes_on else None
+    return asked or state.asked_last or state.asked_first or state.task
+
+
 def task_line(state: SessionState) -> str:
     """Return the line that says the task, and where it is from."""
-    task = state.task
+    task = task_item(state)
     return f"Task: {cut(task.text, _BLOCK_TEXT)}  ({_from(task)})" if task else "Task: none known"
 
 
@@ -528,7 +557,9 @@ def _from(item: Item) -> str:
 _SOURCES = {
     "plan": "the plan",
     "todos": "the list of steps",
-    "prompt": "the last prompt that says what to do",
+    "prompt": "a prompt",
+    "command": "a command",
+    "refusal": "the words of a refusal",
     "title": "the title",
     "checks": "the checks that ran",
     "question": "a question and its answer",

@@ -21,6 +21,8 @@ SCHEMA = 1
 PERSON = "person"
 AGENT = "agent"
 BUNDLE = "bundle"
+REFUSAL = "refusal"
+"""Who says what stood in the refusal of a call, which is the reason of the item."""
 """Who said what an imported state says that somebody said."""
 
 SAID_BY = {PERSON: 0, AGENT: 1}
@@ -38,7 +40,7 @@ class Item(NamedTuple):
 
     text: str
     by: str
-    """person, agent, or what of the session shows it: plan, todos, prompt, title, checks, answer, question"""
+    """person, agent, or what of the session shows it: plan, todos, prompt, title, checks, answer, question, refusal"""
     at: str | None = None
     """when it was said or seen, ISO 8601 in UTC"""
     event: str | None = None
@@ -171,7 +173,9 @@ class SessionState:
     asked_last: Item | None = None
     """the last one; None where it is the first"""
     asked_before: Item | None = None
-    """the one before it, where the last one only tells the agent to go on ("commit and push"); None where it is the first"""
+    """the one before it, where that ``goes_on``; None where it is the first"""
+    goes_on: bool = False
+    """the last one only tells the agent to go on with what was asked before ("commit and push")"""
     said_last: Item | None = None
     """what the person said behind it, which asks for nothing ("ok, works"); None where nothing was"""
     task: Item | None = None
@@ -202,6 +206,8 @@ class SessionState:
     """subagents that were started and whose own calls are not among what the state is drawn from"""
     answer: Item | None = None
     """how the agent's last answer begins and ends, without sentences that repeat what a tool printed; empty where all do"""
+    answer_more: Item | None = None
+    """more of it, for where there is room; None where that is all"""
     calls_since: int = 0
     """tool calls behind that answer"""
     unanswered: bool = False
@@ -257,6 +263,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         committed=None if value.get("committed") is None else bool(value["committed"]),
         task=maybe("task"),
         answer=maybe("answer"),
+        answer_more=maybe("answer_more"),
         last_call=maybe("last_call"),
         asked_since=bool(value.get("asked_since", False)),
         calls_since=int(value.get("calls_since", 0)),
@@ -265,6 +272,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         subagents_only=bool(value.get("subagents_only", False)),
         hooks_ran=bool(value.get("hooks_ran", False)),
         unanswered=bool(value.get("unanswered", False)),
+        goes_on=bool(value.get("goes_on", False)),
         findings=[item(r) for r in value.get("findings", ())],
         decisions=[item(r) for r in value.get("decisions", ())],
         progress=[item(r) for r in value.get("progress", ())],

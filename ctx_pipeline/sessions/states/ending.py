@@ -31,8 +31,15 @@ _SENTENCE = lazy_pattern(r"(?<=[.!?])(?<!\d\.)\s+|(?<=[\u3002\uff01\uff1f])|\s+(
 _WORD = 30
 """Characters in which a word ends, in a script that has blanks between them."""
 
-_HEAD = 150
-"""Characters of the beginning of a long answer that are told."""
+
+class _Room(NamedTuple):
+    """Characters of a long answer that are told, and how many of them are its beginning."""
+
+    whole: int
+    head: int
+
+
+_FEW, _MORE = _Room(400, 150), _Room(1_000, 650)
 
 _SKIPPED = 120
 """Characters of the end of a long answer that are left out so that it begins with a sentence."""
@@ -40,7 +47,7 @@ _SKIPPED = 120
 _GAP, _REST = " […] ", 20
 """What stands for sentences that repeat an output, and how many characters of an answer with such gaps say anything."""
 
-_LONG, _SHORT = 400, 100
+_SHORT = 100
 
 
 class Ending(NamedTuple):
@@ -48,13 +55,15 @@ class Ending(NamedTuple):
 
     answer: Item | None = None
     """its beginning, where its outcome mostly stands, and its end"""
+    more: Item | None = None
+    """the same with more of it, where it is longer"""
     calls_since: int = 0
     unanswered: bool = False
     """a prompt is behind it, and no call"""
     asked_since: bool = False
     """a prompt that asks for something is behind it"""
     last_call: Item | None = None
-    """how the last call ended, where that is no result of its own: the person refused it, or none is recorded"""
+    """how the last call ended, where it was about a file, the person refused it, or no result is recorded"""
 
 
 def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
@@ -66,31 +75,32 @@ def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
     behind = [e for e in main if e.kind in ("tool_call", "prompt") and e is not last and in_time([last, e])[-1] is e and e.seq > last.seq]
     calls = sum(e.kind == "tool_call" for e in behind)
     asked = any(e.kind == "prompt" and is_request(one_line(e.text or "")) for e in behind)
-    answer = Item(_quoted(view, last, whole=whole), "answer", written(last.ts), last.event_id)
-    return Ending(answer, calls, bool(behind) and not calls, asked, _last_call(view, behind) if calls else None)
+    few, more = (Item(_quoted(view, last, room, whole=whole), "answer", written(last.ts), last.event_id) for room in (_FEW, _MORE))
+    return Ending(
+        few, more if more.text != few.text else None, calls, bool(behind) and not calls, asked, _last_call(view, behind) if calls else None
+    )
 
 
-def _quoted(view: SessionView, answer: Any, *, whole: bool) -> str:
+def _quoted(view: SessionView, answer: Any, room: _Room, *, whole: bool) -> str:
     """Return the beginning and the end of an answer, without what repeats an output; empty where that leaves nothing."""
     written_as = _DIRECTIVE.sub("", answer.text)
     text = clean(written_as)
     parts = [text]
-    if len(text) > _LONG:
-        head = text[: text.find("```") if 0 < text.find("```") <= _HEAD else _HEAD + 1]
+    if len(text) > room.whole:
+        head = text[: text.find("```") if 0 < text.find("```") <= room.head else room.head + 1]
         ends = [found.start() for found in _SENTENCE.finditer(head)]
-        parts = [head[: ends[-1]].rstrip() if ends else truncate(head, _HEAD)]
-        parts.append(f"…{_tail(written_as, text, len(parts[0]))}")
+        parts = [head[: ends[-1]].rstrip() if ends else truncate(head, room.head)]
+        parts.append(f"…{_tail(written_as, text, len(parts[0]), room.whole - room.head)}")
     own = " ".join(filter(None, (own_words(view, part, gap=_GAP, whole=whole) for part in parts)))
     said = len(own.replace(_GAP.strip(), "").strip("… "))
     return own if said > (_REST if _GAP.strip() in own else 0) else ""
 
 
-def _tail(answer: str, text: str, begun: int) -> str:
-    """Return the end of a long answer, behind so many characters: its last paragraphs that fit, else its last sentences.
+def _tail(answer: str, text: str, begun: int, room: int) -> str:
+    """Return the end of a long answer, behind so many characters: its last paragraphs that fit the room, else its last sentences.
 
     A list without the words above it would say something else.
     """
-    room = _LONG - _HEAD
     kept: list[str] = []
     for paragraph in reversed(_paragraphs(answer)):
         if sum(map(len, kept)) + len(kept) + len(paragraph) > min(room, len(text) - begun):
@@ -125,14 +135,13 @@ def _paragraphs(answer: str) -> list[str]:
 
 
 def _last_call(view: SessionView, behind: Sequence[Any]) -> Item | None:
-    """Return what became of the last call of these events, where it has no result of its own."""
+    """Return what became of the last call of these events, where it has no result of its own or was about a file."""
     calls = {call.call_event: call for call in view.tool_calls}
     last = max((e for e in behind if e.event_id in calls), key=lambda e: e.seq, default=None)
     if last is None:
         return None
     call = calls[last.event_id]
-    run = runs_by_call(view).get(last.event_id)
-    named = f"`{truncate(shown(run.command, view.session.cwd), _SHORT)}`" if run is not None else truncate(clean(call.tool), _SHORT)
+    named = called(view, call)
     result = view.by_event.get(call.result_event) if call.result_event else None
     if call.result_event is None:
         return Item(f"of the last one, {named}, no result is recorded", "records", written(call.started), last.event_id)
@@ -140,4 +149,15 @@ def _last_call(view: SessionView, behind: Sequence[Any]) -> Item | None:
         stopped = next((t for t in reversed(turn_rows(view)) if t.thread_id == last.thread_id), None)
         by = "the person refused it and stopped the agent" if stopped is not None and stopped.ended == INTERRUPTED else "it was refused"
         return Item(f"the last one, {named}, did not run: {by}", "records", written(call.started), result.event_id)
+    if result is not None and not call.is_error and call.paths and call.call_event not in runs_by_call(view):
+        return Item(f"the last one, {named}, succeeded", "records", written(call.started), result.event_id)
     return None
+
+
+def called(view: SessionView, call: Any) -> str:
+    """Return the command line of a call, or its tool with the file that it was about."""
+    run = runs_by_call(view).get(call.call_event)
+    if run is not None:
+        return f"`{truncate(shown(run.command, view.session.cwd), _SHORT)}`"
+    path = next(iter(call.paths or ()), "")
+    return truncate(clean(f"{call.tool} of {path.rpartition('/')[2]}" if path else call.tool), _SHORT)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.context.session_state.state import CheckRun, Item, SessionState
+from ctx_pipeline.context.session_state.state import REFUSAL, CheckRun, Item, SessionState
 from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, task
@@ -14,11 +14,12 @@ from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, shortened, without_warnings
 from ctx_pipeline.mining.lessons.quoting import quotable, repeats
 from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.host_records import REASON
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.changed_files import changed_since, file_states, last_commit
 from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.decisions import decisions
-from ctx_pipeline.sessions.states.ending import ending
+from ctx_pipeline.sessions.states.ending import called, ending
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
 
@@ -145,8 +146,10 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         tests=checks[0] if checks else None,
         checks=checks,
         asked_before=before if first is None or before is None or before.event != first.event else None,
+        goes_on=before is not None,
         said_last=said_last,
         answer=end.answer,
+        answer_more=end.more,
         calls_since=end.calls_since,
         unanswered=end.unanswered,
         asked_since=end.asked_since,
@@ -237,7 +240,7 @@ def _asked(view: SessionView) -> list[Item | None]:
     """Return the first and the last prompt that ask for something, and what the person said behind it."""
     known = task(view)
     first, last, then = (_asked_item(view, request) for request in (known.first, known.last, known.then))
-    if then is not None and (offer := _asked_by_agent(view, then)):
+    if then is not None and then.by != REFUSAL and (offer := _asked_by_agent(view, then)):
         then = then._replace(reason=offer)
     return [first, last, then]
 
@@ -254,10 +257,14 @@ _QUESTION = lazy_pattern(r"(?:^|[.!?:)*`]\s+)([^.!?\s](?:[^.!?]|\.(?=\w)){8,200}
 
 
 def _asked_item(view: SessionView, request: Any) -> Item | None:
-    """Return a request with the slash command that it stands behind."""
+    """Return a request with the slash command that it stands behind, or with the call that was refused by it."""
     if request is None or not request.event_id:
         return None
-    command = command_before(view, view.by_event.get(request.event_id))
+    event = view.by_event.get(request.event_id)
+    if event is not None and (event.kind, event.subtype, event.actor) == REASON:
+        call = next((c for c in view.tool_calls if c.call_id == event.call_id and c.thread_id == event.thread_id), None)
+        return Item(request.text, REFUSAL, written(request.ts), request.event_id, reason=called(view, call) if call else "a call")
+    command = command_before(view, event)
     return Item(f"{command} {request.text}".lstrip(), request.by, written(request.ts), request.event_id)
 
 
@@ -307,7 +314,7 @@ def _failures(view: SessionView) -> Iterator[Item]:
             passed = "then passed" if same else f"`{truncate(again, _NAMED)}` passed later"
             text = f"{told} failed, {passed}: {truncate(why, _LONG)}"
         else:
-            text = f"{told} {'fails' if members[-1].result == 'failed' else 'failed when it last ended'}: {truncate(why, _LONG)}"
+            text = f"{told} failed when it last {'ran' if members[-1].result == 'failed' else 'ended'}: {truncate(why, _LONG)}"
         if text in listed or (later is not None and why in listed and _LACKING.search(why)):
             continue  # one run that two tools report of, or a tool that another call had lacked as well
         listed |= {text, why}
