@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ctx_pipeline.context.session_state.snapshot import block, lines_of, snapshot, view_lines
+from ctx_pipeline.context.session_state.snapshot import block, lines_of, snapshot, task_line, view_lines
 from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.sessions.states.state import safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
@@ -683,3 +683,52 @@ def test_an_output_made_to_be_slow_is_read_in_no_time():
     began = time.perf_counter()
     fold(failed)
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.feature("session.resume")
+def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
+    work = view(cwd="/w").prompt("Rename the parser, everywhere").edit("/w/a.py")
+    work.shell("git commit -am x", refused="keep the hook types apart first, in a commit of their own").answer("I do so.")
+    state = fold(work.build())
+    assert "Asked last, refusing `git commit -am x`: “keep the hook types apart first, in a commit of their own”" in said(work, "task")
+    assert task_line(state) == "Task: keep the hook types apart first, in a commit of their own  (from the words of a refusal)"
+    assert from_json(state.to_json()) == state
+
+
+@pytest.mark.feature("session.proven")
+def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_only_goes_on_what_was_asked_before():
+    work = view(cwd="/w").prompt("Rename the parser in all of its callers").answer("Done.")
+    assert (
+        task_line(fold(work.prompt("does it fail on a Mac too?").answer("No.").build()))
+        == "Task: does it fail on a Mac too?  (from a prompt)"
+    )
+    state = fold(work.prompt("commit and push").answer("Pushed.").build())
+    assert task_line(state) == "Task: does it fail on a Mac too?  (from a prompt)"
+    assert state.asked_last.text == "commit and push"
+    first = fold(view(cwd="/w").prompt("Rename the parser").answer("Done.").prompt("commit").answer("Done.").build())
+    assert task_line(first) == "Task: Rename the parser  (from a prompt)"
+
+
+@pytest.mark.feature("session.resume")
+def test_more_of_the_last_answer_is_told_where_there_is_room_and_less_where_there_is_none():
+    sentences = " ".join(f"Caller number {n} of the parser was renamed in turn." for n in range(15))
+    state = fold(view(cwd="/w").prompt("Rename it").answer(f"{sentences}\n\nShall I push it?").build())
+    few, more = (block(state, lambda text: len(text) // 4, budget).text for budget in (140, 500))
+    assert "Caller number 14" in more
+    assert "…" not in more.partition("The last answer")[2]
+    assert "Caller number 0" in few
+    assert "Caller number 9" not in few
+    assert few.rstrip().endswith("Shall I push it?”")
+
+
+@pytest.mark.feature("session.proven")
+def test_a_missing_check_is_no_news_where_only_documents_changed_and_the_branch_of_what_is_not_committed_is_told():
+    work = view(cwd="/w").prompt("Say it in the manual").edit("/w/README.md").edit("/w/LICENSE")
+    assert said(work, "absent") == ["It did not run git commit"]
+    on_branch = replace(fold(work.build()), branch="mend/parser")
+    assert "It did not run git commit; it began on the branch mend/parser" in [line.text for line in lines_of(on_branch)]
+    work.edit("/w/a.py")
+    assert "No test, type check, linter or build is recognized among its commands" in said(work, "absent")
+    work.answer("Done.").prompt("now the manual").edit("/w/docs/b.md")
+    assert "No answer follows the last tool call; the last one, Edit of b.md, succeeded;" in block(fold(work.build()), len, 10**6).text
