@@ -36,6 +36,7 @@ FILES = {
     "run": ("ctx --help", "ctx run:", "ctx search"),
     "scan": ("scan:", "ledger:"),
     "search": ("search: a new",),
+    "secrets": ("secrets:",),
     "signals": ("signal:", "what all signals"),
     "team": ("team:",),
     "usage": ("ctx usage", "ctx ("),

@@ -39,7 +39,7 @@ _LOCAL = re.compile(
     r"|127\.\d|[\w.-]*(?:example|\.test\b|\.local\b|\.invalid))"
 )
 _TOLD = re.compile(
-    r"\be\.g\.|>>> |^Output::|\bResponse:|\b(?:for instance|for example|examples?|dummy|fixtures?|mock(?:ed|s)?|placeholder|samples?"
+    r"\be\.g\.|>>> |(?:^|\n)Output::|\bResponse:|\b(?:for instance|for example|examples?|dummy|fixtures?|mock(?:ed|s)?|placeholder|samples?"
     r"|don.?t|never|avoid|assert\w*|expect|redact\w*|sanitiz\w*|mask(?:ed|s)?|detector|pattern|regex|leak(?:s|ed)?|parametrize|testdata|README)\b"
     r"|\bdef test_|\b(?:it|describe|test)\(|(?:^|[\\/\"' ])(?:tests?|specs?|__tests__|fixtures?|docs?|examples?)[\\/]"
     r"|_test\.\w|\.test\.\w|\.spec\.\w|test_\w+\.py|\.(?:md|rst|example)\b",

@@ -65,6 +65,9 @@ BUDGETS = {
     "redaction: 500,000 characters of names, the slowest": Budget(1.5),
     "redaction: 500,000 characters of keys, the slowest": Budget(15),
     "redaction: 200,000 characters of escapes, the slowest": Budget(15),
+    "secrets: told and live, of all that are told": Budget(None, "%"),
+    "secrets: told and live, of all that are live": Budget(None, "%"),
+    "secrets: live and replaced, of all that are live": Budget(None, "%"),
     "memory: import of 1,000 notes against 250": Budget(8, "x"),
     # a team
     "team: publish one more session": Budget(1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import resource
 import shutil
@@ -13,13 +12,13 @@ from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 import pytest
 
 import ctx_pipeline
 from ctx_pipeline.storage.byte_search import Wanted, search
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.other_ids import ID, with_other_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,24 +100,19 @@ def test_no_word_that_only_a_forgotten_session_had_is_in_any_byte_also_after_jou
         assert ctx.json("sql", "select count(*) as n from sessions")["rows"] == [{"n": 5}]
 
 
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?:msg|req|toolu|call|resp)_[A-Za-z0-9]+")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def under_other_ids(path: Path, *, later: bool) -> tuple[Path, str]:
     """Copy a transcript with every id replaced, at the same moments or two days later; return the copy and its session."""
 
-    def other(match: re.Match[str]) -> str:
-        drawn = hashlib.sha256(match[0].encode()).hexdigest()
-        return str(UUID(drawn[:32])) if "-" in match[0] else f"{match[0].partition('_')[0]}_{drawn[:24]}"
-
     def moved(match: re.Match[str]) -> str:
         moment = datetime.fromisoformat(match[0]) + timedelta(days=2 if later else 0)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    copy = path.with_name(_ID.sub(other, path.name))
-    copy.write_text(_MOMENT.sub(moved, _ID.sub(other, path.read_text())))
-    found = _ID.search(copy.name)
+    copy = path.with_name(with_other_ids(path.name))
+    copy.write_text(_MOMENT.sub(moved, with_other_ids(path.read_text())))
+    found = ID.search(copy.name)
     assert found
     return copy, found[0]
 

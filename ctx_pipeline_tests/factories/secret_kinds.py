@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import random
 import re
 import string
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,8 +14,9 @@ from urllib.parse import quote, unquote
 from ctx_pipeline.redaction.shapes import ALNUM, HEX, UPPER32, URLSAFE, Planted, letters
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
+
+    from ctx_pipeline.redaction import Redactor
 
 _LOWER = string.ascii_lowercase + string.digits
 _UPPER = string.ascii_uppercase + string.digits
@@ -449,3 +451,20 @@ FORMS: dict[str, Form] = {
     "broken line": Form(lambda p: p.text.replace(p.secret, _halves(p.secret, "\n")), lambda text: text.replace("\n", ""), shaped_only=True),
 }
 """name -> form"""
+
+
+def leaks(redactor: Redactor) -> tuple[int, list[tuple[str, str]]]:
+    """Return how many pairs of kind and form there are, and those of which the secret can still be read."""
+    found: list[tuple[str, str]] = []
+    pairs = 0
+    for kind in KINDS:
+        for name, form in FORMS.items():
+            if form.shaped_only and not kind.shaped:
+                continue
+            planted = kind.draw(random.Random(f"{kind.name} {name}"))
+            text = form.write(planted)
+            pairs += 1
+            kept = redactor.redact(text) if redactor.suspects([text]) else text
+            if planted.secret in form.read(kept):
+                found.append((kind.name, name))
+    return pairs, found

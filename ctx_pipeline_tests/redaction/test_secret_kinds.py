@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline_tests.factories.secret_kinds import FORMS, KINDS
+from ctx_pipeline_tests.factories.secret_kinds import KINDS, leaks
 
 REDACTOR = Redactor()
 _LEAST_PART = 12
@@ -18,28 +18,17 @@ LEAST = 0.98
 
 @pytest.mark.feature("redaction.kinds")
 def test_nearly_every_kind_is_replaced_in_every_form_and_all_of_them_in_a_prompt() -> None:
-    leaks: list[tuple[str, str]] = []
-    pairs = 0
-    for kind in KINDS:
-        for name, form in FORMS.items():
-            if form.shaped_only and not kind.shaped:
-                continue
-            planted = kind.draw(random.Random(f"{kind.name} {name}"))
-            text = form.write(planted)
-            pairs += 1
-            kept = REDACTOR.redact(text) if REDACTOR.suspects([text]) else text
-            if planted.secret in form.read(kept):
-                leaks.append((kind.name, name))
+    pairs, left = leaks(REDACTOR)
 
     assert pairs > 3_000
-    assert [leak for leak in leaks if leak[1] == "prompt"] == []
-    assert 1 - len(leaks) / pairs >= LEAST, leaks
+    assert [leak for leak in left if leak[1] == "prompt"] == []
+    assert 1 - len(left) / pairs >= LEAST, left
 
 
 @pytest.mark.feature("redaction.broken-line")
 def test_of_a_key_that_a_line_break_parts_anywhere_neither_part_is_left() -> None:
     pairs = 0
-    leaks: list[tuple[str, str]] = []
+    left: list[tuple[str, str]] = []
     for kind in KINDS:
         for number in range(8 if kind.shaped else 0):
             rng = random.Random(f"{kind.name} {number}")
@@ -52,10 +41,10 @@ def test_of_a_key_that_a_line_break_parts_anywhere_neither_part_is_left() -> Non
             pairs += 1
             kept = REDACTOR.redact(text) if REDACTOR.suspects([text]) else text
             if any(len(part) >= _LEAST_PART and part in kept for part in parts):
-                leaks.append((kind.name, kept))
+                left.append((kind.name, kept))
 
     assert pairs > 900
-    assert 1 - len(leaks) / pairs >= LEAST, leaks
+    assert 1 - len(left) / pairs >= LEAST, left
 
 
 @pytest.mark.feature("redaction.line-below")
