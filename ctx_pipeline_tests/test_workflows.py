@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from ctx_pipeline_tests.attack import __main__ as attack
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -121,6 +124,19 @@ def test_every_python_that_we_name_runs_the_one_check_on_linux_and_one_does_on_m
     assert commands(job)[-1] == "bash .ci/run"
     assert "if" not in job
     assert {"push", "pull_request"} <= set(workflow("ci")[True])  # YAML reads the key `on` as true
+
+
+@pytest.mark.feature("package.nightly-attack")
+def test_every_night_files_are_damaged_and_commands_killed_for_ten_minutes_each_with_another_seed():
+    nightly = workflow("nightly")
+    asked = [command for command in commands(nightly["jobs"]["attack"]) if "ctx_pipeline_tests.attack" in command]
+
+    assert nightly[True]["schedule"]
+    assert ["--kills" in command for command in asked] == [False, True]
+    for command in asked:
+        assert '--minutes 10 --seed "$(date +%j)" --shuffle' in command
+        words = shlex.split(command.partition(" -m ")[2].replace("$(date +%j)", "7"))[1:]
+        assert attack.parser().parse_args(words).minutes == 10
 
 
 @pytest.mark.feature("rot.dspy-versions")

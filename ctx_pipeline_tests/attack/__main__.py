@@ -15,18 +15,21 @@ from ctx_pipeline_tests.attack import damage, kills
 from ctx_pipeline_tests.attack.world import World
 
 
+def parser() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
+    told = argparse.ArgumentParser(prog="python -m ctx_pipeline_tests.attack", description=__doc__)
+    told.add_argument("--minutes", type=float, default=10.0)
+    told.add_argument("--seed", type=int, default=1)
+    told.add_argument("--folder", type=Path, required=True, help="where the stores lie, what was tried, and what failed")
+    told.add_argument("--only", default="", help="kinds of files whose name contains this")
+    told.add_argument("--shuffle", action="store_true", help="in an order drawn from the seed, so that a short run tries something of all")
+    told.add_argument("--kills", action="store_true", help="kill commands and fail calls of the system, in place of damaging files")
+    return told
+
+
 def main() -> int:
     """Attack until the time is over or every trial was made; return 1 where one did not survive."""
-    parser = argparse.ArgumentParser(prog="python -m ctx_pipeline_tests.attack", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, required=True, help="where the stores lie, what was tried, and what failed")
-    parser.add_argument("--only", default="", help="kinds of files whose name contains this")
-    parser.add_argument(
-        "--shuffle", action="store_true", help="in an order drawn from the seed, so that a short run tries something of all"
-    )
-    parser.add_argument("--kills", action="store_true", help="kill commands and fail calls of the system, in place of damaging files")
-    asked = parser.parse_args()
+    asked = parser().parse_args()
     deadline = time.monotonic() + asked.minutes * 60
     asked.folder.mkdir(parents=True, exist_ok=True)
     world = World(asked.folder / "world")
