@@ -178,12 +178,14 @@ def sync(figures: bool, as_json: bool) -> None:
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.pipeline.sync import sync as stage
+    from ctx_pipeline.pipeline.sync import take_turn
     from ctx_pipeline.sessions.states.handoff import ready
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False, samples=False)
     with open_store(settings) as store:
-        reports = stage(store, settings, when_few=without_numpy)
+        # of the hooks that come while another process writes one is enough
+        reports = stage(store, settings, when_few=without_numpy) if not figures or take_turn(store) else []
         if reports and figures:
             from ctx_pipeline.pipeline.warehouse import keep_figures
 

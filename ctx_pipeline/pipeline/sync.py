@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.errors import DeclarationError
+from ctx_pipeline.errors import DeclarationError, StoreLocked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,31 @@ def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | Non
     finally:
         if collecting:
             gc.enable()
+
+
+NEXT = "sync/next"
+"""Lease of the one sync that waits for another writer."""
+
+
+def take_turn(store: Store) -> bool:
+    """Wait until nobody captures or ingests; False at once where another sync waits for that, which will see all that is there now."""
+    busy = store.ledger.live_leases().keys()
+    if not busy:
+        return True
+    # imported where somebody writes alone: a sync with nothing to do needs no ingest
+    from ctx_pipeline.pipeline import capture, ingest
+
+    writers = (capture.LEASE, ingest.LEASE)
+    if busy.isdisjoint(writers):
+        return True
+    with ExitStack() as held:
+        try:
+            held.enter_context(store.ledger.lease(NEXT, wait=0.0))
+        except StoreLocked:
+            return False
+        for name in writers:
+            held.enter_context(store.ledger.lease(name))
+    return True
 
 
 def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | None) -> list[StageReport]:

@@ -43,6 +43,7 @@ class World:
         self.home = folder / "store"
         self.kept = folder / "kept"
         self.environ = {
+            "PYTHONDONTWRITEBYTECODE": "1",  # what is killed at a write would leave halves of compiled modules in the checkout
             "HOME": str(folder / "nobody"),
             "CTX_HOME": str(self.home),
             "CLAUDE_CONFIG_DIR": str(folder / "claude"),

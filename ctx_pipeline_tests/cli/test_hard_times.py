@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import sqlite3
 import subprocess
@@ -11,13 +12,20 @@ import time
 
 import pytest
 
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.pipeline.ingest import LEASE
+from ctx_pipeline.pipeline.sync import NEXT
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.waiting import eventually
 
 
 def started(ctx: Ctx, *words: str, **more):
     command = [sys.executable, "-m", "ctx_pipeline", *words]
-    return processes.start(command, env=ctx.environ, cwd=ctx.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    # a process that may write no large file would leave halves of compiled modules in the checkout
+    environ = {**ctx.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return processes.start(command, env=environ, cwd=ctx.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
 @pytest.mark.feature("cli.full-disk")
@@ -63,3 +71,26 @@ def test_of_two_at_once_each_ends_well_and_each_session_is_read_once(ctx: Ctx):
     assert sorted(one["sessions_parsed"] for one in told) == [0, 6]
     (row,) = ctx.json("sql", "select count(*) as n, count(distinct event_id) as ids from events")["rows"]
     assert row["n"] == row["ids"] > 0
+
+
+@pytest.mark.feature("hooks.queued-syncs")
+def test_of_the_syncs_that_hooks_start_while_another_process_writes_one_waits_and_takes_what_all_were_started_for(ctx: Ctx):
+    ctx("run")
+    (path,) = (ctx.folder / "claude").rglob("51b369cc*.jsonl")
+    line = path.read_text().splitlines()[-1]
+    settings = settings_module.load(ctx.environ)
+    with open_store(settings) as store:
+        with store.ledger.lease(LEASE):
+            first = started(ctx, "sync", "--figures", "--json")
+            eventually(lambda: NEXT in store.ledger.live_leases())
+            others = []
+            for number in range(4):
+                with path.open("a") as file:
+                    file.write(re.sub(r'"uuid": ?"[0-9a-f]{8}', f'"uuid":"fffffff{number}', line) + "\n")
+                others.append(started(ctx, "sync", "--figures", "--json"))
+            told = [json.loads(process.communicate(timeout=250)[0]) for process in others]
+            assert first.poll() is None, "it waits"
+        assert [one["sessions_parsed"] for one in told] == [0, 0, 0, 0]
+        assert json.loads(first.communicate(timeout=250)[0])["sessions_parsed"] == 1
+    assert json.loads(ctx("sync", "--json").stdout)["sessions_parsed"] == 0
+    assert ctx.json("doctor")["sound"]
