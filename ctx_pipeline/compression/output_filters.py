@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -38,6 +39,24 @@ class Filtered(NamedTuple):
 def wrong(line: str) -> bool:
     """Tell whether a line may tell of a failure, by a word or a status from 400 to 599; "0 errors" alone tells of none."""
     return bool(_WRONG.search(line)) and bool(_WRONG.search(_NONE_WRONG.sub("", line)))
+
+
+_MOST_PLACES = 3
+_AROUND = 100
+
+
+def cut(line: str, most: int) -> str:
+    """Return the first characters of a line longer than ``most``, and what stands around the first words of failure behind them."""
+    if len(line) <= most:
+        return line
+    plain = _NONE_WRONG.sub(lambda match: " " * len(match[0]), line)
+    found, at = line[:most], most
+    for match in islice(_WRONG.finditer(plain, most), _MOST_PLACES):
+        start, end = max(at, match.start() - _AROUND), min(len(line), match.end() + _AROUND)
+        if start < end:
+            found += line[at:end] if start == at else f"… [{start - at:,} characters] …{line[start:end]}"
+            at = end
+    return found if at == len(line) else f"{found}… [{len(line) - at:,} characters]"
 
 
 def guarded(lines: list[str]) -> set[int]:
@@ -227,22 +246,22 @@ def git(lines: list[str]) -> Filtered:
     return Filtered(found, exact=False)
 
 
-_STEP = lazy_pattern(r"^([^\t\n]{1,200})\t([^\t\n]{1,200})\t\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z ?)?(.*)$")
+_STEP = lazy_pattern(r"^(\d{1,7}[:-])?([^\t\n]{1,200})\t([^\t\n]{1,200})\t\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z ?)?(.*)$")
 _STAMP = lazy_pattern(r"^\ufeff?\d{4}-\d\d-\d\dT[\d:.]+Z ?")
 _LEAST_SEEN = 12
 """Characters from which on a line that stood before is not said again."""
 
 
 def logs(lines: list[str]) -> Filtered:
-    """Say job and step of a log once and no times; lines of a table that is drawn again are said the first time."""
+    """Say job and step of a log once and no times, the number of a line before its text; what stood before is said the first time."""
     found: list[str] = []
     place, seen, again, exact = "", set[str](), 0, True
     for line in lines:
         match = _STEP.match(line)
-        if match is not None and f"{match[1]} / {match[2]}" != place:
-            place = f"{match[1]} / {match[2]}"
+        if match is not None and f"{match[2]} / {match[3]}" != place:
+            place = f"{match[2]} / {match[3]}"
             found.append(f"{place}:")
-        text = match[3] if match else _STAMP.sub("", line)
+        number, text = (match[1] or "", match[4]) if match else ("", _STAMP.sub("", line))
         exact = exact and match is None and text == line
         if len(text) >= _LEAST_SEEN and text in seen and not wrong(text):
             again += 1
@@ -251,7 +270,7 @@ def logs(lines: list[str]) -> Filtered:
             found.append(f"[{again} lines as above]")
             again, exact = 0, False
         seen.add(text)
-        found.append(text)
+        found.append(f"{number}{text}")
     return Filtered([*found, *([f"[{again} lines as above]"] if again else [])], exact and not again)
 
 
@@ -372,15 +391,27 @@ _JSON_LINE = 1_000
 """Characters of JSON that stand in one line; of more each member has its own, so that a long text does not hide what follows it."""
 
 
-def as_json(text: str, widest: int = _JSON_LINE) -> str | None:
-    """Return JSON without indentation, objects of one shape under one head, lines of at most about ``widest``; None for what is none."""
+def as_json(text: str, widest: int = _JSON_LINE, longest: int | None = None) -> str | None:
+    """Return JSON without indentation, objects of one shape under one head, lines of at most about ``widest``; None for what is none.
+
+    Texts of more than ``longest`` characters are cut.
+    """
     bare = text.strip()
     if not bare.startswith(("{", "[")):
         return None
     try:
-        return "\n".join(_packed(json.loads(bare), widest))
+        value = json.loads(bare)
+        return "\n".join(_packed(value if longest is None else _with_short_texts(value, longest), widest))
     except (ValueError, RecursionError):
         return None
+
+
+def _with_short_texts(value: Any, longest: int) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_short_texts(one, longest) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_short_texts(one, longest) for one in value]
+    return cut(value, longest) if isinstance(value, str) else value
 
 
 def _packed(value: Any, widest: int) -> list[str]:
@@ -400,7 +431,7 @@ def _packed(value: Any, widest: int) -> list[str]:
     return found
 
 
-_LEAST_ROWS, _LEAST_PREFIX = 3, 16
+_LEAST_ROWS, _LEAST_PREFIX = 3, 12
 
 
 def _rows(value: list[Any]) -> list[str]:
@@ -412,30 +443,43 @@ def _rows(value: list[Any]) -> list[str]:
         shapes.setdefault(tuple(one), []).append(one)
     if len(value) < _LEAST_ROWS or len(value) < _LEAST_ROWS * len(shapes):
         return []
-    return [line for shape, members in shapes.items() for line in _table(shape, members)]
+    return [line for members in shapes.values() for line in _table(members)]
 
 
-def _table(shape: tuple[str, ...], members: list[dict[str, Any]]) -> list[str]:
+def _table(members: list[dict[str, Any]]) -> list[str]:
     """Return objects with the same keys: what they have in common in the head, the rest in a row each."""
     heads, columns = [], []
-    for key in shape:
-        cells = [_one_line(one[key]) for one in members]
-        start = _start(min(cells), max(cells))
+    for key, values in _columns_of(members):
+        cells = [_one_line(value) for value in values]
+        ordered, few = sorted(cells), len(cells) // 8
+        start = _start(ordered[few], ordered[-1 - few])
         if len(members) > 1 and len(set(cells)) == 1:
             heads.append(f"{key}={cells[0]}")
         elif len(members) > 1 and len(start) >= _LEAST_PREFIX and start.startswith('"') and "\\" not in start:
             heads.append(f"{key}={start}…")
-            columns.append([f"…{cell[len(start) : -1]}" for cell in cells])
+            columns.append([f"…{cell[len(start) : -1]}" if cell.startswith(start) else cell for cell in cells])
         else:
             heads.append(key)
             columns.append(cells)
     return [f"[{len(members)} objects] {','.join(heads)}", *(",".join(row) for row in zip(*columns, strict=True))]
 
 
+def _columns_of(members: list[dict[str, Any]]) -> list[tuple[str, list[Any]]]:
+    """Return the values of each key; those of objects with the same keys inside of them as ``key.inner``."""
+    found: list[tuple[str, list[Any]]] = []
+    for key in members[0]:
+        values = [one[key] for one in members]
+        if all(isinstance(value, dict) and value for value in values) and len({tuple(value) for value in values}) == 1:
+            found += [(f"{key}.{inner}", held) for inner, held in _columns_of(values)]
+        else:
+            found.append((key, values))
+    return found
+
+
 def _start(first: str, last: str) -> str:
-    """Return what the first and the last of sorted texts, and so all between them, begin with."""
+    """Return what two of sorted texts, and so all between them, begin with; a number is in no part of it."""
     same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:same]
+    return first[:same].rstrip("0123456789")
 
 
 def _one_line(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.compression import kept_outputs
 from ctx_pipeline.compression.large_output import HALF, bounded
-from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, guarded, progress, repeated, wrong
+from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, cut, guarded, progress, repeated, wrong
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import steps
 
@@ -28,8 +28,7 @@ MOST_DIFF_LINES = 4_000
 """Lines of a difference: an edit may follow for which its text is needed."""
 
 _LONGEST_LINE = 2_000
-_LONG_JSON, _LONGEST_MEMBER = 400, 400
-_TEXT_MEMBER = lazy_pattern(r'[\[{]*(?:"[^"]{0,200}":)?"')
+_LONG_JSON, _LONGEST_TEXT = 400, 400
 _HEAD, _TAIL = 60, 100
 _ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _CARET_ANSI = lazy_pattern(r"\^\[\[[0-9;]{0,12}[mKJHG]")
@@ -162,23 +161,18 @@ def _made(plain: str, kind: str) -> tuple[Filtered, str]:
 
 
 def _members(line: str) -> list[str]:
-    """Return a long line that holds JSON as the lines of its members, long texts cut; any other, and one of a failure, as it is."""
-    packed = as_json(line, _LONG_JSON) if len(line) > _LONG_JSON and not wrong(line) else None
-    if packed is None:
-        return [line]
-    return [_cut(part, _LONGEST_MEMBER) if _TEXT_MEMBER.match(part) else part for part in packed.split("\n")]
-
-
-def _cut(line: str, most: int) -> str:
-    return line if len(line) <= most else f"{line[:most]}… [{len(line) - most:,} characters]"
+    """Return a long line that holds JSON as the lines of its members, long texts cut; any other, and a short one of a failure, as it is."""
+    least = _LONGEST_LINE if wrong(line) else _LONG_JSON
+    packed = as_json(line, _LONG_JSON, _LONGEST_TEXT) if len(line) > least else None
+    return [line] if packed is None else packed.split("\n")
 
 
 def _fitting(made: Filtered, most: int = MOST_LINES) -> Filtered:
     """Return at most about so many lines, cut where they are too long; what tells of failures stays."""
-    lines = [_cut(line, _LONGEST_LINE) for line in made.lines]
-    cut = lines != made.lines
+    lines = [cut(line, _LONGEST_LINE) for line in made.lines]
+    shorter = lines != made.lines
     if len(lines) <= most:
-        return Filtered(lines, made.exact and not cut)
+        return Filtered(lines, made.exact and not shorter)
     stay = {*range(_HEAD), *range(len(lines) - _TAIL, len(lines))}
     for place in sorted(guarded(lines)):
         if len(stay) >= most + _HEAD:

@@ -189,11 +189,21 @@ def _names(text: str) -> set[str]:
 
 
 _FOLDER = re.compile(r"(?m)^(\S+)/: (.+)$")
+_SHARED, _BEHIND = re.compile(r'="([^"\n]+?)…'), re.compile(r'(?:^|,)…([^",\n]+)')
+
+
+def _joined(told: str) -> list[str]:
+    """Return the cells of tables whose beginning the head of their column has."""
+    found, shared = list[str](), list[str]()
+    for line in told.split("\n"):
+        shared = _SHARED.findall(line) if " objects] " in line else shared
+        found += [f"{start}{rest}" for rest in _BEHIND.findall(line) for start in shared]
+    return found
 
 
 def _tells(command: str, raw: str, told: str, window: _Window) -> None:
-    """Note what an output named; a path counts as told where its name stands behind its folder."""
-    given = told + "\n".join(f"{match[1]}/{name}" for match in _FOLDER.finditer(told) for name in match[2].split())
+    """Note what an output named; a path counts as told where it stands behind its folder, a cell where it does behind its head."""
+    given = "\n".join([told, *(f"{match[1]}/{name}" for match in _FOLDER.finditer(told) for name in match[2].split()), *_joined(told)])
     numbers = set(re.findall(r"\d+", told))
 
     def stands(name: str) -> bool:

@@ -388,11 +388,48 @@ def test_long_json_says_its_keys_and_what_rows_have_in_common_once_and_cuts_text
 
     lines = told.text.split("\n")
     assert lines[0] == "Output:"
-    assert lines[1] == f'{{"body":"{("word " * 500)[:391]}… [2,110 characters]'
-    assert lines[2] == '"runs":[4 objects] conclusion="success",databaseId,url="https://github.com/acme/shop/actions/runs/2895084704…'
-    assert lines[3:7] == [f"{28950847043 + n},…{3 + n}" for n in range(4)]
+    assert lines[1] == f'{{"body":"{("word " * 500)[:400]}… [2,100 characters]"'
+    assert lines[2] == '"runs":[4 objects] conclusion="success",databaseId,url="https://github.com/acme/shop/actions/runs/…'
+    assert lines[3:7] == [f"{28950847043 + n},…{28950847043 + n}" for n in range(4)]
     assert lines[7] == '"files":[{"path":"src/registry.rs"}]}'
     assert told.handle
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_a_run_that_failed_is_told_by_its_number_in_long_json_that_is_whole_and_in_such_that_was_cut(short):
+    jobs = [
+        {"conclusion": "failure" if n == 50 else "success", "databaseId": 87715021500 + n, "steps": {"name": f"step {n}", "number": n}}
+        for n in range(60)
+    ]
+    whole = json.dumps({"jobs": jobs})
+    told = short("gh run view 7 --json jobs", f"Output:\n{whole}\n").text.split("\n")
+    broken = short("gh run view 7 --json jobs", f"Output:\n{whole[:-90]}…9 tokens truncated…\n").text
+
+    assert told[1] == '{"jobs":[60 objects] conclusion,databaseId,steps.name,steps.number'
+    assert told[2 + 50] == '"failure",87715021550,"step 50",50'
+    assert '"conclusion": "failure", "databaseId": 87715021550' in broken
+    assert len(broken) < 2_600 < len(whole)
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_what_most_cells_of_a_column_begin_with_stands_in_its_head_and_another_cell_is_whole(short):
+    checks = [{"name": f"e2e-{n}", "link": f"https://github.com/acme/shop/job/{n * 7919}"} for n in range(1, 30)]
+    checks.append({"name": "scan", "link": "https://socket.example/"})
+    told = short("gh pr view 7 --json checks", f"Output:\n{json.dumps({'checks': checks})}\n").text.split("\n")
+
+    assert told[1] == '{"checks":[30 objects] name,link="https://github.com/acme/shop/job/…'
+    assert told[2] == '"e2e-1",…7919'
+    assert told[31] == '"scan","https://socket.example/"}'
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_numbered_lines_of_a_log_say_its_job_once_and_keep_their_numbers(short):
+    stamp = "2026-07-02T09:18:02.6955381Z"
+    log = "".join(f"{2400 + n}{':' if n == 150 else '-'}lint\tRun deny\t{stamp} advisory {n} of the report\n" for n in range(200))
+    told = short("gh run view 7 --log | rg -n -C 150 report", log).text.split("\n")
+
+    assert told[0] == "lint / Run deny:"
+    assert told[1:201] == [f"{2400 + n}{':' if n == 150 else '-'}advisory {n} of the report" for n in range(200)]
 
 
 @pytest.mark.feature("compression.shell-output")
