@@ -732,3 +732,12 @@ def test_a_missing_check_is_no_news_where_only_documents_changed_and_the_branch_
     assert "No test, type check, linter or build is recognized among its commands" in said(work, "absent")
     work.answer("Done.").prompt("now the manual").edit("/w/docs/b.md")
     assert "No answer follows the last tool call; the last one, Edit of b.md, succeeded;" in block(fold(work.build()), len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+def test_a_short_request_stands_with_the_question_of_the_agent_that_it_answers():
+    work = view(cwd="/w").prompt("Review the parser").answer("Four remarks. Shall I rename the four callers of it?")
+    state = fold(work.prompt("do all of them in one batch").answer("Done.").build())
+    said_so = "“do all of them in one batch” to “Shall I rename the four callers of it?”"
+    assert f"Asked last: {said_so}" in [line.text for line in lines_of(state)]
+    assert task_line(state) == f"Task: {said_so[1:].replace('”', '', 1)}  (from a prompt)"

@@ -84,9 +84,11 @@ def load(name: str | None, as_json: bool) -> None:
     say(f"Restored session ({last}{imported}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
     about = task_item(state)
-    task = cut(about.text, 300) if about else ""
+    task = f"“{cut(about.text, 300)}”" if about else ""
     for line in told.block.lines:
-        if line.about not in ("files", "read", "next_steps", "beside") and not (task and line.text.endswith((f"“{task}”", f": {task}"))):
+        if line.about not in ("files", "read", "next_steps", "beside") and not (
+            task and line.about == "task" and (task in line.text or line.text.endswith(f": {task[1:-1]}"))
+        ):
             say(plain(line.text))
     if told.command:
         say(f"Resume it with: {plain(told.command)}")

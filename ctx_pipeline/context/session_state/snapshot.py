@@ -381,7 +381,7 @@ _DOCUMENT = lazy_pattern(r"(?i)(?:\.(?:md|mdx|markdown|rst|txt|adoc)|(?:^|/)(?:l
 
 def _answer_line(state: SessionState, text: str) -> str:
     quoted = f"“{text}”" if text else "not quoted here, since words of it stand in what tools printed"
-    if state.subagents_only:
+    if state.subagents_only or state.answer_of_subagent:
         return f"The last answer of a subagent: {quoted}"
     if state.calls_since:
         calls = "the last tool call" if state.calls_since == 1 else f"the last {state.calls_since:,} tool calls"
@@ -408,10 +408,13 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         before = state.asked_before
         yield Line("task", f"Asked before the last{_refusing(before)}: “{cut(before.text, _BLOCK_TEXT)}”", 88, _shown_by(before))
     if last:
-        yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, _BLOCK_TEXT)}”", 90, _shown_by(last))
+        yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, _BLOCK_TEXT)}”{_offer(last)}", 90, _shown_by(last))
     if said := state.said_last:
-        offer = f" to “{cut(said.reason, _SHORT)}”" if said.reason and said.by != REFUSAL else ""
-        yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, _SHORT)}”{offer}", 89, _shown_by(said))
+        yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, _SHORT)}”{_offer(said)}", 89, _shown_by(said))
+
+
+def _offer(item: Item) -> str:
+    return f" to “{cut(item.reason, _SHORT)}”" if item.reason and item.by != REFUSAL else ""
 
 
 def _refusing(item: Item) -> str:
@@ -506,7 +509,7 @@ def task_item(state: SessionState) -> Item | None:
 def task_line(state: SessionState) -> str:
     """Return the line that says the task, and where it is from."""
     task = task_item(state)
-    return f"Task: {cut(task.text, _BLOCK_TEXT)}  ({_from(task)})" if task else "Task: none known"
+    return f"Task: {cut(task.text, _BLOCK_TEXT)}{_offer(task)}  ({_from(task)})" if task else "Task: none known"
 
 
 def view_lines(state: SessionState, *, most: int = 10) -> list[str]:

@@ -208,6 +208,8 @@ class SessionState:
     """how the agent's last answer begins and ends, without sentences that repeat what a tool printed; empty where all do"""
     answer_more: Item | None = None
     """more of it, for where there is room; None where that is all"""
+    answer_of_subagent: bool = False
+    """it is one of a subagent: the session itself has none"""
     calls_since: int = 0
     """tool calls behind that answer"""
     unanswered: bool = False
@@ -273,6 +275,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         hooks_ran=bool(value.get("hooks_ran", False)),
         unanswered=bool(value.get("unanswered", False)),
         goes_on=bool(value.get("goes_on", False)),
+        answer_of_subagent=bool(value.get("answer_of_subagent", False)),
         findings=[item(r) for r in value.get("findings", ())],
         decisions=[item(r) for r in value.get("decisions", ())],
         progress=[item(r) for r in value.get("progress", ())],

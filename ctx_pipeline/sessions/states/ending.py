@@ -57,6 +57,8 @@ class Ending(NamedTuple):
     """its beginning, where its outcome mostly stands, and its end"""
     more: Item | None = None
     """the same with more of it, where it is longer"""
+    of_subagent: bool = False
+    """the thread itself has no answer"""
     calls_since: int = 0
     unanswered: bool = False
     """a prompt is behind it, and no call"""
@@ -68,17 +70,26 @@ class Ending(NamedTuple):
 
 def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
     """Return how the thread of these events ended; of rows that are not ``whole`` the beginning may be missing."""
-    answers = in_time([e for e in main if e.kind == "answer" and e.text and e.text.strip()])
+    answers = _answers(main)
     if not answers:
-        return Ending(last_call=_last_call(view, main))
+        others = _answers(view.events)
+        few, more = _few_and_more(view, others[-1], whole=whole) if others else (None, None)
+        return Ending(few, more, bool(others), last_call=None if others else _last_call(view, main))
     last = answers[-1]
     behind = [e for e in main if e.kind in ("tool_call", "prompt") and e is not last and in_time([last, e])[-1] is e and e.seq > last.seq]
     calls = sum(e.kind == "tool_call" for e in behind)
     asked = any(e.kind == "prompt" and is_request(one_line(e.text or "")) for e in behind)
-    few, more = (Item(_quoted(view, last, room, whole=whole), "answer", written(last.ts), last.event_id) for room in (_FEW, _MORE))
-    return Ending(
-        few, more if more.text != few.text else None, calls, bool(behind) and not calls, asked, _last_call(view, behind) if calls else None
-    )
+    few, more = _few_and_more(view, last, whole=whole)
+    return Ending(few, more, False, calls, bool(behind) and not calls, asked, _last_call(view, behind) if calls else None)
+
+
+def _answers(events: Sequence[Any]) -> list[Any]:
+    return in_time([e for e in events if e.kind == "answer" and e.text and e.text.strip()])
+
+
+def _few_and_more(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, Item | None]:
+    few, more = (Item(_quoted(view, answer, room, whole=whole), "answer", written(answer.ts), answer.event_id) for room in (_FEW, _MORE))
+    return few, more if more.text != few.text else None
 
 
 def _quoted(view: SessionView, answer: Any, room: _Room, *, whole: bool) -> str:

@@ -93,7 +93,7 @@ _NOT_FOUND = lazy_pattern(
 
 _MISCALLED = lazy_pattern(
     r"(?i)^(?:error|usage): .*(?:unexpected argument|unrecogni[sz]ed (?:option|argument)|unknown (?:option|flag|argument)|no such option"
-    r"|file or directory not found)|:1:1: E902 "
+    r"|file or directory not found|no library targets found)|:1:1: E902 "
 )
 """What a runner says that was called wrongly: it found nothing."""
 
@@ -147,6 +147,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         checks=checks,
         asked_before=before if first is None or before is None or before.event != first.event else None,
         goes_on=before is not None,
+        answer_of_subagent=end.of_subagent,
         said_last=said_last,
         answer=end.answer,
         answer_more=end.more,
@@ -240,9 +241,18 @@ def _asked(view: SessionView) -> list[Item | None]:
     """Return the first and the last prompt that ask for something, and what the person said behind it."""
     known = task(view)
     first, last, then = (_asked_item(view, request) for request in (known.first, known.last, known.then))
-    if then is not None and then.by != REFUSAL and (offer := _asked_by_agent(view, then)):
-        then = then._replace(reason=offer)
-    return [first, last, then]
+    return [first, *(_with_offer(view, said) for said in (last, then))]
+
+
+def _with_offer(view: SessionView, said: Item | None) -> Item | None:
+    """Return a few words of the person with the question of the agent that they answer."""
+    brief = said is not None and said.by != REFUSAL and len(said.text) <= _BRIEF
+    offer = _asked_by_agent(view, said) if said is not None and brief else ""
+    return said._replace(reason=offer) if said is not None and offer else said
+
+
+_BRIEF = 80
+"""Characters of what may say nothing without the question that it answers."""
 
 
 def _asked_by_agent(view: SessionView, said: Item) -> str:
