@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def keeping_its_session(server: Served) -> AsyncIterator[Client]:
-    """A client of the protocol's versions that have sessions."""
+async def keeping_its_session(server: Served, **chosen: str) -> AsyncIterator[Client]:
+    """A client of the protocol's versions that have sessions; one of the newest, which has none, where it has headers of its own."""
     with anyio.fail_after(PATIENCE):
         async with (
-            create_mcp_http_client(headers={"Authorization": f"Bearer {server.token}"}) as http,
-            Client(streamable_http_client(server.url, http_client=http), mode="legacy") as client,
+            create_mcp_http_client(headers={"Authorization": f"Bearer {server.token}", **chosen}) as http,
+            Client(streamable_http_client(server.url, http_client=http), mode="auto" if chosen else "legacy") as client,
         ):
             yield client
 
@@ -54,6 +54,21 @@ def test_a_client_that_keeps_its_session_is_told_what_changed_since_it_read_and_
             assert "a_99 = 99" in await said(other)
             for _ in range(2):
                 assert "a_99 = 99" in await said(without)
+
+    with served(home) as server:
+        run(talk)
+
+
+@pytest.mark.feature("mcp.http-sessions")
+def test_a_client_of_the_newest_protocol_may_choose_its_id_itself(home):
+    (home.folder / "kept.py").write_text("".join(f"a_{n} = {n}\n" for n in range(100)))
+
+    async def talk():
+        for name in ("one", "other"):
+            async with keeping_its_session(server, **{"Mcp-Session-Id": name}) as client:
+                assert client.protocol_version == "2026-07-28"
+                assert "a_99 = 99" in await said(client)
+                assert "unchanged" in await said(client)
 
     with served(home) as server:
         run(talk)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.journal import Fact
     from ctx_pipeline.storage.written_sessions import WrittenSession
 
 RESUMED = "hook.resumed"
@@ -158,10 +159,19 @@ def _place(folder: str, *named: str) -> str:
 def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settings) -> str:
     """Return the block of the last other session of the repository around the folder in which a session starts."""
     cwd, source = payload.get("cwd"), payload.get("source")
-    if not isinstance(cwd, str) or not cwd.startswith("/") or "\0" in cwd or not (settings.home / "ledger.db").exists():
+    if not isinstance(cwd, str) or not cwd.startswith("/") or "\0" in cwd:
         return ""
-    others = _written_here(cwd, settings, session, before_own=source == "resume")
+    known = (settings.home / "ledger.db").exists()
+    others = _written_here(cwd, settings, session, before_own=source == "resume") if known else []
     profile = _profile(settings)
+    if source != "resume" and _was_imported(settings):
+        from ctx_pipeline.sessions.states.resume import imported_block
+
+        brought = imported_block(others[0].mtime_ns // 1_000 if others else 0, cwd, HANDOFF - _BESIDE, settings, profile[0])
+        if brought is not None and brought[2]:
+            about = {"host": host, "session_id": session, "source": source, "told_host": brought[0], "told_session": brought[1]}
+            text = framed(brought[2])
+            return text if _logged(about, text, settings) else ""
     for n, last in enumerate(others[:_CANDIDATES]):
         told = _block_of(last, settings, profile)
         if told is None:
@@ -171,6 +181,29 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
         about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
         return text if text and _logged(about, text, settings) else ""
     return ""
+
+
+def _was_imported(settings: Settings) -> bool:
+    """Tell whether a session was imported lately: what reads bundles is loaded then alone."""
+    from ctx_pipeline.storage.session_notes import MADE
+
+    facts = _newest(MADE, _LOOKED_BACK, settings)
+    if not facts:
+        return False
+    from ctx_pipeline.context.session_state.state import BUNDLE
+
+    return any(fact.payload.get("kind", BUNDLE) == BUNDLE for fact in facts)
+
+
+def _newest(kind: str, count: int, settings: Settings) -> list[Fact]:
+    """Return the newest facts of a kind; none where nothing was ever said."""
+    if not (settings.home / "journal.db").exists():
+        return []
+    journal = Journal(settings.home / "journal.db", patience=_PATIENCE, read_only=True)
+    try:
+        return journal.newest(kind, count)
+    finally:
+        journal.close()
 
 
 def ready(settings: Settings) -> None:
@@ -183,13 +216,7 @@ def ready(settings: Settings) -> None:
 
 def _profile(settings: Settings) -> tuple[str, int]:
     """Return the name of the active profile, empty for the default one, and when files of profiles changed last."""
-    name = ""
-    if (settings.home / "journal.db").exists():
-        journal = Journal(settings.home / "journal.db", patience=_PATIENCE, read_only=True)
-        try:
-            name = next((str(f.payload.get("name")) for f in journal.newest(CHOSEN, 1)), "")
-        finally:
-            journal.close()
+    name = next((str(f.payload.get("name")) for f in _newest(CHOSEN, 1, settings)), "")
     folder = settings.home / PROFILES
     return name, max(map(_changed, folder.glob("*.toml")), default=0) if name and folder.is_dir() else 0
 
