@@ -178,7 +178,7 @@ KEYS: tuple[Detector, ...] = (
     _key("huggingface-org-token", "Hugging Face organization token", "api_org_", ALNUM, 30, most=60),
     _key("brevo-key", "Brevo or Sendinblue key", "xkeysib- xsmtpsib-", ALNUM + "-", 64),
     _key("mailgun-key", "Mailgun key", "key- pubkey-", HEX, 32, most=32),
-    _key("newrelic-key", "New Relic key", "NRAK- NRII- NRIQ- NRRA- NRAA- NRJS- NRSP-", ALNUM + "-", 19),
+    _key("newrelic-key", "New Relic key", "NRAK- NRII- NRIQ- NRRA- NRAA- NRJS- NRSP-", URLSAFE, 19),
     _key("square-token", "Square token or secret", "sq0atp- sq0csp- sq0idp- sq0idb-", URLSAFE, 22),
     _key("square-access-token", "Square access token", "EAAA", URLSAFE, 56, check=mixed),
     _key("facebook-token", "Facebook access token", "EAAC EAAM EAAG EAAB", ALNUM, 80, check=mixed),

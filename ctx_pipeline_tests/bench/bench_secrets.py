@@ -14,7 +14,7 @@ import random
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from ctx_pipeline_tests.factories.shown_secrets import KEY, SHOWN, USED
 
 _LARGEST = 120_000
 """bytes of a session that is copied hundreds of times"""
-_TEST_MODE = re.compile(r"_TEST|aws key id|new relic ingest", re.IGNORECASE)
+_TEST_MODE = re.compile(r"_TEST|aws key id", re.IGNORECASE)
 """Kinds that open nothing alone, or that their maker has for tries."""
 
 
@@ -55,6 +55,8 @@ class Found(NamedTuple):
     kept: list[tuple[str, str]]
     """(kind, place) of live ones that were not replaced"""
     sessions: int
+    hosts: Counter[str]
+    """host -> copies"""
 
     @property
     def precision(self) -> float:
@@ -80,7 +82,7 @@ def secret_rows(home: Path) -> list[Row]:
     ]
 
 
-def plants(places: int, seed: int = 21) -> Iterator[Plant]:
+def plants(places: int, seed: int) -> Iterator[Plant]:
     """Yield live secrets of every kind, each as often as said, and as many again as they are shown."""
     for kind in KINDS:
         for number in range(places):
@@ -94,7 +96,7 @@ def plants(places: int, seed: int = 21) -> Iterator[Plant]:
             yield Plant(f"{kind.name}, row of signs", used.replace(secret, secret[:half] + "x" * (len(secret) - half)), "", live=False)
             yield Plant(f"{kind.name}, documentation", f"For example:\n\n    {used}\n", "", live=False)
     for number in range(places * 4):
-        rng = random.Random(number)
+        rng = random.Random(f"{seed} {number}")
         for name, text in USED.items():
             key = "sk_live_" + "".join(rng.sample("9fQ2mZr7Lw4XbT8kVn3Y", 20))
             yield Plant(name, text.replace("<key>", key), key if "<key>" in text else "", live=True)
@@ -102,14 +104,14 @@ def plants(places: int, seed: int = 21) -> Iterator[Plant]:
             yield Plant(name, text.replace("<key>", KEY), "", live=False)
 
 
-def measured(home: Path, places: int) -> Found:
+def measured(home: Path, places: int, seed: int = 1) -> Found:
     """Plant, ingest and count."""
-    rng = random.Random(3)
+    rng = random.Random(seed)
     sources = [one for host in ("claude", "codex") for one in _transcripts(home, host)]
     planted: dict[str, tuple[Plant, str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for number, plant in enumerate(plants(places)):
+        for number, plant in enumerate(plants(places, seed)):
             source = rng.choice(sources)
             line, place = rng.choice(source.places)
             to = root / source.host / _FOLDERS[source.host] / with_other_ids(source.path.name, str(number))
@@ -131,6 +133,7 @@ def measured(home: Path, places: int) -> Found:
         [(p.kind, place) for p, place, s in at if not p.live and told[s]],
         [(p.kind, place) for p, place, s in at if p.live and p.secret and any(p.secret in text for text in texts[s])],
         len(sources),
+        Counter(place.split()[0] for _, place, _ in at),
     )
 
 
@@ -198,19 +201,32 @@ def _texts(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
 BLOCK = re.compile(r"(?<=<!-- measured by bench_secrets -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
-def table(found: Found) -> str:
-    """Return the figures as a table of Markdown."""
-    told = found.told
+SEEDS = (1, 2, 3, 4, 5)
+"""All of them are counted: one drawing differs from another by some points."""
+
+
+def table(runs: Sequence[Found]) -> str:
+    """Return the figures of all drawings as a table of Markdown."""
+    told = sum((found.told for found in runs), Counter[tuple[bool, bool]]())
+    hosts = sum((found.hosts for found in runs), Counter[str]())
+    kept = sum(len(found.kept) for found in runs)
+    live, shown = told[True, True] + told[True, False], told[False, True] + told[False, False]
     pairs, left = leaks(Redactor())
+    copies = ", ".join(f"{count:,} of {host}" for host, count in sorted(hosts.items()))
     return (
         f"Of {len(KINDS)} kinds in {len(FORMS)} forms of text, {pairs:,} pairs, {pairs - len(left):,}"
         f" ({100 * (1 - len(left) / pairs):.1f} %) have nothing left.\n\n"
-        f"| planted into copies of {found.sessions} sessions | copies | told | not told |\n|---|---|---|---|\n"
-        f"| a secret that may open something | {told[True, True] + told[True, False]:,} | {told[True, True]:,} | {told[True, False]:,} |\n"
-        f"| one that is only shown | {told[False, True] + told[False, False]:,} | {told[False, True]:,} | {told[False, False]:,} |\n\n"
-        f"Of what is told {100 * found.precision:.1f} % may open something (precision); of what may open something"
-        f" {100 * found.recall:.1f} % is told (recall), and {len(found.kept):,} are not replaced.\n"
+        f"| planted into copies of {runs[0].sessions} sessions ({copies}) | copies | told | not told |\n|---|---|---|---|\n"
+        f"| a secret that may open something | {live:,} | {told[True, True]:,} | {told[True, False]:,} |\n"
+        f"| one that is only shown | {shown:,} | {told[False, True]:,} | {told[False, False]:,} |\n\n"
+        f"Of what is told {100 * told[True, True] / max(1, told[True, True] + told[False, True]):.1f} % may open something (precision"
+        f"{_spread([found.precision for found in runs])}); of what may open something {100 * told[True, True] / max(1, live):.1f} % is told"
+        f" (recall{_spread([found.recall for found in runs])}), and {kept:,} are not replaced.\n"
     )
+
+
+def _spread(parts: Sequence[float]) -> str:
+    return f", {100 * min(parts):.1f} to {100 * max(parts):.1f} in {len(parts)} drawings" if len(parts) > 1 else ""
 
 
 def main() -> None:
@@ -219,12 +235,14 @@ def main() -> None:
     parser.add_argument("home", type=Path)
     parser.add_argument("page", type=Path, nargs="?")
     chosen = parser.parse_args()
-    found = measured(chosen.home, 2)
-    print(table(found))
+    runs = [measured(chosen.home, 2, seed) for seed in SEEDS]
+    left_out = sorted({kind.name for kind in KINDS if _TEST_MODE.search(f"{kind.name} {kind.draw(random.Random(0)).text}")})
+    print(table(runs))
+    print(f"left out: {', '.join(left_out)}")
     for name in ("missed", "wrong", "kept"):
-        print(f"{name}: {Counter(getattr(found, name)).most_common(40)}")
+        print(f"{name}: {Counter(kind for found in runs for kind in getattr(found, name)).most_common(40)}")
     if chosen.page:
-        chosen.page.write_text(BLOCK.sub(lambda _: table(found), chosen.page.read_text()))
+        chosen.page.write_text(BLOCK.sub(lambda _: table(runs), chosen.page.read_text()))
 
 
 if __name__ == "__main__":

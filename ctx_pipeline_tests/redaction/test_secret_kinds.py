@@ -47,6 +47,14 @@ def test_of_a_key_that_a_line_break_parts_anywhere_neither_part_is_left() -> Non
     assert 1 - len(left) / pairs >= LEAST, left
 
 
+@pytest.mark.feature("redaction.kinds")
+def test_a_key_of_new_relic_is_replaced_wherever_an_underscore_stands_in_it() -> None:
+    kind = next(kind for kind in KINDS if kind.name == "new relic ingest")
+    drawn = [kind.draw(random.Random(number)) for number in range(200)]
+
+    assert [one.secret for one in drawn if one.secret in REDACTOR.redact(one.text)] == []
+
+
 @pytest.mark.feature("redaction.line-below")
 @pytest.mark.parametrize(
     "text",
