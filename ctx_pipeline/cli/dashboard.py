@@ -110,19 +110,26 @@ def show(*, at: str | None = None, as_json: bool = False) -> None:
 
 
 def _draw_the_rest(settings: Settings) -> None:
-    """Draw what the page has no transcript of yet, and say how far that is; Ctrl-C leaves the rest for later."""
-    from ctx_pipeline.pipeline.render import draw, undrawn
+    """Draw what the page has no transcript of yet, and say how far that is; Ctrl-C leaves the rest for later.
+
+    Tables of an older program, or of a store that was moved, are made anew first.
+    """
+    from ctx_pipeline.pipeline.render import draw, render, undrawn
     from ctx_pipeline.storage import open_store
+    from ctx_pipeline.storage.warehouse import database
 
     waiting = len(undrawn(_page(settings).parent))
     if not waiting:
         return
-    with open_store(settings) as store:
+    with open_store(settings) as store, suppress(KeyboardInterrupt):
         say(f"drawing {plural(waiting, 'older transcript')}; Ctrl-C leaves them for later", err=True)
-        with suppress(KeyboardInterrupt):
-            for left in draw(store, settings):
-                if left:
-                    say(f"{left:,} left", err=True)
+        if not database.is_current(store.warehouse_path):
+            render(store, settings)
+        for left in draw(store, settings):
+            if left:
+                say(f"{left:,} left", err=True)
+        if left := len(undrawn(_page(settings).parent)):
+            say(f"{plural(left, 'transcript')} not drawn: ctx dashboard build --complete draws the page anew", err=True)
 
 
 port_option = click.option(

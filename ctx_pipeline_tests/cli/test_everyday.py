@@ -8,6 +8,7 @@ import shlex
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from shutil import copytree, rmtree
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +21,7 @@ from ctx_pipeline.cli.usage.explain import _explaining
 from ctx_pipeline.findings.rules import find, overview
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.pipeline import render as stage
+from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import database
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories import claude as build
@@ -204,6 +206,26 @@ def test_open_draws_what_the_page_has_no_transcript_of_and_says_so_once(tmp_path
     assert "drawing 2 older transcripts" in here("open").stderr
     assert stage.undrawn(site) == []
     assert here("open").stderr == ""
+
+
+@pytest.mark.feature("dashboard.drawn-in-place")
+def test_open_draws_the_rest_also_in_a_store_that_was_moved(ran: Ctx, tmp_path, monkeypatch):
+    before, after = tmp_path / "before", tmp_path / "after"
+    copytree(ran.store, before, symlinks=True)
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", 1)
+    rmtree(before / "site")
+    chosen = settings_module.load(ran.environ | {"CTX_HOME": str(before)})
+    with open_store(chosen) as store:
+        stage.render(store, chosen, force=True)
+    before.rename(after)
+    waiting = len(stage.undrawn(after / "site"))
+
+    said = Ctx(tmp_path, ran.environ | {"CTX_HOME": str(after), "BROWSER": "true"})("open").stderr
+
+    assert waiting > 0
+    assert said.startswith(f"drawing {waiting} older transcript")
+    assert "not drawn" not in said
+    assert stage.undrawn(after / "site") == []
 
 
 @pytest.mark.feature("cli.completion")
