@@ -31,6 +31,12 @@ _LABELS = 5
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
+def halves(describe: str) -> tuple[str, str]:
+    """Return what a signal is and how to read it, in plain words: the first paragraph of its text and the rest."""
+    first, _, rest = describe.replace("``", "").partition("\n\n")
+    return " ".join(first.split()), " ".join(rest.split())
+
+
 def made_of(relations: Sequence[str]) -> str:
     """Return the hash of what records are made of: the live rows of :data:`MEASURED`, as SELECTs over their parts, and the signals."""
     declared = [(s.name, s.version, s.family, s.group, s.kind, s.unit, s.better) for s in discovery.signals().values()]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.dashboard.signal_records import halves
+from ctx_pipeline.errors import NothingFound, UnknownName, UsageError, nearest
 from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
@@ -31,7 +34,7 @@ def catalogue(group: str | None = None, *, settings: Settings | None = None) -> 
     for s in discovery.signals().values():
         if group and s.group != group:
             continue
-        what, _, how = s.describe.partition("\n\n")
+        what, how = halves(s.describe)
         rows.append(
             {
                 "signal": s.name,
@@ -42,8 +45,8 @@ def catalogue(group: str | None = None, *, settings: Settings | None = None) -> 
                 "better": s.better,
                 "method": s.method,
                 "version": s.version,
-                "what": " ".join(what.split()),
-                "how_to_read": " ".join(how.split()),
+                "what": what,
+                "how_to_read": how,
             }
         )
     return rows
@@ -105,8 +108,8 @@ def measured_in(store: Store, settings: Settings, said: str, *, at_least: float 
     """Return (host, session id) -> reading, of the sessions that a signal says something of.
 
     ``NAME`` selects readings above 0, true or with a text, ``NAME=TEXT`` those of a text, and
-    ``at_least`` those of a number. Raises UnknownName for a signal that is none, UsageError
-    for a number that is asked of words or words of numbers.
+    ``at_least`` those of a number. Raises UnknownName for a signal that is none, NothingFound
+    for a text that it reads in no session and does not speak of, UsageError for a number that is asked of words or words of numbers.
     """
     from ctx_pipeline.storage.warehouse.session_queries import values_of
 
@@ -119,12 +122,29 @@ def measured_in(store: Store, settings: Settings, said: str, *, at_least: float 
     if (at_least is not None and worded) or (text and not worded):
         raise UsageError(f"{name} reads {'words' if worded else 'numbers'}", hint=f"ctx list --signal {name}")
     found: dict[tuple[str, str], float | str] = {}
-    for place, (value, label) in values_of(store.lake, store.warehouse_path, name).items():
+    values = values_of(store.lake, store.warehouse_path, name)
+    labels = Counter(label for _, label in values.values() if label)
+    if text and labels and text not in labels and not re.search(rf"\b{re.escape(text)}\b", known[name].describe):
+        raise _no_such_text(name, text, labels)
+    for place, (value, label) in values.items():
         if worded and label and text in {"", label}:
             found[place] = label
         elif not worded and value is not None and (value > 0 if at_least is None else value >= at_least):
             found[place] = value
     return found
+
+
+def _no_such_text(name: str, text: str, labels: Counter[str]) -> NothingFound:
+    """Return the error for a text that a signal reads nowhere: the nearest ones, and what it reads most."""
+    read = "; ".join(f"{label} ({count:,})" for label, count in labels.most_common(_TEXTS))
+    more = f" and {len(labels) - _TEXTS:,} more" if len(labels) > _TEXTS else ""
+    near = nearest(text, labels)
+    meant = f"did you mean {', '.join(near)}? " if near else ""
+    return NothingFound(f"{name} is {text!r} in no session", hint=f"{meant}its values, with their sessions: {read}{more}")
+
+
+_TEXTS = 8
+"""Texts of a signal that are named where one that was asked for is none of them."""
 
 
 def measured_count(name: str, *, settings: Settings | None = None) -> int:

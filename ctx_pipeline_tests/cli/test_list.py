@@ -124,10 +124,16 @@ def test_readings_are_told_with_their_unit_as_one_session_tells_them(ran: Ctx, s
 
 
 @pytest.mark.feature("cli.list-by-signal")
+def test_a_value_that_a_signal_may_have_is_no_error_where_no_session_has_it(ran: Ctx):
+    assert ran("list", "--signal", "last_test_outcome=none").stdout.startswith("no session fits; last_test_outcome was measured in ")
+
+
+@pytest.mark.feature("cli.list-by-signal")
 @pytest.mark.parametrize(
     ("words", "status", "told"),
     [
         (("--signal", "tool_cal_count"), 1, "did you mean tool_call_count"),
+        (("--signal", "last_test_outcome=bogus"), 1, "last_test_outcome is 'bogus' in no session\nhint: its values, with their sessions: "),
         (("--signal", "tool_call_count=three"), 2, "tool_call_count reads numbers"),
         (("--signal", "last_test_outcome", "--at-least", "2"), 2, "last_test_outcome reads words"),
         (("--at-least", "2"), 2, "--at-least goes with --signal"),

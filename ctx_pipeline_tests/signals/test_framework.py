@@ -20,6 +20,7 @@ from ctx_pipeline.errors import DeclarationError, UsageError
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.signals import new_signal
 from ctx_pipeline.pipeline.sync import sync
+from ctx_pipeline.sessions.signals import catalogue
 from ctx_pipeline.storage.lake import reading
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.factories.claude import ClaudeHome
@@ -181,10 +182,11 @@ def test_a_signal_is_described_in_full_when_it_is_named(chosen):
     shown = CliRunner().invoke(cli, ["signal", "list", "cache_hit_share", "command_count"])
     assert shown.exit_code == 0, shown.output
     for name in ("cache_hit_share", "command_count"):
-        what, _, how = discovery.signals()[name].describe.partition("\n\n")
+        what, _, how = discovery.signals()[name].describe.replace("``", "").partition("\n\n")
         assert f"{name}: {' '.join(what.split())}\n  {' '.join(how.split())}\n" in shown.output
     assert "family context_cache, group context, kind numeric, unit ratio, better higher, method heuristic, version 1" in shown.output
     assert "tool_call_count" not in shown.output
+    assert not [row for row in catalogue() if "``" in row["what"] + row["how_to_read"]]
     assert "no signal called" in str(CliRunner().invoke(cli, ["signal", "list", "nope"]).exception)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard.page import template
-from ctx_pipeline.dashboard.panels.signals import halves
+from ctx_pipeline.dashboard.signal_records import halves
 from ctx_pipeline.model.declared import panel
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard.page import template
+from ctx_pipeline.dashboard.signal_records import halves
 from ctx_pipeline.model.declared import panel
 from ctx_pipeline.model.readings import LEAST_SESSIONS
 
@@ -88,9 +89,3 @@ def _bucket(name: str, figures: Mapping[str, Any]) -> list[Any]:
 def build(data: PageData) -> str:
     """One reading a session. Choose a signal to see how to read it, where it reads high and the sessions behind it."""
     return template("signals.html", total=len(data.aggregates), least=LEAST_SESSIONS)
-
-
-def halves(describe: str) -> tuple[str, str]:
-    """Return what a signal is and how to read it: the first paragraph of its text and the rest."""
-    first, _, rest = describe.partition("\n\n")
-    return " ".join(first.split()), " ".join(rest.split())
