@@ -353,7 +353,9 @@ def _nothing(what: str, by: str | None, kind: str, *, host: str | None, stored: 
         days = [date.fromisoformat(row["date"]) for row in usage("daily", host=host, stored=stored, settings=settings).rows if row["date"]]
         near = sorted(sorted(set(days), key=lambda one: abs(one - asked))[:2])
         hint = f"nearest days with calls: {' and '.join(map(str, near))}; all of them: ctx usage daily" if near else "ctx run"
-        return NothingFound(f"no model call on {what}", hint=hint)
+        weeks = {one - timedelta(days=one.weekday()) for one in days}
+        week = f"the week that begins then: ctx explain {what} --by weekly; " if asked in weeks else ""
+        return NothingFound(f"no model call on {what}", hint=week + hint)
     said = "day, session, thread, model, project or call" if by is None and kind != "week" else kind
     hint = f"ctx usage {by}" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
     names = _near(what, by, stored, settings)

@@ -73,6 +73,7 @@ def test_every_command_ends_with_the_same_status_for_the_same_mistake(ran: Ctx, 
     [
         (("explain", "2026-02-30"), 2, "2026-02-30 is not a day of the calendar"),
         (("explain", "2026-02-03"), 1, "no model call on 2026-02-03\nhint: nearest days with calls: 2026-09-14"),
+        (("explain", "2026-09-21"), 1, "hint: the week that begins then: ctx explain 2026-09-21 --by weekly; nearest days"),
         (("cost", "2026-02"), 1, "no model call was recorded in 2026-02\nhint: months with calls: 2026-09, 2026-10"),
         (("explain", "2026-02", "--by", "monthly"), 1, "no model call was recorded in 2026-02\nhint: months with calls: 2026-09"),
         (("explain", "nosuch"), 1, "nothing matches"),

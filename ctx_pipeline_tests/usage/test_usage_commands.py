@@ -280,6 +280,16 @@ def test_against_prints_both_sides_and_names_an_unknown_tool(ctx: Ctx):
     assert wrong.stderr.endswith(f"recorded cost stands beside the list price of each call: ctx explain {day['date']} --by daily\n")
 
 
+@pytest.mark.feature("explain.other-tools")
+def test_a_session_is_compared_by_any_name_that_explain_takes(ctx: Ctx):
+    ours = json.loads(ctx("explain", "latest", "--json").stdout)["totals"]
+    told = json.loads(ctx("explain", "latest", "--against", "ccusage", "--json").stdout)
+    wrong = ctx("explain", "no such words", "--against", "ccusage")
+
+    assert (told["kind"], told["ours"]["calls"]) == ("session", ours["calls"])
+    assert (wrong.returncode, "nothing matches" in wrong.stderr) == (1, True)
+
+
 @pytest.mark.feature("pricing.refresh")
 def test_prices_are_shown_taken_over_and_listed(ctx: Ctx):
     taken = json.loads(ctx("prices", "refresh", "--since", "2026-10-05", "--json").stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,8 @@ from ctx_pipeline.model.display import percent
 from ctx_pipeline.model.usage_rules import UNNAMED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.ledger.rows import SessionRow
     from ctx_pipeline.usage.ccusage_comparison import Against, Side
@@ -59,7 +62,6 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     from ctx_pipeline import discovery
     from ctx_pipeline.usage.explain import EVENT_ID
     from ctx_pipeline.usage.explain import explain as run
-    from ctx_pipeline.usage.known_names import known_names
 
     if EVENT_ID.fullmatch(what):
         _record(what, as_json=as_json)
@@ -72,14 +74,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         _against(tool, what, limit=limit, as_json=as_json, **chosen)
         return
     settings = for_reading()
-    try:
-        found = run(what, **chosen, settings=settings)
-    except NothingFound as error:
-        known_names(settings, project=chosen["project"], model=chosen["model"], stored=bool(chosen["stored"]))
-        full = None if chosen["by"] else _session_of(what, settings, error)
-        if full is None:
-            raise
-        found = run(full, **chosen, settings=settings)
+    found: Explained = _of_any_name(run, what, settings, chosen)
     if as_json:
         emit(found.to_json())
         return
@@ -176,6 +171,20 @@ def _explaining(what: str, said: dict[str, Any]) -> str:
     return shlex.join(["ctx", "explain", *([*options, "--", what] if what.startswith("-") else [what, *options])])
 
 
+def _of_any_name(ask: Callable[..., Any], what: str, settings: Settings, chosen: dict[str, Any]) -> Any:
+    """Return what is told of ``what``, which may name a session in any way."""
+    from ctx_pipeline.usage.known_names import known_names
+
+    try:
+        return ask(what, **chosen, settings=settings)
+    except NothingFound as error:
+        known_names(settings, project=chosen["project"], model=chosen["model"], stored=bool(chosen["stored"]))
+        full = None if chosen["by"] else _session_of(what, settings, error)
+        if full is None:
+            raise
+        return ask(full, **chosen, settings=settings)
+
+
 def _session_of(what: str, settings: Settings, error: NothingFound) -> str | None:
     """Return the full id of a session that is named in another way than by its id; None where there is none."""
     from ctx_pipeline.cli.session_names import captured_or_not
@@ -239,7 +248,7 @@ _OF_THE_DAY = "cost, prices of the day"
 def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
     from ctx_pipeline.usage.ccusage_comparison import VERSIONS, against
 
-    found = against(tool, what, **chosen, settings=for_reading())
+    found: Against = _of_any_name(partial(against, tool), what, for_reading(), chosen)
     if as_json:
         emit(found.to_json())
         return
