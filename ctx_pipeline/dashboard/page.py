@@ -14,7 +14,7 @@ from markupsafe import Markup
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped, session_title
+from ctx_pipeline.model.display import HIDDEN, SEPARATORS, SEQUENCE, escaped, session_title
 from ctx_pipeline.model.irregular_words import IRREGULAR
 from ctx_pipeline.storage.search_index import ranking, tokenize, word_forms
 
@@ -59,9 +59,11 @@ def packed(value: Any) -> str:
 
 
 def seen(text: str | None) -> str:
-    """Return a text without the characters that nobody sees."""
+    """Return a text without the characters that nobody sees and without what colors it in a terminal."""
     if not text:
         return ""
+    if "\x1b" in text or "\x9b" in text:
+        text = SEQUENCE.sub("", text)
     return text if text.isascii() else HIDDEN.sub(lambda found: found[0] if found[0] in SEPARATORS else "", text)
 
 

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.dashboard.page import packed, seen
-from ctx_pipeline.facts.first_lines import first_line_of
+from ctx_pipeline.facts.first_lines import first_line_of, says
 from ctx_pipeline.facts.prompts import command_in
 from ctx_pipeline.facts.windows import SOURCES, automatic, window_size
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -149,7 +149,8 @@ def _items(
         caller = by_event.get(answered.get(event.event_id, "")) if event.kind == "tool_result" else None
         if caller is not None and "r" not in caller[6]:
             caller[6] |= {"r": seen(event.text), "m": zlib.crc32(event.event_id.encode())}
-            if caller[6].get("state") == "failed" and _ONLY_STATUS.fullmatch(caller[6].get("why", "")):
+            why = caller[6].get("why", "")
+            if caller[6].get("state") == "failed" and (_ONLY_STATUS.fullmatch(why) or not says(why)):
                 caller[6] |= {"why": seen(why)} if (why := first_line_of(event.text or "", _LONGEST_WHY)) else {}
             places[event.event_id] = caller[0]
             continue

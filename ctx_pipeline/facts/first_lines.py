@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.display import SEQUENCE, truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 _TAG = lazy_pattern(
@@ -14,11 +14,16 @@ _TAG = lazy_pattern(
 )
 """What agents write around an output."""
 
-_SAYS = lazy_pattern(r"^(?![\u2500-\u257f=]).*[^\W\d_]{2}")
-"""A line with a word in it that is no part of a frame."""
+_SAYS = lazy_pattern(r"""^(?![\u2500-\u257f=])(?!.*[\u2500-\u257f=]{4}$)(?!"[\w-]{1,40}": ?-?[\d.]{1,20},?$).*[^\W\d_]{2}""")
+"""A line with a word in it that is no part of a frame, no heading that a rule follows, and no number of a JSON object."""
+
+
+def says(line: str) -> bool:
+    """Tell whether a line says something: it is no frame, no heading of a rule and no number of a JSON object."""
+    return _SAYS.search(line) is not None
 
 
 def first_line_of(text: str, longest: int) -> str:
     """Return the first line of an output that says something, cut, without what the agent wrote around it; empty where none does."""
-    lines = map(str.strip, _TAG.sub(" ", text[:4_000]).splitlines())
-    return truncate(next((line for line in lines if _SAYS.search(line)), ""), longest)
+    lines = map(str.strip, _TAG.sub(" ", SEQUENCE.sub("", text[:4_000])).splitlines())
+    return truncate(next((line for line in lines if says(line)), ""), longest)

@@ -1,0 +1,37 @@
+"""What the page's transcript says of a call that failed, and that no code of a terminal is left in it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+
+import pytest
+
+from ctx_pipeline.dashboard.transcript import transcript
+from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, EventRow, ToolRow
+
+BOX = "╭──────╮\n\x1b[31m│ biome │\x1b[0m\n╰──────╯\n\x1b[1G\x1b[0K\x1b[0m\x1b[34mChecked \x1b[0m<b>4</b> files\n"
+
+
+def drawn(output: str, line: str | None = None) -> dict:
+    """The call with its result, as the page unpacks it."""
+    events = [EventRow(0, 1, 1, "tool_call", "c", None, "{}"), EventRow(0, 2, 2, "tool_result", "r", None, output)]
+    tool = ToolRow("c", "r", "Bash", "run", True, 1, 5, "failed", line)
+    (piece,) = transcript(NO_ROWS._replace(events=events, tools=[tool]), {}).summary["inline"]
+    (call,) = json.loads(zlib.decompress(base64.b64decode(piece)))
+    return call[6]
+
+
+@pytest.mark.feature("dashboard.transcript")
+def test_colors_and_moves_of_a_terminal_are_no_text_and_all_else_is():
+    assert drawn(BOX)["r"] == "╭──────╮\n│ biome │\n╰──────╯\nChecked <b>4</b> files\n"
+
+
+@pytest.mark.feature("dashboard.transcript")
+@pytest.mark.parametrize("line", [None, "╭──────╮", "check ━━━━━━━━", '"exit_code": 1,', "Exit code 1"])
+def test_a_call_failed_with_the_first_line_that_says_something(line):
+    heading = "check ━━━━━━━━\n" if line else ""
+
+    assert drawn(heading + '"exit_code": 1,\n' + BOX, line)["why"] == "Checked <b>4</b> files"
+    assert drawn(BOX, "fatal: no such branch")["why"] == "fatal: no such branch"
