@@ -13,6 +13,7 @@ from ctx_pipeline.cli.output import emit, flush, json_option, local_time, one_li
 from ctx_pipeline.dashboard.figures import plural, reading, share, short
 from ctx_pipeline.dashboard.panels.numbers import cost_note, figures
 from ctx_pipeline.model.display import money
+from ctx_pipeline.model.readings import compared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -243,8 +244,7 @@ def dashboard_view_show(data: PageData) -> None:
     _head("Signals that changed")
     moved = changed(data)[:MOST]
     if moved:
-        columns = {"signal": "signal", "now": "last month", "before": "before", "way": ""}
-        table([{**r, "now": reading(r["mean"], r["unit"]), "before": reading(r["before"], r["unit"])} for r in moved], columns)
+        table([_moved(r) for r in moved], {"signal": "signal", "now": "now", "before": "before", "way": ""})
     else:
         say("None moved by more than a tenth from one month to the next.")
     _head("Memories")
@@ -264,10 +264,17 @@ def dashboard_view_show(data: PageData) -> None:
     say("more: ctx dashboard open, ctx show AGENT SESSION, ctx usage daily, ctx signal summary, ctx memory list")
 
 
+def _moved(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what is printed of a signal that changed: each mean with the month or months that it is of."""
+    now, before = (reading(row[name], row["unit"]) for name in ("mean", "before"))
+    return {**row, "now": f"{now} in {row['month']}", "before": f"{before} in {', '.join(row['months_before'])}"}
+
+
 def changed(data: PageData) -> list[dict[str, Any]]:
     """Return the signals that got worse or better in their last month, what got worse most first; the share of true is a ratio."""
     rows = [
         {"signal": r["signal"], "unit": "ratio" if r["kind"] == "boolean" else r["unit"], **r["trend"]}
+        | {"months_before": [month for month, *_ in compared(r["months"])[:-1]]}
         for r in data.aggregates
         if r["trend"] and r["trend"]["verdict"]
     ]

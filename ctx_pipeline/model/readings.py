@@ -89,16 +89,21 @@ LEAST_SESSIONS = 5
 """Sessions that the last month, and the months before it, must have at least before either is called better or worse."""
 
 
+def compared(months: Iterable[tuple[str, int, float | None]]) -> list[tuple[str, int, float]]:
+    """Return the months that a trend compares: up to three, then the last; those without a mean are left out."""
+    return sorted((month, count, mean) for month, count, mean in months if mean is not None and count)[-1 - _MONTHS :]
+
+
 def trend(months: Iterable[tuple[str, int, float | None]], better: str) -> Trend | None:
     """Return the trend of (month, sessions measured, mean) rows; None with fewer than two months that have a mean.
 
     The months before are weighted by their sessions.
     """
-    known = sorted((month, count, mean) for month, count, mean in months if mean is not None and count)
+    known = compared(months)
     if len(known) < 2:
         return None
     month, measured, mean = known[-1]
-    earlier = known[-1 - _MONTHS : -1]
+    earlier = known[:-1]
     measured_before = sum(n for _, n, _ in earlier)
     before = math.fsum(m * n for _, n, m in earlier) / measured_before
     change = (mean - before) / abs(before) if before else None

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ctx_pipeline.cli.dashboard import _moved, changed
+from ctx_pipeline.model.readings import trend
 from ctx_pipeline_tests.cli.conftest import Ctx
 
 
@@ -53,6 +57,23 @@ def test_the_overview_in_a_terminal_has_the_figures_of_the_page(own: Ctx):
     for head in ("Needs a look", "In numbers", "By model", "By project", "Signals that changed", "Memories", "Newest sessions"):
         assert f"\n{head}\n" in text
     assert "\x1b" not in text
+
+
+@pytest.mark.feature("dashboard.terminal-view")
+def test_signals_that_changed_name_the_months_that_are_compared():
+    months = [["2026-01", 9, 1.0], ["2026-02", 9, None], ["2026-03", 9, 1.0], ["2026-04", 9, 3.0]]
+    record = {
+        "signal": "command_count",
+        "kind": "numeric",
+        "unit": "commands",
+        "trend": asdict(trend(map(tuple, months), "lower")),
+        "months": months,
+    }
+    (row,) = changed(SimpleNamespace(aggregates=[record]))
+    shown = _moved(row)
+
+    assert shown["now"].endswith(" in 2026-04")
+    assert shown["before"].endswith(" in 2026-01, 2026-03")
 
 
 @pytest.mark.feature("cli.view-gaps")
