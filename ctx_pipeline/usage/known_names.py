@@ -21,12 +21,16 @@ _MOST_USED = 5
 
 
 def _unknown(kind: str, name: str, rows: Iterable[Mapping[str, Any]], others: Iterable[str] = ()) -> UnknownName:
-    """Return the error for a name that no row of usage has: the nearest names, else those with most calls and the command for all."""
+    """Return the error for a name that no row of usage has: the nearest names, else those with most calls and the command for all.
+
+    The names are counted as the rows of that command.
+    """
+    rows = list(rows)
     calls = Counter[str](dict.fromkeys(others, 0))
-    for row in rows:
+    for row in (row for row in rows if row[kind] or kind != "project"):
         calls[str(row[kind] or UNNAMED)] += int(row["calls"])
     known = [one for one, _ in sorted(calls.items(), key=lambda pair: (-pair[1], pair[0]))]
-    hint = f"most used of {len(known):,}: {', '.join(known[:_MOST_USED])}; all of them: ctx usage {kind}"
+    hint = f"most used of {len({row[kind] or UNNAMED for row in rows}):,}: {', '.join(known[:_MOST_USED])}; all of them: ctx usage {kind}"
     return UnknownName(kind, name, known, hint="" if len(known) <= _MOST_USED or nearest(name, known) else hint)
 
 
@@ -49,7 +53,7 @@ def known_names(
         rows = usage("project", stored=stored, settings=settings).rows
         shown = _captured(settings) | {row["project"] for row in rows}
         if project not in shown.union(*(project_names(row["project"], row["repository"]) for row in rows)):
-            raise _unknown("project", project, [row for row in rows if row["project"]], shown - {""})
+            raise _unknown("project", project, rows, shown - {""})
     if model:
         rows = usage("model", stored=stored, settings=settings).rows
         if model not in {str(row["model"]) for row in rows}:
