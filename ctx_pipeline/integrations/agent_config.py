@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import SettingsError, UsageError
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import SettingsError, UnknownName, UsageError
 from ctx_pipeline.integrations import config_patch
 from ctx_pipeline.integrations.config_patch import ABSENT, Change, put, read, revert
 from ctx_pipeline.memory import hook_words
@@ -225,5 +226,17 @@ def _server(host: Host) -> ServerFile:
 def hooks_of(host: Host) -> HookFile:
     """Return what a host declares of hooks; raises UsageError for one that runs none."""
     if host.agent.hooks is None:
-        raise UsageError(f"{host.title} runs no hooks", hint="choose an agent that does")
+        raise UsageError(f"{host.title} runs no hooks", hint=_agents_with_hooks())
     return host.agent.hooks
+
+
+def host_with_hooks(name: str) -> Host:
+    """Return the host of a key or alias; raises UnknownName, which names those that run hooks, and no other."""
+    try:
+        return discovery.host(name)
+    except UnknownName:
+        raise UnknownName("host", name, (), hint=_agents_with_hooks()) from None
+
+
+def _agents_with_hooks() -> str:
+    return f"agents that run hooks: {', '.join(key for key, host in discovery.hosts().items() if host.agent.hooks)}"

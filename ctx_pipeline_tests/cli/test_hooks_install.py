@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli import cli
+from ctx_pipeline.discovery import hosts
 from ctx_pipeline.learning.injection import INJECTED
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline_tests import processes
@@ -395,6 +396,16 @@ def test_the_command_that_is_entered_runs_in_a_shell_with_the_chosen_store(perso
 def test_a_host_that_declares_no_hooks_or_servers_has_none(person):
     assert "runs no hooks" in ctx("hooks", "install", "dspy", "--yes", fails=True)
     assert "starts no servers" in ctx("mcp", "install", "dspy", "--yes", fails=True)
+
+
+@pytest.mark.feature("hosts.declared-hooks")
+@pytest.mark.parametrize("name", ["foo", "roo"])
+def test_only_agents_that_run_hooks_are_named_where_none_is_meant(person, name):
+    for words in (("install", name, "--yes"), ("uninstall", name, "--yes"), ("status", name)):
+        said = ctx("hooks", *words, fails=True)
+        able = {one.key for one in hosts().values() if one.agent.hooks}
+        assert set(said.partition("agents that run hooks: ")[2].strip().split(", ")) == able
+        assert "did you mean" not in said
 
 
 @pytest.mark.feature("hooks.uninstall")

@@ -64,12 +64,11 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
     --precision takes the threshold and the start rule from the newest backtest; where that
     reaches no such precision, nothing is injected.
     """
-    from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.integrations import agent_config
 
     settings = settings_module.load()
-    found = discovery.host(host)
+    found = agent_config.host_with_hooks(host)
     supported, version = agent_config.hooks_supported(found)
     homes = agent_config.homes(settings, found)
     recipe = agent_config.hooks_of(found)
@@ -220,12 +219,11 @@ def _warn(states: Iterable[HookState]) -> None:
 @json_option
 def uninstall(host: str, yes: bool, as_json: bool) -> None:  # noqa: ARG001 - nothing is asked
     """Remove the hooks: byte for byte as it was where nobody changed the file since."""
-    from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.integrations import agent_config
 
     settings = settings_module.load()
-    found = discovery.host(host)
+    found = agent_config.host_with_hooks(host)
     tell([c for home in agent_config.homes(settings, found) for c in agent_config.uninstall_hooks(settings, found, home)], as_json)
 
 
@@ -247,7 +245,7 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
     from ctx_pipeline.learning.injection import HOOKED, injections, shares
 
     settings = settings_module.load()
-    chosen: list[Host] = [discovery.host(host)] if host else [h for h in discovery.hosts().values() if h.agent.hooks]
+    chosen: list[Host] = [agent_config.host_with_hooks(host)] if host else [h for h in discovery.hosts().values() if h.agent.hooks]
     states = [agent_config.hook_state(h, home) for h in chosen for home in agent_config.homes(settings, h)]
     keys = {h.key for h in chosen}
     told = [i for i in injections(limit=limit if not host else 1000, settings=settings) if i.get("host") in keys][:limit]
