@@ -83,7 +83,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
 _EVERYDAY: dict[str, dict[str, str]] = {
     "What happened": {
         "list": "Sessions, newest first",
-        "show": "One session: turns, files, commands, cost",
+        "show": "One session: cost, window, what stands out; its --turns",
         "search": "Find a prompt, answer, command or error",
         "open": "Read it all in the browser",
         "render": "A session as Markdown; --share for others to read",
