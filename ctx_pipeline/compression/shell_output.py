@@ -38,6 +38,9 @@ _OWN_MARKS = lazy_pattern(r"(?m)^\[(?:ctx(?:[_ ]recall)? [0-9a-f]{12}[:\]]|[\d,]
 FILE = "file"
 """Kind of what shows the text of files: it stays as it is, since an edit may follow."""
 
+_MOST_FILE = 120_000
+"""Characters of it; what is longer, as a log is, is shortened as any other text."""
+
 _NUMBERS, _NUMBERED = lazy_pattern(r"\bnl\b|\bcat -\w*n"), lazy_pattern(r"(?m)^ {1,6}(\d{1,7}\t)")
 """Commands that number the lines of a file, and the blanks that they put before the number."""
 
@@ -104,6 +107,8 @@ def shorten(
     Of an output of which a ``middle`` was left out that is told.
     """
     kind = kind_of(command)
+    if kind == FILE and len(output) > _MOST_FILE:
+        kind = "text"
     raw = count(output)
     if middle is None and kind != FILE and len(output) > 2 * HALF:
         data, middle = bounded([output.encode("utf-8", "surrogatepass")], HALF)

@@ -115,7 +115,7 @@ def test_options_replace_each_other_and_the_first_backup_is_what_comes_back(pers
         "  at a prompt: lessons that match it by 0.6 or more\n",
         "  before a command, and after one failed: what earlier sessions know of it\n",
         "  after a compaction: nothing\n",
-        "  in a new chat: nothing of the last session\n",
+        "  in a new chat: nothing of the last session (--handoff tells it)\n",
         "  only lessons that you accepted\n",
         "  nothing in 20% of sessions, to measure what lessons do\n",
         "ctx itself sends nothing",

@@ -158,7 +158,9 @@ def _in_words(options: dict[str, str], recipe: HookFile, events: Collection[str]
         ACCEPTED: "the lessons that you accepted",
         PROVEN: "the lessons that you accepted or two sessions taught",
     }
-    last = "where the last session of the repository stood, at most 500 tokens" if "handoff" in options else "nothing of the last session"
+    last = "nothing of the last session (--handoff tells it)"
+    if "handoff" in options:
+        last = "where the last session of the repository stood, at most 500 tokens"
     told = [
         f"when a session starts: {start[choice.start]}",
         f"at a prompt: lessons that match it by {choice.threshold:g} or more" if choice.prompts else f"at a prompt: nothing{unknown}",
