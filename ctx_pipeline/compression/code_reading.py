@@ -162,12 +162,7 @@ def _excerpt(
     mode, first, last = asked
     text, total = source.text, max(1, source.lines)
     if first is not None or last is not None or mode == "lines":
-        part = _lines(text, first or 1, last or total, total)
-        if reads.has_lines(real, part.first, part.text.split("\n")) and not again:
-            said = f"lines {part.first}-{part.last} of {total} stand as you read them (again=true gives them)"
-            if count(said) < count(part.text):
-                return Excerpt(said, part.first, part.last, total, "unchanged", part.more)
-        return part
+        return _unless_known(reads, real, _lines(text, first or 1, last or total, total), again=again, count=count)
     if mode == "signatures":
         drawn = "\n".join(signature_lines(source.outline.symbols, located=True, documented=False))
         if drawn and count(drawn) < count(text):
@@ -191,10 +186,20 @@ def _excerpt(
         if mode == "diff" or count(diff) < count(text):
             reads.given(real, source)
             return Excerpt(diff, 1, total, total, "diff")
-    whole = _lines(text, 1, total, total)
-    if not whole.more:
-        reads.given(real, source)
-    return whole._replace(how="full")
+    whole = _lines(text, 1, total, total)._replace(how="full")
+    if whole.more:  # of a long file this is the first part
+        return _unless_known(reads, real, whole, again=again or mode == "full", count=count)
+    reads.given(real, source)
+    return whole
+
+
+def _unless_known(reads: Reads, real: Path, part: Excerpt, *, again: bool, count: Callable[[str], int]) -> Excerpt:
+    """Return lines, or one line that says that they were all asked for before and stand as they were given."""
+    if reads.has_lines(real, part.first, part.text.split("\n")) and not again:
+        said = f"lines {part.first}-{part.last} of {part.lines} stand as you read them (again=true gives them)"
+        if count(said) < count(part.text):
+            return Excerpt(said, part.first, part.last, part.lines, "unchanged", part.more)
+    return part
 
 
 def _lines(text: str, first: int, last: int, total: int) -> Excerpt:

@@ -108,6 +108,28 @@ def test_a_file_is_given_exactly_and_the_second_time_in_a_line_or_a_diff(project
 
 
 @pytest.mark.feature("mcp.read")
+def test_of_a_file_that_is_longer_than_a_part_the_first_one_is_not_given_again_where_it_stands(project, environ):
+    path = project / "src" / "rates.py"
+    path.write_text("".join(f"RATE_{n} = {n} * 100\n" for n in range(4_000)))
+
+    async def conversation():
+        async with reading(project, environ) as client:
+            first = await said(client, "ctx_read", path="src/rates.py")
+            again = await said(client, "ctx_read", path="src/rates.py")
+            assert first.startswith("src/rates.py 1-")
+            assert "RATE_7 = 7 * 100" in first
+            assert " of 4000 stand as you read them (again=true gives them)" in again
+            assert first.splitlines()[-1] == again.splitlines()[-1], "both say where it goes on"
+            assert tokens(again) < 0.05 * tokens(first)
+            for gives in ({"again": True}, {"mode": "full"}):
+                assert await said(client, "ctx_read", path="src/rates.py", **gives) == first
+            path.write_text(path.read_text().replace("RATE_7 = 7 ", "RATE_7 = 8 "))
+            assert "RATE_7 = 8 * 100" in await said(client, "ctx_read", path="src/rates.py")
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.read")
 def test_what_lies_outside_is_refused_unless_a_person_allowed_its_folder(project, environ):
     async def conversation():
         async with reading(project, environ) as client:
