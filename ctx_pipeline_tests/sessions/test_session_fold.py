@@ -694,6 +694,13 @@ def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
     assert "Asked last, refusing `git commit -am x`: “keep the hook types apart first, in a commit of their own”" in said(work, "task")
     assert task_line(state) == "Task: keep the hook types apart first, in a commit of their own  (from the words of a refusal)"
     assert from_json(state.to_json()) == state
+    assert not said(work, "decisions"), "it stands among what was asked"
+    later = fold(work.prompt("now rename the callers of it").answer("Done.").build())
+    decided = "“keep the hook types apart first, in a commit of their own” (refusing `git commit -am x`)"
+    assert [item.text for item in later.decisions] == [decided]
+    assert f"Decided: {decided}" in [line.text for line in lines_of(later)]
+    unsaid = view(cwd="/w").prompt("Rename the parser").shell("git push", refused="no").prompt("push it later").answer("Well.")
+    assert not fold(unsaid.build()).decisions, "that says nothing of how it is to be"
 
 
 @pytest.mark.feature("session.proven")

@@ -339,7 +339,9 @@ def lines_of(state: SessionState) -> list[Line]:
         made.append(Line("task", text, 93, _shown_by(fork)))
     if state.subagents_only:
         made.append(Line("task", "Of this session only what its subagents did is recorded", 96))
-    made += [Line("decisions", f"Decided: {_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(state.decisions[:_ITEMS])]
+    said = {i.event for i in (state.asked_first, state.asked_before, state.asked_last, state.said_last) if i and i.event}
+    decided = [i for i in state.decisions if i.event not in said][:_ITEMS]
+    made += [Line("decisions", f"Decided: {_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(decided)]
     changed = state.modified[:_FILES]
     if changed:
         more = f" and {len(state.modified) - _FILES} more" if len(state.modified) > _FILES else ""
@@ -351,8 +353,8 @@ def lines_of(state: SessionState) -> list[Line]:
         paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
         shown = tuple(f.event for f in state.read[:_ITEMS] if f.event)
         made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
-    said = [i for i in state.findings if i.stated or i.by == BUNDLE]
-    made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(said[:_ITEMS])]
+    stated = [i for i in state.findings if i.stated or i.by == BUNDLE]
+    made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(stated[:_ITEMS])]
     made += [_check_line(check, n) for n, check in enumerate(state.checks or ([state.tests] if state.tests else []))]
     if state.commit:
         made.append(Line("commit", f"Last commit: {state.commit.text}", 68, _shown_by(state.commit)))

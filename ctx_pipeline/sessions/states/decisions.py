@@ -1,15 +1,17 @@
-"""What the person decided: answers to questions of the agent, and options that a prompt names."""
+"""What the person decided: answers to questions of the agent, options that a prompt names, and what stood in refusals of calls."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.state import Item
-from ctx_pipeline.facts.prompts import arguments_of, typed
+from ctx_pipeline.facts.prompts import arguments_of, is_request, one_line, typed
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.host_records import words_of_refusals
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.sessions.states.ending import called
 from ctx_pipeline.sessions.states.times import micros, written
 
 if TYPE_CHECKING:
@@ -30,9 +32,18 @@ def decisions(view: SessionView) -> list[Item]:
         for said, answer, call in asked_of_person(view, view.tool_calls)
         if answer and not _NEXT.search(said)
     ]
-    told += _options(view)
+    told += [*_options(view), *_refused(view)]
     told.sort(key=lambda one: micros(one[0]))
     return [Item(text, "question", written(at), event, score=1 + n) for n, (at, text, event) in enumerate(told)]
+
+
+def _refused(view: SessionView) -> Iterator[tuple[Any, str, str]]:
+    """Yield time, text and event of each refusal in which the person said how it is to be."""
+    calls = {call.call_id: call for call in view.tool_calls if call.action != "ask"}
+    for event in words_of_refusals(view):
+        words = one_line(event.text or "")
+        if event.call_id in calls and is_request(words):
+            yield event.ts, f"“{truncate(words, _ANSWER)}” (refusing {called(view, calls[event.call_id])})", event.event_id
 
 
 def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
