@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import micros
+from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import SEARCHES, command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.facts.first_lines import first_line_of
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 
 
 ALL = "all"
-_TABLES = ("events", "tool_calls", "command_runs")
+_TABLES = ("events", "tool_calls", "command_runs", "check_runs")
 _COLUMNS = {
+    "check_runs": ("call_event", "kind", "result"),
     "events": ("event_id", "subtype"),
     "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "ended", "call_event", "result_event"),
     "command_runs": ("call_event", "command", "programs", "purposes", "polls", "background", "result", "event", "started", "ended"),
@@ -288,7 +290,7 @@ def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
     before: dict[str, str] = {}
     bad = {call.call_event for call in failed_calls(view)}
     runs = runs_by_call(view)
-    quarters = {}
+    quarters, took_alone = {}, dict[str, int]()
     for call in view.tool_calls:
         quarters[call.call_event] = quarter = quarter_of(micros(call.started))
         run, answer = runs.get(call.call_event), view.by_event.get(call.result_event)
@@ -314,10 +316,14 @@ def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
         alone = took if len(programs) == 1 else None
         for program in programs:
             _count(value["programs"], program[:100], program == blamed, alone)
-        kinds = dict(zip(run.programs, run.purposes, strict=False))
-        for kind in dict.fromkeys(kinds.values()):
-            if kind in CHECK_KINDS:
-                _count(value["checks"], kind, kinds.get(blamed) == kind, alone)
+        if alone is not None:
+            took_alone[run.call_event] = alone
+    results = defaultdict[tuple[str, str], set[str]](set)
+    for check in check_runs(view):
+        if check.kind in CHECK_KINDS and check.call_event in quarters and check.result != "refused":
+            results[check.call_event, check.kind].add(check.result)
+    for (event, kind), ended in results.items():
+        _count(found[quarters[event]]["checks"], kind, "failed" in ended, took_alone.get(event))
     return dict(found)
 
 
@@ -356,7 +362,7 @@ def _done_in_all(values: Iterable[Any]) -> dict[str, Any]:
     return total
 
 
-WORK = Figure("work", 1, _done, _done_in_all, _COLUMNS, ("tool_result",))
+WORK = Figure("work", 2, _done, _done_in_all, _COLUMNS, ("tool_result",))
 
 
 def utc(micros: int | None) -> datetime | None:
