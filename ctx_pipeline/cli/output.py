@@ -402,6 +402,25 @@ class ProgressLine:
 # Keeps a short command from loading what it does not need.
 
 
+def reading_text(value: float | None, unit: str, kind: str, *, exact: bool = False) -> str:
+    """Return a reading with its unit, rounded: 83%, $14.20, 166.5 k tokens, 45 min, 22 messages; an exact one to six digits."""
+    if value is None:
+        return ""
+    if kind == "boolean":
+        return "yes" if value else "no"
+    if exact:
+        number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.6g}"
+    elif unit == "ratio":
+        return f"{value:.0%}"
+    elif unit == "dollars":
+        return dollars(round(value * 1e9))
+    elif unit == "seconds":
+        return age(value)
+    else:
+        number = tokens(round(value)) if unit == "tokens" else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    return f"{number} {re.sub('(?<=[cs]h)es$|s$', '', unit) if value == 1 else unit}".rstrip()
+
+
 def without_numpy() -> None:
     """Let pyarrow start without numpy, which it loads when it is there and which takes a third of a search and a fifth of a sync.
 

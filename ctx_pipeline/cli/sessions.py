@@ -12,7 +12,6 @@ from ctx_pipeline import discovery
 from ctx_pipeline.cli.homes import for_reading, looked
 from ctx_pipeline.cli.options import branch_option, host_option, model_option, project_option, require_project
 from ctx_pipeline.cli.output import (
-    age,
     counted,
     dollars,
     emit,
@@ -23,10 +22,10 @@ from ctx_pipeline.cli.output import (
     more_rows,
     one_line,
     plain,
+    reading_text,
     say,
     table,
     terminal_width,
-    tokens,
     zone_name,
 )
 from ctx_pipeline.cli.session_names import reading_session, session_argument, short_names
@@ -328,25 +327,6 @@ def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everyth
     table(rows, columns | ({"reason": "reason"} if everything else {}), drop=("group", "rank", "usual"), keep=("signal",))
     if not everything:
         say(f"all {len(readings)} signals: --all; with what they rest on: ctx signal show {session['session_id']}")
-
-
-def reading_text(value: float | None, unit: str, kind: str, *, exact: bool = False) -> str:
-    """Return a reading with its unit, rounded: 83%, $14.20, 166.5 k tokens, 45 min, 22 messages; an exact one to six digits."""
-    if value is None:
-        return ""
-    if kind == "boolean":
-        return "yes" if value else "no"
-    if exact:
-        number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.6g}"
-    elif unit == "ratio":
-        return f"{value:.0%}"
-    elif unit == "dollars":
-        return dollars(round(value * 1e9))
-    elif unit == "seconds":
-        return age(value)
-    else:
-        number = tokens(round(value)) if unit == "tokens" else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
-    return f"{number} {re.sub('(?<=[cs]h)es$|s$', '', unit) if value == 1 else unit}".rstrip()
 
 
 _TOOLS, _CHANGED, _CHECKED = 4, 6, 4

@@ -170,7 +170,7 @@ def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[li
 @json_option
 def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
     """Show the readings of one session, with the events they rest on quoted."""
-    from ctx_pipeline.cli.sessions import reading_text
+    from ctx_pipeline.cli.output import reading_text
     from ctx_pipeline.sessions.signals import show as find
 
     found = find(host, session_id, group=group, settings=for_reading())

@@ -60,11 +60,14 @@ def packed(value: Any) -> str:
 
 def seen(text: str | None) -> str:
     """Return a text without the characters that nobody sees and without what colors it in a terminal."""
-    if not text:
-        return ""
-    if "\x1b" in text or "\x9b" in text:
-        text = SEQUENCE.sub("", text)
-    return text if text.isascii() else HIDDEN.sub(lambda found: found[0] if found[0] in SEPARATORS else "", text)
+    return without_hidden(SEQUENCE.sub("", text) if text and ("\x1b" in text or "\x9b" in text) else text)
+
+
+def without_hidden(text: str | None) -> str:
+    """Return a text without the characters that nobody sees, its words as the search index has them."""
+    if not text or text.isascii():
+        return text or ""
+    return HIDDEN.sub(lambda found: found[0] if found[0] in SEPARATORS else "", text)
 
 
 ASSETS = Path(__file__).parent / "assets"

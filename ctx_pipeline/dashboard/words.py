@@ -8,7 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.dashboard.data import PAGE_VERSION
-from ctx_pipeline.dashboard.page import chunk, packed, seen
+from ctx_pipeline.dashboard.page import chunk, packed, without_hidden
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.storage.search_index.tokenize import DONE, DONE_CHARS, SAID, SAID_CHARS
 
@@ -130,7 +130,7 @@ def documents(session: Searched, rows: Iterable[tuple[str, str, int | None, str 
     found: list[Document] = []
     for row, (kind, event_id, at, text) in enumerate(rows):
         if text and (told := text[: session.longest(kind)]):
-            found.append([0, KINDS.index(kind), zlib.crc32(event_id.encode()), at, seen(told), row])
+            found.append([0, KINDS.index(kind), zlib.crc32(event_id.encode()), at, without_hidden(told), row])
     return found
 
 
