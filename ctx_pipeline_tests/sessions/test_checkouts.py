@@ -11,7 +11,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.sessions.conftest import LATER, WORK, Shop, captured, repository
 
-SHOP = "/gone/work/shop"
+SHOP = "/gone/code/shop"
 
 
 def ran(cwd: str, *, branch: str | None = None, remote: str | None = None, project: str = "p") -> Line:
@@ -75,11 +75,11 @@ def test_a_file_is_found_by_its_path_below_the_repository_and_below_the_folder_a
     ("lines", "own", "path", "root"),
     [
         # the folder is gone; a session that recorded a branch ran in a checkout there, one of the folder above did not
-        ([ran(SHOP, branch="main"), ran("/gone/work")], "/gone/work", f"{SHOP}/a.py", SHOP),
-        ([ran(SHOP, remote="example.com/acme/shop"), ran("/gone/work", branch="")], "/gone/work", f"{SHOP}/a.py", SHOP),
+        ([ran(SHOP, branch="main"), ran("/gone/code")], "/gone/code", f"{SHOP}/a.py", SHOP),
+        ([ran(SHOP, remote="example.com/acme/shop"), ran("/gone/code", branch="")], "/gone/code", f"{SHOP}/a.py", SHOP),
         # nothing tells whether the inner folder is a checkout of its own
         ([ran(SHOP, branch="main"), ran(f"{SHOP}/api", branch="main")], SHOP, f"{SHOP}/api/a.py", SHOP),
-        ([ran(SHOP), ran("/gone/work")], "/gone/work", f"{SHOP}/a.py", "/gone/work"),
+        ([ran(SHOP), ran("/gone/code")], "/gone/code", f"{SHOP}/a.py", "/gone/code"),
         # another remote, and a worktree, are checkouts of their own
         ([ran(SHOP, remote="example.com/a/b"), ran(f"{SHOP}/api", remote="example.com/a/c")], SHOP, f"{SHOP}/api/a.py", f"{SHOP}/api"),
         ([ran(SHOP, branch="main"), ran(f"{SHOP}/.worktrees/1", branch="b")], SHOP, f"{SHOP}/.worktrees/1/a.py", f"{SHOP}/.worktrees/1"),
@@ -102,4 +102,4 @@ def test_the_project_of_a_checkout_is_that_of_its_remote_and_not_of_a_folder_in_
     known = Checkouts([ran(SHOP, branch="main", project="shop"), ran(SHOP, remote="example.com/acme/store", project="store")])
 
     assert known.project(SHOP) == "store"
-    assert Checkouts([]).project("/gone/work/cafe/.worktrees/2") == "cafe"
+    assert Checkouts([]).project("/gone/code/cafe/.worktrees/2") == "cafe"
