@@ -747,4 +747,5 @@ def test_a_short_request_stands_with_the_question_of_the_agent_that_it_answers()
     state = fold(work.prompt("do all of them in one batch").answer("Done.").build())
     said_so = "“do all of them in one batch” to “Shall I rename the four callers of it?”"
     assert f"Asked last: {said_so}" in [line.text for line in lines_of(state)]
-    assert task_line(state) == f"Task: {said_so[1:].replace('”', '', 1)}  (from a prompt)"
+    asked = "do all of them in one batch, in answer to “Shall I rename the four callers of it?”"
+    assert task_line(state) == f"Task: {asked}  (from a prompt)"

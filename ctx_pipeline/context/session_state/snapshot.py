@@ -511,7 +511,10 @@ def task_item(state: SessionState) -> Item | None:
 def task_line(state: SessionState) -> str:
     """Return the line that says the task, and where it is from."""
     task = task_item(state)
-    return f"Task: {cut(task.text, _BLOCK_TEXT)}{_offer(task)}  ({_from(task)})" if task else "Task: none known"
+    if task is None:
+        return "Task: none known"
+    offer = _offer(task)
+    return f"Task: {cut(task.text, _BLOCK_TEXT)}{f', in answer{offer}' if offer else ''}  ({_from(task)})"
 
 
 def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
