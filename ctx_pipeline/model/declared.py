@@ -179,8 +179,10 @@ class UsageRecords:
     hint_streams: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """kind of a file in a home's top folder -> names of its database streams whose hints decide how usage is counted"""
     limits: Callable[[bytes], Iterable[tuple[int, str, float, int, int | None]]] | None = None
-    """The host's own account of its rate limits in a stream: (time of the record,
+    """The host's own account of its rate limits in a stream, where it changes: (time of the record,
     name of the limit, percent used, minutes of the window, time of its reset)."""
+    limits_in_event: Callable[[str, int, str], Iterable[tuple[int, str, float, int, int | None]]] | None = None
+    """The same of one attachment of a session: its subtype, time and text."""
     limit_notes: LimitNotes | None = None
     """Which events say that a limit was reached, and where the plan is named."""
     other_units: Mapping[str, str] = field(default_factory=dict)

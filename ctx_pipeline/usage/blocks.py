@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
@@ -20,11 +22,13 @@ from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls, calls_for, cleaner, has_store, kept_at, parse_filters, pricer, total
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup
+from ctx_pipeline.usage.usage_figures import TimedCalls, calls_of, limits_of, thinned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.usage.usage_figures import Limit
 
 
 _TS, _MODEL, _RECORDED, _COST = (MODEL_CALLS.names.index(name) for name in ("ts", "model", "recorded_cost", "cost"))
@@ -32,9 +36,6 @@ _HOUR = 3_600_000_000
 _MINUTE = 60_000_000
 LENGTH = 5
 """Hours of a window of the plans of Claude and Codex."""
-
-Limit = tuple[int, str, float, int, "int | None"]
-"""time of the record, name of the limit, percent used, minutes of its window, time of its reset"""
 
 _time = itemgetter(0)
 
@@ -132,108 +133,118 @@ def blocks(
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone, **said)
     keep = filters.keeps()
     if owned is None and (stored or has_store(chosen)) and kept_at(chosen, filters):
-        timed = list(_kept_calls(chosen, filters, alone=stored))
+        timed, told = _kept(chosen, filters, alone=stored)
     else:
         grouping = GROUPINGS["model" if branch is None else "branch"]
         everything = calls_for(grouping, chosen, host=host, stored=stored)[0].owned if owned is None else owned
         timed = list(_timed(everything, filters.cost_mode))
-    timed.sort(key=_place)
+        told = _limits(live.sources(chosen), min((one.times[0] for one in timed), default=0), {one.session.host for one in timed})
 
-    found: list[Block] = []
-    told = _limits_by_host(chosen, min((call.ts for call in timed), default=0), {call.counted.host for call in timed})
-    resets = {name: sorted({r for *_, minutes, r in rows if r is not None and minutes == LENGTH * 60}) for name, rows in told.items()}
-    held: list[_Call] = []
     at = int(time.time() * 1e6) if now is None else now
-    for call in timed:
-        name, ts = call.counted.host, call.ts
-        if not found or found[-1].host != name or ts >= found[-1].end or ts - found[-1].last > LENGTH * _HOUR:
-            start = _began(resets.get(name, []), ts) or ts // _HOUR * _HOUR
-            _close(found, held, at)
-            found.append(Block(name, start, start + LENGTH * _HOUR, ts, ts))
-            held = []
-        found[-1].last = ts
-        if keep is None or keep(call.counted, call.model, ts):
-            held.append(call)
-    _close(found, held, at)
-    found = [block for block in found if block.sums["calls"]]
-    _official(found, told)
-    return sorted(found, key=lambda b: (b.start, b.host))
+    found: list[Block] = []
+    for name in sorted({one.session.host for one in timed}):
+        mine = [one for one in timed if one.session.host == name]
+        limits = thinned(told.get(name, ()))
+        windows = _windows(name, mine, sorted({r for *_, minutes, r in limits if r is not None and minutes == LENGTH * 60}))
+        _fill(windows, mine if keep is None else [kept for one in mine if (kept := _selected(one, keep)).times])
+        _official(windows, limits)
+        found += windows
+    for block in found:
+        block.active = block.start <= at < block.end
+    return sorted((block for block in found if block.sums["calls"]), key=lambda b: (b.start, b.host))
 
 
-class _Call(NamedTuple):
-    """A call that counts and has a time."""
-
-    counted: live.Counted
-    ts: int
-    model: str
-    sums: Sequence[int]
-    """in the order of :data:`SUMS`"""
-
-
-def _place(call: _Call) -> tuple[str, int]:
-    return call.counted.host, call.ts
-
-
-def _timed(owned: Iterable[tuple[live.Counted, Sequence[tuple]]], mode: str) -> Iterator[_Call]:
+def _timed(owned: Iterable[tuple[live.Counted, Sequence[tuple]]], mode: str) -> Iterator[TimedCalls]:
     for counted, rows in owned:
-        for row in rows:
-            if row[_TS] is not None:
-                recorded, calculated = row[_RECORDED], row[_COST]
-                cost = cost_of(mode, recorded, calculated)
-                tokens = (row[place] for place in groupings.TOKENS)
-                sums = (*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0)
-                yield _Call(counted, row[_TS], row[_MODEL], sums)
+        dated = sorted((row for row in rows if row[_TS] is not None), key=itemgetter(_TS))
+        if not dated:
+            continue
+        models = sorted({row[_MODEL] for row in dated})
+        sums = []
+        for row in dated:
+            recorded, calculated = row[_RECORDED], row[_COST]
+            cost = cost_of(mode, recorded, calculated)
+            tokens = (row[place] for place in groupings.TOKENS)
+            sums.append((*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0))
+        at = [models.index(row[_MODEL]) for row in dated]
+        yield TimedCalls(counted, models, at, [row[_TS] for row in dated], list(zip(*sums, strict=True)))
 
 
-def _kept_calls(settings: Settings, filters: Filters, *, alone: bool) -> Iterator[_Call]:
-    """Yield the calls that are kept of each session, and those of sessions that changed since (``alone``: without a look at these)."""
+def _kept(settings: Settings, filters: Filters, *, alone: bool) -> tuple[list[TimedCalls], dict[str, list[Limit]]]:
+    """Return the calls that are kept of each session and those of sessions that changed since, and what hosts wrote about limits.
+
+    ``alone``: without a look at what changed.
+    """
     from ctx_pipeline.storage.reader import reading
     from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
-    from ctx_pipeline.usage.usage_figures import calls_of, places_of
 
     clean, host = cleaner(settings), filters.host
     with reading(settings) as (store, _):
         new = UsageDelta() if alone else usage_delta(store, settings, whole=filters.branch is not None)
-        places = places_of(store, settings)
-        for key, rows in calls_of(store, settings, lambda key: host in {None, key[0]} and key not in new.replaced):
-            project, repository, branch = places.get(key, ("", "", ""))
-            counted = live.Counted(*key, project, None, [], repository=repository, branch=branch)
-            yield from (_Call(counted, *row) for row in rows)
+        found = list(calls_of(store, settings, lambda key: host in {None, key[0]} and key not in new.replaced))
+        hosts = {kept.session.host for kept in found} | {one.host for one in new.sessions}
+        told = _limits(new.changed, 0, hosts)
+        for name, rows in limits_of(store, settings, hosts):
+            told.setdefault(name, []).extend(rows)
     if new.sessions:
         price = pricer(settings)
         mine = [one for one in new.sessions if host in {None, one.host}]
         for one in mine:
             one.branch = clean(one.branch)
-        yield from _timed([(one, price(rows)) for one, rows in live.owned(mine, new.decided)], settings.cost_mode)
+        found += _timed([(one, price(rows)) for one, rows in live.owned(mine, new.decided)], settings.cost_mode)
+    return found, told
 
 
-def _close(found: list[Block], held: Sequence[_Call], now: int) -> None:
-    """Sum up the calls of the last window; it ends."""
-    if not found:
-        return
-    block = found[-1]
-    if held:
-        block.models = sorted({call.model for call in held})
-        block.sums = dict(zip(SUMS, map(sum, zip(*(call.sums for call in held), strict=True)), strict=True))
-        block.first, block.last = held[0].ts, held[-1].ts
-    block.active = block.start <= now < block.end
+def _windows(host: str, timed: Sequence[TimedCalls], resets: list[int]) -> list[Block]:
+    """Return the windows that the calls of a host opened, without sums; they lie in order and hold no call in common."""
+    times: list[int] = []
+    for one in timed:
+        times += one.times
+    times.sort()
+    found: list[Block] = []
+    place = 0
+    while place < len(times):
+        start = _began(resets, times[place]) or times[place] // _HOUR * _HOUR
+        end = bisect_left(times, start + LENGTH * _HOUR, place)
+        found.append(Block(host, start, start + LENGTH * _HOUR, 0, 0))
+        place = end
+    return found
 
 
-def _limits_by_host(settings: Settings, earliest: int, hosts: set[str]) -> dict[str, list[Limit]]:
-    """Return host -> what it wrote about its limits since a time, in order of time."""
+def _fill(windows: Sequence[Block], timed: Iterable[TimedCalls]) -> None:
+    """Add calls to the windows in which they lie."""
+    starts = [block.start for block in windows]
+    models: dict[int, set[str]] = defaultdict(set)
+    for one in timed:
+        place = 0
+        while place < len(one.times):
+            number = bisect_right(starts, one.times[place]) - 1
+            block = windows[number]
+            end = bisect_left(one.times, block.end, place)
+            first, last = one.times[place], one.times[end - 1]
+            block.first, block.last = min(block.first or first, first), max(block.last, last)
+            for name, column in zip(SUMS, one.sums, strict=True):
+                block.sums[name] += sum(column[place:end])
+            models[number].update(one.models[model] for model in set(one.at[place:end]))
+            place = end
+    for number, names in models.items():
+        windows[number].models = sorted(names)
+
+
+def _selected(calls: TimedCalls, keep: Callable[[live.Counted, str, int | None], bool]) -> TimedCalls:
+    places = [n for n, (at, ts) in enumerate(zip(calls.at, calls.times, strict=True)) if keep(calls.session, calls.models[at], ts)]
+    columns = [[column[n] for n in places] for column in (calls.at, calls.times, *calls.sums)]
+    return TimedCalls(calls.session, calls.models, columns[0], columns[1], columns[2:])
+
+
+def _limits(sources: Iterable[live.LiveSource], earliest: int, hosts: set[str]) -> dict[str, list[Limit]]:
+    """Return host -> what it wrote about its limits into files that were written to since a time."""
     found: dict[str, list[Limit]] = {}
-    for declared in discovery.hosts().values():
-        if declared.usage.limits is None or declared.key not in hosts:
-            continue
-        rows: list[Limit] = []
-        for source in live.sources(settings, host=declared.key):
-            if source.mtime_ns < earliest * 1000:
-                continue
-            try:
-                rows += declared.usage.limits(live.text(source))
-            except (CtxError, OSError, ValueError):
-                continue
-        found[declared.key] = sorted(rows, key=_time)
+    for source in sources:
+        read = discovery.hosts()[source.host].usage.limits if source.host in hosts else None
+        if read is not None and source.mtime_ns >= earliest * 1000:
+            with suppress(CtxError, OSError, ValueError):
+                found.setdefault(source.host, []).extend(read(live.text(source)))
     return found
 
 
@@ -244,10 +255,9 @@ def _began(resets: list[int], ts: int) -> int | None:
     return began if began is not None and began <= ts else None
 
 
-def _official(found: list[Block], told: Mapping[str, Sequence[Limit]]) -> None:
-    """Give the windows what their host itself wrote about limits while they were open."""
+def _official(found: list[Block], rows: Sequence[Limit]) -> None:
+    """Give the windows of a host what it wrote itself about limits while they were open."""
     for block in found:
-        rows = told.get(block.host, ())
         inside = rows[bisect_left(rows, block.start, key=_time) : bisect_left(rows, block.end, key=_time)]
         # a host writes them with every answer: of each limit the last one counts
         for name, (ts, _, percent, minutes, reset) in {row[1]: row for row in inside}.items():

@@ -38,6 +38,8 @@ class UsageDelta:
     decided: dict[str, dict[str, Owner]] = field(default_factory=dict)
     replaced: set[tuple[str, str]] = field(default_factory=set)
     """(host, session) that the query over the tables must leave out"""
+    changed: list[live.LiveSource] = field(default_factory=list)
+    """files that are not in the tables as they are now"""
     gone: set[tuple[str, str]] = field(default_factory=set)
     """stored sessions none of whose files are left"""
 
@@ -49,7 +51,7 @@ def usage_delta(store: Store, settings: Settings, *, whole: bool = False, host: 
     changed = [s for s in found.values() if not _same(s, known.get((s.root, s.rel)))]
     stored = {(s.host, s.session_id) for s in known.values() if s.session_id}
     dirty = {(s.host, s.session_id) for s in store.ledger.dirty_sessions() if host in {None, s.host}}
-    result = UsageDelta()
+    result = UsageDelta(changed=changed)
     said = {
         host: live.database_hints(host, {s.root for s in found.values() if s.host == host}) for host in {s.host for s in found.values()}
     }

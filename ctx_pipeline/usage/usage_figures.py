@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.usage.cache_efficiency import by_stream, effects_in_session, rates_of
@@ -16,7 +19,7 @@ from ctx_pipeline.usage.rollup import StoredSum
 from ctx_pipeline.usage.session_figures import QUARTER, Figure, figures, quarter_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
@@ -29,6 +32,22 @@ _CALLS = (
     *("host", "session_id", "thread_id", "call_key", "ts", "model", "input", "output", "cache_write_5m", "cache_write_1h"),
     *("cache_read", "reasoning", "context_tokens", "cost", "recorded_cost", "owner"),
 )
+
+
+Limit = tuple[int, str, float, int, "int | None"]
+"""time of the record, name of the limit, percent used, minutes of its window, time of its reset"""
+
+
+class TimedCalls(NamedTuple):
+    """Calls of one session in order of time, a column for each sum of them."""
+
+    session: Counted
+    models: Sequence[str]
+    at: Sequence[int]
+    """place of each call's model"""
+    times: Sequence[int]
+    sums: Sequence[Sequence[int]]
+    """in the order of :data:`ctx_pipeline.usage.rollup.SUMS`"""
 
 
 def sums_of(store: Store, settings: Settings) -> Iterator[StoredSum]:
@@ -64,11 +83,25 @@ def shares_of(
         yield key, [row for rows in values for row in rows]
 
 
-def calls_of(store: Store, settings: Settings, only: Callable[[Key], bool]) -> Iterator[tuple[Key, list[tuple[Any, ...]]]]:
-    """Yield each session with (time, model, its sums) of its calls that count and have a time, at the cost mode in force."""
+def calls_of(store: Store, settings: Settings, only: Callable[[Key], bool]) -> Iterator[TimedCalls]:
+    """Yield the calls of each session that count and have a time, at the cost mode in force."""
     for key, values in figures(store, settings, CALLS, only=only):
-        for models, at, times, *sums in filter(None, values):
-            yield key, list(zip(times, map(models.__getitem__, at), zip(*sums, strict=True), strict=True))
+        for project, repository, branch, models, at, times, *sums in filter(None, values):
+            session = Counted(*key, project, None, [], repository=repository, branch=branch)
+            yield TimedCalls(session, models, _unpacked(at), _unpacked(times), list(map(_unpacked, sums)))
+
+
+def limits_of(store: Store, settings: Settings, hosts: Collection[str]) -> Iterator[tuple[str, list[Limit]]]:
+    """Yield (host, what a session of it wrote about its limits) of the tables, the last of each quarter of an hour and reset."""
+    for (host, _), values in figures(store, settings, LIMITS, only=lambda key: key[0] in hosts):
+        for rows in filter(None, values):
+            yield host, [(ts, name, percent, minutes, reset) for ts, name, percent, minutes, reset in rows]
+
+
+def thinned(rows: Iterable[Limit]) -> list[Limit]:
+    """Return of each limit what was written last in a quarter of an hour about one reset of it, by time."""
+    last = {(row[1], *row[3:], row[0] // QUARTER): row for row in sorted(rows, key=itemgetter(0))}
+    return sorted(last.values(), key=itemgetter(0))
 
 
 def places_of(store: Store, settings: Settings) -> dict[Key, tuple[str, str, str]]:
@@ -115,12 +148,55 @@ def _usage(view: SessionView, settings: Settings) -> dict[int | None, Any]:
 
 
 def _timed(view: SessionView, settings: Settings) -> dict[int | None, Any]:
-    calls = [call for call in view.model_calls if call.owner and call.ts is not None]
-    models = sorted({call.model for call in calls})
+    dated = ((micros(call.ts), call) for call in view.model_calls if call.owner)
+    rows = sorted(((ts, call) for ts, call in dated if ts is not None), key=itemgetter(0))
+    if not rows:
+        return {}
+    models = sorted({call.model for _, call in rows})
     place = {model: number for number, model in enumerate(models)}
-    amounts = [_amounts(call, settings.cost_mode) for call in calls]
-    sums = list(map(list, zip(*amounts, strict=True)))
-    return {None: [models, [place[call.model] for call in calls], [micros(call.ts) for call in calls], *sums]} if calls else {}
+    sums: Iterable[tuple[int, ...]] = zip(*(_amounts(call, settings.cost_mode) for _, call in rows), strict=True)
+    columns: list[list[int]] = [[place[call.model] for _, call in rows], [ts for ts, _ in rows], *map(list, sums)]
+    session = view.session
+    packed: list[Any] = [_packed(column) for column in columns]
+    where = [session.project or "", session.repository or "", session.branch or ""]
+    return {None: [*where, models, *(columns if None in packed else packed)]}
+
+
+_TYPES = (("B", 1 << 8), ("H", 1 << 16), ("I", 1 << 32), ("q", 1 << 63))
+"""Type codes of arrays, and the number that is the first too large for each."""
+
+
+def _packed(column: Sequence[int]) -> bytes | None:
+    """Return numbers as an array of the narrowest type behind its code; None where they fit into none."""
+    low, high = min(column), max(column)
+    code = next((code for code, end in _TYPES if high < end and (low >= 0 or (code == "q" and low >= -end))), None)
+    return None if code is None else code.encode() + array(code, column).tobytes()
+
+
+def _unpacked(column: bytes | list[int]) -> Sequence[int]:
+    if isinstance(column, list):
+        return column
+    found = array(chr(column[0]))
+    found.frombytes(column[1:])
+    return found
+
+
+def _limits(view: SessionView, settings: Settings) -> dict[int | None, Any]:  # noqa: ARG001 - as every figure
+    declared = discovery.hosts().get(view.host)
+    read = declared.usage.limits_in_event if declared is not None else None
+    if read is None:
+        return {}
+    found: list[Limit] = []
+    last: dict[str, list[tuple[Any, ...]]] = {}
+    for event in view.by_kind.get(_ATTACHMENT, ()):
+        ts = micros(event.ts)
+        if ts is not None and event.text:
+            rows = list(read(event.subtype or "", ts, event.text))
+            told = [row[1:] for row in rows]
+            if rows and last.get(event.thread_id) != told:
+                last[event.thread_id] = told
+                found += rows
+    return {None: thinned(found)} if found else {}
 
 
 def _sum(found: dict[Any, list[int]], place: Any, amounts: list[int]) -> None:
@@ -167,7 +243,19 @@ def _only(values: Iterable[Any]) -> Any:
 
 USAGE = Figure("usage", 3, _usage, _only, {"model_calls": _CALLS}, timeless=True)
 
-CALLS = Figure("calls", 1, _timed, _only, {"model_calls": _CALLS}, timeless=True)
+CALLS = Figure("calls", 2, _timed, _only, {"model_calls": _CALLS}, timeless=True)
+
+_ATTACHMENT = "attachment"
+
+LIMITS = Figure(
+    "limits",
+    1,
+    _limits,
+    _only,
+    {"events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "text")},
+    (_ATTACHMENT,),
+    timeless=True,
+)
 
 SHARES: Mapping[str, Figure] = {
     name: Figure(

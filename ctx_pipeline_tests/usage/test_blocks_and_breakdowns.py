@@ -210,6 +210,30 @@ def test_windows_are_the_same_from_the_homes_and_from_what_is_kept(tmp_path: Pat
 
 
 @pytest.mark.feature("usage.blocks-official")
+def test_limits_are_told_of_the_tables_as_of_the_homes_and_also_when_the_file_is_gone(tmp_path: Path):
+    limit = {"used_percent": 41.5, "window_minutes": 300, "resets_at": 1790870400}
+    settings = codex_home(tmp_path, limit)
+    (rollout,) = (tmp_path / "codex").rglob("*.jsonl")
+    last = json.loads(rollout.read_text().splitlines()[-1])
+    for minute, percent in ((6, 41.5), (7, 43.0), (8, 43.0)):
+        last["payload"]["rate_limits"]["primary"]["used_percent"] = percent
+        with rollout.open("a") as file:
+            file.write(json.dumps(last | {"timestamp": f"2026-10-01T10:0{minute}:00Z"}) + "\n")
+    now = at("2026-10-01T11:00:00Z")
+    live = [b.to_json(now) for b in blocks(settings=settings, now=now)]
+    assert (live[0]["limits"]["primary"]["used_percent"], live[0]["limits"]["primary"]["at"]) == (43.0, "2026-10-01T10:07:00.000000Z")
+
+    ingested(settings)
+    assert [b.to_json(now) for b in blocks(settings=settings, now=now)] == live
+    last["payload"]["rate_limits"]["primary"]["used_percent"] = 50.0
+    with rollout.open("a") as file:  # what was not captured yet is told as well
+        file.write(json.dumps(last | {"timestamp": "2026-10-01T10:09:00Z"}) + "\n")
+    assert blocks(settings=settings, now=now)[0].limits["primary"]["used_percent"] == 50.0
+    rollout.unlink()
+    assert [b.to_json(now) for b in blocks(settings=settings, now=now)] == live
+
+
+@pytest.mark.feature("usage.blocks-official")
 @pytest.mark.parametrize(("minutes", "said"), [(300, "5 h 41%"), (10_080, "7 d 41%"), (None, "primary 41%")])
 def test_a_limit_is_printed_by_the_length_of_its_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: int | None, said: str):
     codex_home(tmp_path, {"used_percent": 41.0, "window_minutes": minutes, "resets_at": 1790870400})

@@ -58,6 +58,7 @@ HOST = Host(
         kinds=frozenset({ROLLOUT, LOOSE}),
         hint_streams={STATE: ("thread_spawn_edges",)},
         limits=Deferred("ctx_pipeline.hosts.codex.fast_usage:limits"),
+        limits_in_event=Deferred("ctx_pipeline.hosts.codex.fast_usage:limits_in_event"),
         limit_notes=LimitNotes(
             frozenset({"token_count/rate_limits", "error", "stream_error", "warning"}),
             Deferred("ctx_pipeline.hosts.codex.usage:reached"),

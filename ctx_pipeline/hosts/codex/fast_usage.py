@@ -6,6 +6,7 @@ and files of other eras than the wrapped one are left to the full parser.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ctx_pipeline.hosts.codex.discovery import subagent
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT
 from ctx_pipeline.hosts.codex.replay import AT_ONCE, began_at, older
 from ctx_pipeline.hosts.codex.rows import HOST, OWN
-from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL, Call, Counter
+from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL, LIMITS, Call, Counter
 from ctx_pipeline.model.codec import LATEST, micros
 from ctx_pipeline.model.raw import Parsed, SessionFacts
 
@@ -80,6 +81,7 @@ class _LimitLine(Struct, gc=False):
 
 _decoder = msgspec.json.Decoder(_Line)
 _limit_line = msgspec.json.Decoder(_LimitLine)
+_limits = msgspec.json.Decoder(_Limits)
 
 
 def usage(session: SessionInput) -> Parsed | None:
@@ -186,8 +188,9 @@ def _reset(limit: _Limit, ts: int) -> int | None:
 
 
 def limits(data: bytes) -> Iterator[tuple[int, str, float, int, int | None]]:
-    """Yield the rate limits that a rollout holds, in order: time, name, percent used, minutes of the window, time of reset."""
+    """Yield the rate limits that a rollout holds where they changed, in order: time, name, percent used, minutes of the window, reset."""
     at = data.find(b'"rate_limits"')
+    last: _Limits | None = None
     while at >= 0:
         start = data.rfind(b"\n", 0, at) + 1
         end = data.find(b"\n", at)
@@ -198,9 +201,22 @@ def limits(data: bytes) -> Iterator[tuple[int, str, float, int, int | None]]:
             line = _LimitLine()
         ts = micros(line.timestamp)
         found = line.payload.rate_limits if line.payload else None
-        for name in _WINDOWS if ts is not None and found is not None else ():
-            limit: _Limit | None = getattr(found, name)
-            if limit is not None and limit.used_percent is not None and 0 <= limit.used_percent <= _MOST_PERCENT and ts is not None:
-                minutes = limit.window_minutes or 0
-                yield ts, name, limit.used_percent, minutes if 0 <= minutes <= _MONTHS else 0, _reset(limit, ts)
+        if ts is not None and found is not None and found != last:
+            last = found
+            yield from _told(found, ts)
         at = data.find(b'"rate_limits"', end)
+
+
+def limits_in_event(subtype: str, ts: int, text: str) -> Iterator[tuple[int, str, float, int, int | None]]:
+    """Yield the rate limits that an event holds, as :func:`limits` does."""
+    if subtype == LIMITS:
+        with suppress(*record_types.FAILURES):
+            yield from _told(_limits.decode(text), ts)
+
+
+def _told(found: _Limits, ts: int) -> Iterator[tuple[int, str, float, int, int | None]]:
+    for name in _WINDOWS:
+        limit: _Limit | None = getattr(found, name)
+        if limit is not None and limit.used_percent is not None and 0 <= limit.used_percent <= _MOST_PERCENT:
+            minutes = limit.window_minutes or 0
+            yield ts, name, limit.used_percent, minutes if 0 <= minutes <= _MONTHS else 0, _reset(limit, ts)

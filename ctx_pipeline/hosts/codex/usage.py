@@ -115,7 +115,8 @@ def _grown(before: Key | None, now: Key) -> Key:
 # Limits that Codex's own records say were reached, and the plan that they name.
 
 
-_COUNTED = "token_count/rate_limits"
+LIMITS = "token_count/rate_limits"
+"""Subtype of the events that hold what is used of the limits, one for each change."""
 _PLAN = lazy_pattern(r"(?i)\b(?:hit|reached) your usage limit\b|\busage_limit_(?:reached|exceeded)\b")
 _RATE = lazy_pattern(r"(?i)\b429 Too Many Requests\b|\brate limit reached\b")
 _NAMED = lazy_pattern(rb'"plan_type":\s?"([A-Za-z_]{1,40})"')
@@ -124,7 +125,7 @@ _FULL = 100.0
 
 def reached(subtype: str, text: str, ts: int) -> Iterator[LimitNote]:
     """Yield the limits that an event says were reached: used up in the windows that it counts, or by an error."""
-    if subtype != _COUNTED:
+    if subtype != LIMITS:
         if _PLAN.search(text):
             yield LimitNote(PLAN)
         elif _RATE.search(text):

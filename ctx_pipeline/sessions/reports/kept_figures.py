@@ -15,13 +15,13 @@ from ctx_pipeline.storage.lake.queries import shared_database
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import session_figures
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.usage_figures import CALLS, SHARES, USAGE
+from ctx_pipeline.usage.usage_figures import CALLS, LIMITS, SHARES, USAGE
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-KEPT = (USAGE, CALLS, *SHARES.values(), GAIN, WORK, TASK)
+KEPT = (USAGE, CALLS, LIMITS, *SHARES.values(), GAIN, WORK, TASK)
 
 
 def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:
