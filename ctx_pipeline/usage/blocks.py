@@ -133,7 +133,7 @@ def blocks(
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone, **said)
     keep = filters.keeps()
     if owned is None and (stored or has_store(chosen)) and kept_at(chosen, filters):
-        timed, told = _kept(chosen, filters, alone=stored)
+        timed, told = _stored_calls(chosen, filters, alone=stored)
     else:
         grouping = GROUPINGS["model" if branch is None else "branch"]
         everything = calls_for(grouping, chosen, host=host, stored=stored)[0].owned if owned is None else owned
@@ -170,7 +170,7 @@ def _timed(owned: Iterable[tuple[live.Counted, Sequence[tuple]]], mode: str) -> 
         yield TimedCalls(counted, models, at, [row[_TS] for row in dated], list(zip(*sums, strict=True)))
 
 
-def _kept(settings: Settings, filters: Filters, *, alone: bool) -> tuple[list[TimedCalls], dict[str, list[Limit]]]:
+def _stored_calls(settings: Settings, filters: Filters, *, alone: bool) -> tuple[list[TimedCalls], dict[str, list[Limit]]]:
     """Return the calls that are kept of each session and those of sessions that changed since, and what hosts wrote about limits.
 
     ``alone``: without a look at what changed.

@@ -203,7 +203,7 @@ def limits(data: bytes) -> Iterator[tuple[int, str, float, int, int | None]]:
         found = line.payload.rate_limits if line.payload else None
         if ts is not None and found is not None and found != last:
             last = found
-            yield from _told(found, ts)
+            yield from _limit_rows(found, ts)
         at = data.find(b'"rate_limits"', end)
 
 
@@ -211,10 +211,10 @@ def limits_in_event(subtype: str, ts: int, text: str) -> Iterator[tuple[int, str
     """Yield the rate limits that an event holds, as :func:`limits` does."""
     if subtype == LIMITS:
         with suppress(*record_types.FAILURES):
-            yield from _told(_limits.decode(text), ts)
+            yield from _limit_rows(_limits.decode(text), ts)
 
 
-def _told(found: _Limits, ts: int) -> Iterator[tuple[int, str, float, int, int | None]]:
+def _limit_rows(found: _Limits, ts: int) -> Iterator[tuple[int, str, float, int, int | None]]:
     for name in _WINDOWS:
         limit: _Limit | None = getattr(found, name)
         if limit is not None and limit.used_percent is not None and 0 <= limit.used_percent <= _MOST_PERCENT:
