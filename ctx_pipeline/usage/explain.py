@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, UnknownName, UsageError, nearest
-from ctx_pipeline.memory.safety import strings_of
+from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, UsageError, nearest
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED, cost_of
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.redaction.redactor import MARKER
-from ctx_pipeline.storage.raw.segments import read_segment, unpack
-from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, total, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
@@ -29,13 +25,11 @@ from ctx_pipeline.usage.rollup import Call, moment
 from ctx_pipeline.usage.usage_delta import About
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ctx_pipeline.model.host_records import RivalEntry
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.storage import Store
-    from ctx_pipeline.storage.ledger import Source
     from ctx_pipeline.usage.engine import Calls
     from ctx_pipeline.usage.groupings import Grouping, Uses
 
@@ -218,6 +212,11 @@ class Made:
     cost: int | None = None
     """nano-dollars that the tables of usage count for it: by the cost mode, recorded or at list price"""
 
+    @property
+    def session(self) -> tuple[str, str]:
+        """Host and session of the call."""
+        return self.row[_C["host"]], self.row[_C["session_id"]]
+
     def to_json(self) -> dict[str, Any]:
         """Return the call with its place, its price and its copies."""
         row = self.row
@@ -310,13 +309,15 @@ def explain(
             if row[_C["call_key"]] not in mine and key in shared:
                 copies.setdefault(key, []).append((counted, row))
                 wanted.add((counted.host, counted.session_id))
-    files, places = files_of(chosen), _places(chosen, wanted)
+    rows = [(p.counted, p.row) for p in picked] + [held for some in copies.values() for held in some]
+    files = files_of(chosen, {row[_C["stream"]] for _, row in rows})
+    places = _places(chosen, {(c.host, c.session_id) for c, row in rows if row[_C["end"]] == 0})
     made = []
-    book = PriceBook.of(chosen)
+    price = cache(partial(_price, book=PriceBook.of(chosen)))
     missing, _ = missing_of_calls(chosen, sessions={session for _, session in wanted})
     for counted, row, share, times, of in sorted(picked, key=lambda p: (p.row[_C["ts"]] or 0, p.row[_C["call_key"]])):
         key = (counted.host, row[_C["call_key"]])
-        one = Made(row, counted.project, _spot(row, files, places), _price(row, book), share=share, uses=times, of=of)
+        one = Made(row, counted.project, _spot(row, files, places), price(row[_C["price"]]), share=share, uses=times, of=of)
         one.cost = cost_of(filters.cost_mode, row[_C["recorded_cost"]], row[_C["cost"]])
         one.missing_output = missing.get((counted.host, counted.session_id, row[_C["call_key"]]), 0)
         one.copies = [
@@ -446,16 +447,13 @@ def _totals(made: list[Made]) -> dict[str, Any]:
     }
 
 
-def _price(row: tuple, book: PriceBook) -> dict[str, Any] | None:
+def _price(price_id: str | None, book: PriceBook) -> dict[str, Any] | None:
     """Return whose price was used, since when it holds, under which terms and from where."""
-    price_id = row[_C["price"]]
-    if not price_id:
-        return None
-    return {"id": price_id, **book.describe(price_id)._asdict()}
+    return {"id": price_id, **book.describe(price_id)._asdict()} if price_id else None
 
 
-def files_of(settings: Settings) -> dict[str, str]:
-    """Return stream -> path, of the homes as they are and of what the store remembers; a file that lies in two places has one stream.
+def files_of(settings: Settings, streams: Collection[str] | None = None) -> dict[str, str]:
+    """Return stream -> path (of these, or of all), as the store remembers them, and the homes; a file in two places has one stream.
 
     A secret in the name of a folder or a file is replaced: the path is for people to read.
     """
@@ -465,7 +463,10 @@ def files_of(settings: Settings) -> dict[str, str]:
 
         with reading(settings) as (store, _):
             found = {s.stream: s.path for s in store.ledger.sources().values()}
-    found |= {s.stream: s.path for s in live.sources(settings) if s.stream not in found}
+    if streams is None or not found.keys() >= set(streams):
+        found |= {s.stream: s.path for s in live.sources(settings) if s.stream not in found}
+    if streams is not None:
+        found = {stream: found[stream] for stream in streams if stream in found}
     redactor = Redactor(settings.patterns)
     paths = list(found.values())
     secret = {paths[n]: redactor.redact(paths[n]) for n in redactor.suspects(paths)}
@@ -474,7 +475,7 @@ def files_of(settings: Settings) -> dict[str, str]:
 
 def _places(settings: Settings, wanted: set[tuple[str, str]]) -> dict[tuple[str, str, str], tuple]:
     """Return (host, session, call key) -> the row as the full parser places it, for sessions whose files are there."""
-    sessions = [s for s in live.sessions(live.sources(settings), settings) if (s.host, s.session_id) in wanted]
+    sessions = [s for s in live.sessions(live.sources(settings), settings) if (s.host, s.session_id) in wanted] if wanted else []
     found: dict[tuple[str, str, str], tuple] = {}
     for session in sessions:
         # one session at a time: all rows of a month's sessions would be gigabytes
@@ -511,89 +512,3 @@ def _lines(made: Made) -> list[Spot]:
             at = end - 1
         at = data.find(b'"' + key + b'"', at + 1)
     return found
-
-
-# From an event of a table to the bytes that it was read from.
-
-
-EVENT_ID = re.compile(r"[0-9a-f]{16}\.\d{1,6}\.\d{1,9}\.\d{1,6}")
-"""stream.generation.line.block: what readings, candidates and memories name as evidence"""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record of a source, as it stands in raw."""
-
-    event_id: str
-    host: str
-    session_id: str | None
-    file: str
-    """where the record was written; the file may be gone"""
-    generation: int
-    line: int
-    """from 0"""
-    start: int
-    end: int
-    raw: str
-    """the raw object that holds its first byte"""
-    recorded_at: str
-    text: str
-    """the record, with secrets replaced"""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-def record_of(event_id: str, *, settings: Settings | None = None) -> Record:
-    """Return the record that an event was read from; raises UnknownName for an event that the store does not hold.
-
-    Bytes are counted in the source's generation; of a packed source (.zst) in its text.
-    """
-    stream, generation, line, _ = event_id.split(".") if EVENT_ID.fullmatch(event_id) else ("", "0", "0", "")
-    with reading(settings) as (store, chosen):
-        source = next((s for s in store.ledger.sources().values() if s.stream == stream), None)
-        pieces = [s for s in store.ledger.segments_of([stream]).get(stream, ()) if s.generation == int(generation)] if source else []
-        data = b"".join(read_segment(store.files, piece.path)[1] for piece in pieces)
-        if source is not None and source.rel.endswith(".zst"):
-            data = unpack(data)
-        start, number = 0, int(line)
-        for _ in range(number):
-            start = data.find(b"\n", start) + 1
-            if not start:
-                break
-        if source is None or not data or (number and not start) or start >= len(data):
-            raise UnknownName("event", event_id, ())
-        end = data.find(b"\n", start) + 1 or len(data)
-        held = next((p for p in pieces if p.start <= start < p.end), pieces[-1])
-        redact = Redactor(chosen.patterns).redact
-        text = redact(data[start:end].decode("utf-8", "replace").rstrip("\r\n"))
-        text = _without_parts(store, source, event_id, text)
-    return Record(
-        event_id,
-        source.host,
-        source.session_id,
-        redact(source.path),
-        int(generation),
-        number,
-        start,
-        end,
-        held.path,
-        held.recorded_at,
-        text,
-    )
-
-
-def _without_parts(store: Store, source: Source, event_id: str, text: str) -> str:
-    """Return the text of a record, or what its events say where a secret is cut between it and another record."""
-    row = store.ledger.session(source.host, source.session_id) if source.session_id else None
-    if row is None:
-        return text
-    line = f"{event_id.rpartition('.')[0]}."
-    events = store.lake.read_rows("events", row.partition, "normalized", sessions=[row.session_id])
-    said = [event.text for event in events if event.text and event.event_id.startswith(line) and MARKER.search(event.text)]
-    try:
-        shown = "\n".join((text, *strings_of(json.loads(text))))
-    except ValueError:
-        shown = text
-    return "\n".join(said) if any(one not in shown for one in said) else text

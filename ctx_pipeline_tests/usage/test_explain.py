@@ -18,7 +18,8 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage import explain as explain_module
 from ctx_pipeline.usage import usage_delta
-from ctx_pipeline.usage.explain import explain, record_of
+from ctx_pipeline.usage.explain import explain
+from ctx_pipeline.usage.source_records import record_of
 from ctx_pipeline_tests.usage.conftest import ingested
 
 PARENT, FORK = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"

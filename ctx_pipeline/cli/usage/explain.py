@@ -60,8 +60,8 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     name as evidence, leads to the record that it was read from.
     """
     from ctx_pipeline import discovery
-    from ctx_pipeline.usage.explain import EVENT_ID
     from ctx_pipeline.usage.explain import explain as run
+    from ctx_pipeline.usage.source_records import EVENT_ID
 
     if EVENT_ID.fullmatch(what):
         _record(what, as_json=as_json)
@@ -111,13 +111,12 @@ def _say_session(found: Explained, settings: Settings) -> None:
     from ctx_pipeline.cli.usage.tables import add_new, session_labels
     from ctx_pipeline.model.display import session_title
 
-    calls = [made.to_json() for made in found.calls]
-    places = {(told["host"], told["session_id"]) for told in calls}
+    places = {made.session for made in found.calls}
     labels = session_labels(settings) if len(places) == 1 else {}
     for host, session_id in places if len(places) == 1 else ():
         add_new(labels, [{"hosts": [host], "session_id": session_id}], settings)
         shown = labels.get((host, session_id))
-        first = min((told["time"] for told in calls if told["time"]), default=None)
+        first = min((told["time"] for told in (made.to_json() for made in found.calls) if told["time"]), default=None)
         told = [local_time(first, settings.timezone), shown.project if shown else ""]
         say("  ".join(filter(None, [one_line(session_title(shown.title if shown else None), 100), *told])), bold=True)
 
@@ -129,8 +128,7 @@ def _sessions(found: Explained, settings: Settings) -> None:
 
     of: dict[tuple[str, str], list[Made]] = {}
     for made in found.calls:
-        told = made.to_json()
-        of.setdefault((told["host"], told["session_id"]), []).append(made)
+        of.setdefault(made.session, []).append(made)
     if len(of) < 2:
         return
     costs = {key: sum(made.cost or 0 for made in calls) for key, calls in of.items()}
@@ -224,7 +222,7 @@ def _copies(number: int) -> str:
 
 
 def _record(event_id: str, *, as_json: bool) -> None:
-    from ctx_pipeline.usage.explain import record_of
+    from ctx_pipeline.usage.source_records import record_of
 
     found = record_of(event_id, settings=for_reading())
     if as_json:
