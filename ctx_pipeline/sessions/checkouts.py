@@ -31,6 +31,8 @@ class Checkouts:
         """folder that is gone and was in a checkout -> identity of its remote, empty where none was recorded"""
         self._on_disk: dict[str, str] = {}
         self._projects: dict[str, str] = {}
+        self._of_folder: dict[tuple[str, str], str] = {}
+        """folder, and the root that a session ran in -> root of the checkout that files of the folder belong to"""
         rows = [line for line in lines if line.cwd and line.cwd.startswith("/")]
         for line in rows:
             cwd = (line.cwd or "").rstrip("/")
@@ -59,14 +61,21 @@ class Checkouts:
         """Return the root of the innermost checkout that a path is known to lie in; ``own`` where none is but what a session ran in."""
         if not path.startswith("/"):
             return own
-        inside = bool(own) and path.startswith(f"{own}/")
+        place = path.rpartition("/")[0], own
+        root = self._of_folder.get(place)
+        if root is None:
+            root = self._of_folder[place] = self._around_folder(*place)
+        return root
+
+    def _around_folder(self, lowest: str, own: str) -> str:
+        inside = bool(own) and f"{lowest}/".startswith(f"{own}/")
         known = inside and self.is_known(own)
-        for folder in _around(path):
+        for folder in _around(f"{lowest}/"):
             if inside and len(folder) <= len(own):
                 break
             if folder in self._seen or (folder in self._told and (not known or self._apart(folder, own))):
                 return self.own(folder)
-        return own if known else self._looked_up(path.rpartition("/")[0], own if inside else "") or own
+        return own if known else self._looked_up(lowest, own if inside else "") or own
 
     def project(self, root: str) -> str:
         """Return the name of a checkout's project: as its sessions have it, else of its remote or its folder."""
