@@ -75,7 +75,7 @@ STYLES = ("style.css", "panels.css", "transcript.css")
 SHARED = ("format.js", "tips.js", "draw.js", "grid.js", "prose.js")
 """Scripts that those of panels use, in the order in which a browser runs them."""
 
-LAST = ("window.js", "transcript.js", "session.js", "ranking.js", "search.js")
+LAST = ("window.js", "finder.js", "transcript.js", "session.js", "ranking.js", "search.js")
 """The drill-down: it reads what the table of sessions has left."""
 
 POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src data:; base-uri 'none'; form-action 'none'"

@@ -6,12 +6,15 @@ import base64
 import json
 import zlib
 from bisect import bisect_right
+from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.dashboard.page import packed, seen
 from ctx_pipeline.facts.first_lines import first_line_of, says
 from ctx_pipeline.facts.prompts import command_in
 from ctx_pipeline.facts.windows import SOURCES, automatic, window_size
+from ctx_pipeline.model.codec import OF_A_COPY
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ PIECE, PIECE_ITEMS, AT_A_PROMPT = 200_000, 300, 60_000
 """Characters and items of a piece, and characters from which on it ends before a prompt."""
 MOST_POINTS = 3_000
 """Calls that the curve of the window draws."""
+_JITTER = 1_000
+"""Milliseconds by which the times of records that were written at once differ."""
 _SAID, _BEGAN = 240, 72
 """Characters of the reason for which a turn failed, and of what it began with."""
 
@@ -64,8 +69,10 @@ def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]], host
     for place, event in enumerate(events):
         if event.call_key:
             began.setdefault(event.call_key, place)
+    main.sort(key=lambda call: began.get(call.call_key, -1))
     summary = {
         "total": len(events),
+        "clock": _clock(events),
         "pieces": pieces,
         "inline": inline,
         "models": models,
@@ -83,8 +90,7 @@ def _reading_order(rows: WholeSession) -> Iterator[EventRow]:
     by_thread: dict[int, list[EventRow]] = {}
     for event in rows.events:
         by_thread.setdefault(event.thread, []).append(event)
-    for members in by_thread.values():
-        members.sort(key=lambda event: event.seq)
+    by_thread = {thread: _chained(sorted(members, key=lambda event: event.seq)) for thread, members in by_thread.items()}
     inside = _anchors(rows, by_thread)
     done: set[int] = set()
     for thread in sorted(by_thread):
@@ -97,6 +103,32 @@ def _reading_order(rows: WholeSession) -> Iterator[EventRow]:
             yield following
             begun = [child for child in inside.get(following.event_id, ()) if child not in done]
             waiting += [iter(_opened(child, by_thread, done)) for child in reversed(begun)]
+
+
+def _chained(members: list[EventRow]) -> list[EventRow]:
+    """Return a thread's events in their order, one that stands before the event that it follows behind that one."""
+    here = {event.event_id for event in members}
+    behind: dict[str, list[EventRow]] = {}
+    found: dict[str, EventRow] = {}
+    for member in members:
+        if member.parent in here and member.parent not in found:
+            behind.setdefault(member.parent, []).append(member)
+            continue
+        waiting = [member]
+        while waiting:
+            event = waiting.pop()
+            found[event.event_id] = event
+            waiting += reversed(behind.pop(event.event_id, ()))
+    # events that follow each other in a circle have no order but that of the record
+    return [*found.values(), *(event for event in members if event.event_id not in found)]
+
+
+def _clock(events: Sequence[EventRow]) -> list[int | None]:
+    """Return how many events of the main thread carry one time, as only copies do, that time, and how often times run backward."""
+    times = [event.at for event in events if event.thread == 0 and event.at is not None]
+    at, many = Counter(times).most_common(1)[0] if times else (None, 0)
+    backward = sum(before - after > _JITTER for before, after in pairwise(times))
+    return [many, at, backward] if many >= OF_A_COPY else [0, None, backward]
 
 
 def _opened(thread: int, by_thread: Mapping[int, list[EventRow]], done: set[int]) -> list[EventRow]:
@@ -156,7 +188,7 @@ def _items(
             continue
         more: dict[str, Any] = {}
         if event.kind == "tool_call":
-            more = _call(calls.get(event.event_id))
+            more = _call(calls.get(event.event_id), event.text or "")
         elif event.event_id in shown:
             more["img"] = shown[event.event_id]
         kind, text = ("prompt", command) if (command := command_in(event)) else (event.kind, event.text)
@@ -177,14 +209,16 @@ _ONLY_STATUS = lazy_pattern(r"(?:(?:Error: )?Exit code -?\d{1,10})?")
 _LONGEST_WHY = 200
 
 
-def _call(tool: ToolRow | None) -> dict[str, Any]:
-    """Return what is said of a call beside its words; only what is known."""
+def _call(tool: ToolRow | None, asked: str) -> dict[str, Any]:
+    """Return what is said of a call beside its words; only what is known, and the commands that ran where its words are a script."""
     if tool is None:
         return {}
     state = tool.result or ("failed" if tool.is_error else "")
     said = {"tool": tool.tool, "action": tool.action, "state": state, "exit": tool.exit, "took": tool.took}
     if state == "failed" and tool.line:
         said["why"] = tool.line
+    if tool.command and tool.command != asked and not asked.startswith("{"):
+        said["ran"] = seen(tool.command)
     return {name: value for name, value in said.items() if value not in {None, ""}}
 
 

@@ -16,6 +16,11 @@ TURNS = 120
 """Turns of the made session: so many that it has several pieces."""
 
 
+SCRIPT = 'const all = await Promise.all([tools.exec_command({cmd: "ruff check ."}), tools.exec_command({cmd: "ruff format ."})]);'
+"""What an agent writes that calls its tools in JavaScript."""
+PAINTED = "name => [...CSS.highlights.get(name) || []].map((range) => range.toString().toLowerCase())"
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """The address of a page whose newest session has many turns, one of them stopped and one failed."""
@@ -43,8 +48,14 @@ def address(tmp_path_factory):
             said = (*said[:1], ("tool_call", "assistant", '{"file_path": "a.py"}'), ("tool_result", "tool", refused))
             place = mark | {"call_event": "s.0.9.tool_call", "result_event": "s.0.9.tool_result", "seq": 28, "tool": "Edit"}
             rows["tool_calls"].append(place | {"call_id": "t9", "action": "edit", "argv": [], "exit": None, "is_error": True})
+        if n == 10:
+            said = (*said[:1], ("tool_call", "assistant", SCRIPT))
+            place = mark | {"call_event": "s.0.10.tool_call", "seq": 31, "tool": "exec"}
+            rows["tool_calls"].append(place | {"call_id": "t10", "action": "shell", "argv": [SCRIPT], "exit": 0, "is_error": False})
+            rows["command_runs"].append(place | {"command": "ruff check .\nruff format .", "result": "passed", "exit": 0, "line": None})
         for number, (kind, actor, text) in enumerate(said):
-            event = {"event_id": f"s.0.{n}.{kind}", "seq": 3 * n + number, "ts": moment, "call_key": f"c{n}"}
+            at = moment - timedelta(hours=2 * number * (n == 11))
+            event = {"event_id": f"s.0.{n}.{kind}", "seq": 3 * n + number, "ts": at, "call_key": f"c{n}"}
             rows["events"].append(mark | event | {"kind": kind, "actor": actor, "text": text})
         rows["model_calls"].append(call | {"call_key": f"c{n}", "ts": moment, "context_tokens": 1_000 * (n + 1)})
         ends = {"ended": "failed" if n == 7 else "answered", "first_event": f"s.0.{n}.prompt", "last_event": f"s.0.{n}.{said[1][0]}"}
@@ -121,9 +132,8 @@ def test_a_word_is_found_in_pieces_that_were_not_looked_at_and_its_event_has_a_l
     reading.keyboard.press("Enter")
     reading.wait_for_selector("dialog .here")
     assert reading.locator("dialog .finder [role=status]").text_content() == "1 of 1"
-    painted = "() => [...CSS.highlights.get('found') || []].map((range) => range.toString().toLowerCase())"
     reading.wait_for_function("() => CSS.highlights.has('found')")
-    assert set(reading.evaluate(painted)) == {"answer 77"}
+    assert set(reading.evaluate(PAINTED, "found")) == {"answer 77"}
     here = reading.locator("dialog .here")
     assert here.text_content().startswith("answer")
     link = here.locator("a.anchor").evaluate("link => link.href")
@@ -135,3 +145,102 @@ def test_a_word_is_found_in_pieces_that_were_not_looked_at_and_its_event_has_a_l
     assert reading.locator("dialog .here").evaluate(
         "node => { const { top } = node.getBoundingClientRect(); return top > -2000 && top < 900; }"
     )
+
+
+@pytest.mark.feature("dashboard.copied-times")
+def test_a_session_in_which_times_run_backward_says_so(reading):
+    assert reading.locator("dialog .clock").text_content() == (
+        "Times run backward in 1 place, as where records were copied: events stand in the order of the record."
+    )
+
+
+@pytest.mark.feature("dashboard.scripted-calls")
+def test_a_call_written_as_a_script_shows_the_commands_that_ran_and_the_script_behind_a_click(reading):
+    call = reading.locator("dialog details.call", has=reading.locator("summary b", has_text="exec"))
+    asked = call.locator("summary .asked").text_content()
+    call.locator("summary").first.click()
+    shown = call.locator("pre.asked").text_content()
+    hidden = call.locator(".arguments pre").count()
+    call.locator(".arguments summary").click()
+
+    assert asked == "ruff check .; ruff format ."
+    assert shown == "ruff check .\nruff format ."
+    assert hidden == 0
+    assert call.locator(".arguments summary").text_content() == "The script that ran it"
+    assert call.locator(".arguments pre").text_content() == SCRIPT
+    reading.get_by_role("tab", name="Tools").click()
+    assert "ruff check .\nruff format ." in reading.locator("dialog #session-tab tbody code").all_text_contents()
+
+
+@pytest.mark.feature("dashboard.find-in-session")
+def test_matches_are_counted_and_painted_as_one_types_and_parts_that_hold_one_are_opened(reading):
+    status = reading.locator("dialog .finder [role=status]")
+    reading.locator("dialog .finder input").press_sequentially("please", delay=20)
+    reading.wait_for_function(f"() => document.querySelector('.finder [role=status]').textContent === '1 of {TURNS}'")
+    waiting = reading.locator("dialog .timeline.waiting").count()
+    counts = []
+    for key in ("Enter", "Enter", "Shift+Enter"):
+        before = status.text_content()
+        reading.keyboard.press(key)
+        reading.wait_for_function("before => document.querySelector('.finder [role=status]').textContent !== before", arg=before)
+        counts.append(status.text_content())
+    reading.get_by_role("button", name="Next match").click()
+    reading.wait_for_function("() => document.querySelector('.finder [role=status]').textContent.startsWith('3 ')")
+
+    assert waiting > 0, "matches in parts that are not drawn yet are counted"
+    assert counts == [f"{n} of {TURNS}" for n in (2, 3, 2)]
+    assert len(reading.evaluate(PAINTED, "found")) > 20
+    assert reading.evaluate(PAINTED, "found-here") == ["please"]
+    call = reading.locator("dialog details.call", has=reading.locator("summary b", has_text="exec"))
+    reading.fill("dialog .finder input", "promise.all")
+    reading.wait_for_function("() => document.querySelector('.finder [role=status]').textContent === '1 of 1'")
+    reading.wait_for_selector("dialog details.arguments[open]")
+    assert "promise.all" in reading.evaluate(PAINTED, "found-here")
+    reading.fill("dialog .finder input", "no such words")
+    reading.wait_for_function("() => document.querySelector('.finder [role=status]').textContent === 'not found'")
+    assert call.get_attribute("open") is None, "what was opened for other words is shut again"
+    assert reading.evaluate(PAINTED, "found") == []
+
+
+@pytest.mark.feature("dashboard.reading-keys")
+def test_keys_go_from_prompt_to_prompt_fold_what_is_open_and_show_prompts_alone(reading):
+    reading.locator("dialog h2").focus()
+    said = []
+    for key, turn in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        reading.keyboard.press(key)
+        reading.wait_for_function(f"() => document.querySelector('dialog .here')?.textContent.includes('Step {turn}: please')")
+        said.append(reading.locator("dialog .here").get_attribute("class"))
+    calls = reading.locator("dialog details.call[open]")
+    reading.locator("dialog details.call summary").first.click()
+    opened = calls.count()
+    reading.locator("dialog h2").focus()
+    reading.keyboard.press("c")
+    reading.keyboard.press("p")
+    alone = set(reading.locator("dialog .timeline > li:visible").evaluate_all("all => all.map((one) => one.classList[0])"))
+    reading.keyboard.press("?")
+    keys = reading.locator("dialog .keys")
+    told = keys.locator("dt").all_text_contents() if keys.is_visible() else []
+    reading.keyboard.press("?")
+    shut = keys.is_hidden()
+    reading.keyboard.press("/")
+    focused = reading.evaluate("document.activeElement.getAttribute('aria-label')")
+
+    assert said == ["prompt here"] * 4
+    assert (opened, calls.count()) == (1, 0)
+    assert alone == {"turn", "prompt"}
+    assert told[:3] == ["j", "k", "p"]
+    assert shut
+    assert focused == "Search in this session"
+
+
+@pytest.mark.feature("dashboard.reading-keys")
+def test_a_turn_has_a_link_that_opens_there(reading):
+    link = reading.locator("dialog li.turn a.anchor").nth(3)
+    link.click()
+    target = link.evaluate("link => link.href")
+    reading.goto("about:blank")
+    reading.goto(target)
+    reading.wait_for_selector("dialog .here")
+
+    assert link.get_attribute("aria-label") == "Copy the link to this turn"
+    assert "Step 3: please" in reading.locator("dialog .here").text_content()

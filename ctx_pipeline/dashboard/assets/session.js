@@ -22,10 +22,21 @@
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close();
   });
+  const KEYS = [["j", "next prompt"], ["k", "prompt before"], ["p", "prompts alone"], ["f or /", "find in the session"], ["c", "fold all"], ["J", "next session"], ["K", "session before"], ["?", "these keys"], ["Esc", "close"]];
   dialog.addEventListener("keydown", (event) => {
-    if (event.target.closest("[role=tablist], input")) return;
-    if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("[role=tablist], input, select")) return;
+    const keys = { J: () => step(1), K: () => step(-1), "?": help, ...dialog.querySelector(".tab > *")?.keys };
+    if (!Object.hasOwn(keys, event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    keys[event.key]();
   });
+
+  function help() {
+    const box = dialog.querySelector(".keys");
+    box.hidden = !box.hidden;
+    dialog.querySelector(".help").setAttribute("aria-expanded", String(!box.hidden));
+  }
 
   function step(way) {
     const next = ctx.neighbour(dialog.dataset.key, way);
@@ -80,9 +91,17 @@
       move.addEventListener("click", () => step(way));
       return move;
     });
+    const asks = el("button.help", "?");
+    asks.type = "button";
+    asks.setAttribute("aria-label", "Keys");
+    asks.setAttribute("aria-expanded", "false");
+    asks.addEventListener("click", help);
+    const keys = el("dl.keys", KEYS.map(([key, what]) => el("div", el("dt", key), el("dd", what))));
+    keys.hidden = true;
     return el(
       "header",
-      el("div.bar-top", el(`span.host.${session.colour}`, session.hostTitle), el("span.muted", ctx.when(session.start, "minute")), el("span.grow"), ...moves, close),
+      el("div.bar-top", el(`span.host.${session.colour}`, session.hostTitle), el("span.muted", ctx.when(session.start, "minute")), el("span.grow"), ...moves, asks, close),
+      keys,
       heading,
       el("p.muted", about),
       el("p.sums", sums(session)),

@@ -4,9 +4,9 @@
   const { el, prose } = ctx;
   const SAID = new Set(["prompt", "answer"]);
   const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title", "reasoning", "subagent_start", "subagent_end"]);
-  const SHOWS = [["work", "Session"], ["said", "Conversation"], ["tool", "Tools"], ["failed", "Failures"], ["mark", "Evidence"], ["", "Every record"]];
+  const SHOWS = [["work", "Session"], ["said", "Conversation"], ["prompt", "Prompts"], ["tool", "Tools"], ["failed", "Failures"], ["mark", "Evidence"], ["", "Every record"]];
   const TARGETS = ["command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt"];
-  const [LONG, SUMMARY] = [6000, 160];
+  const [LONG, SUMMARY, HEAD] = [6000, 160, 130];
 
   // What a call is about, from its arguments.
   function target(text) {
@@ -70,7 +70,7 @@
   function long(text, draw = (words) => el("pre", words)) {
     if (text.length <= LONG) return draw(text);
     const box = el("div", draw(text.slice(0, LONG)));
-    const more = el("button.link", `${ctx.count(text.length - LONG)} more characters`);
+    const more = el("button.link.more", `${ctx.count(text.length - LONG)} more characters`);
     more.type = "button";
     more.addEventListener("click", () => box.replaceChildren(draw(text)));
     box.append(more);
@@ -144,12 +144,14 @@
             if (item[6].u) models.set(thread, item[6].u[0]);
             node.dataset.show = SAID.has(kind) || item[6].img ? "said" : kind.startsWith("tool_") ? "tool" : QUIET.has(kind) ? "quiet" : "other";
             if (marks.has(pos)) node.classList.add("marked");
+            node.dataset.pos = pos;
             nodes.set(pos, node);
             open.append(node);
           }
           one.slot.style.minHeight = "";
           one.slot.classList.remove("waiting");
           watch.unobserve(one.slot);
+          finder.repaint();
         },
         () => one.slot.replaceChildren(el("li.gap", "This part is not there. The page was made anew meanwhile: load it again.")),
       );
@@ -170,10 +172,29 @@
       return inner;
     }
 
+    // The link to an event; it is copied when it is pressed.
+    function anchor(pos, mark, node, label) {
+      const link = el("a.anchor", "#");
+      link.href = `#session-${session.key}.e${pos}-${mark}`;
+      link.title = label;
+      link.setAttribute("aria-label", label);
+      link.addEventListener("click", (event) => {
+        event.preventDefault();
+        history.replaceState(null, "", link.href);
+        const copied = () => {
+          link.textContent = "copied";
+          setTimeout(() => (link.textContent = "#"), 1200);
+        };
+        if (navigator.clipboard) navigator.clipboard.writeText(link.href).then(copied, () => {});
+        if (node) show(node);
+      });
+      return link;
+    }
+
     function turn([number, , , ended, why, calls, tools, output, cost], item) {
       const state = { answered: "", open: "no final answer", interrupted: "stopped by you", failed: "failed" }[ended] ?? ended;
       const said = [calls ? ctx.plural(calls, "model call") : "", tools ? ctx.plural(tools, "tool call") : "", output ? `${ctx.short(output)} tokens out` : "", cost === null ? "" : ctx.money(cost)].filter(Boolean).join(", ");
-      const node = el("li.turn", el("h3", `Turn ${number}`), el("span", said), state ? el(ended === "failed" || ended === "interrupted" ? "span.alert" : "span", why && ended !== "open" ? `${state}: ${why}` : state) : null, el("time", ctx.when(item[3], "minute")));
+      const node = el("li.turn", el("h3", `Turn ${number}`), el("span", said), state ? el(ended === "failed" || ended === "interrupted" ? "span.alert" : "span", why && ended !== "open" ? `${state}: ${why}` : state) : null, el("time", ctx.when(item[3], "minute")), anchor(item[0], item[1], null, "Copy the link to this turn"));
       node.dataset.turn = number;
       return node;
     }
@@ -183,15 +204,7 @@
       const name = /^[a-z_]+$/.test(kind) ? kind : "unknown";
       const node = el(`li.${name}`);
       node.tabIndex = -1;
-      const link = el("a.anchor", "#");
-      link.href = `#session-${session.key}.e${pos}-${mark}`;
-      link.setAttribute("aria-label", "Link to this event");
-      link.addEventListener("click", (event) => {
-        event.preventDefault();
-        history.replaceState(null, "", link.href);
-        if (navigator.clipboard) navigator.clipboard.writeText(link.href).catch(() => {});
-        show(node);
-      });
+      const link = anchor(pos, mark, node, "Copy the link to this event");
       if (kind === "tool_call") {
         node.append(call(item, node, before), link);
         return node;
@@ -220,12 +233,12 @@
       const bad = more.state === "failed";
       if (bad) node.classList.add("failed");
       const said = bad ? `${more.exit ? `exit ${more.exit}` : "failed"}${more.why ? `: ${short(more.why, 90)}` : ""}` : { refused: "refused", running: "still running" }[more.state] || "";
-      const head = [el("b", more.tool || "tool call"), " ", el("code.asked", short(target(text).trim().split("\n")[0], SUMMARY)), said ? el(bad ? "span.state.alert" : "span.state", said) : null, el("time", more.took > 999 ? ctx.duration(more.took / 1000) : ctx.when(at, "clock")), usage(more.u, before)];
+      const head = [el("b", more.tool || "tool call"), " ", el("code.asked", short(more.ran ? more.ran.trim().replaceAll("\n", "; ") : target(text).trim().split("\n")[0], SUMMARY)), said ? el(bad ? "span.state.alert" : "span.state", said) : null, el("time", more.took > 999 ? ctx.duration(more.took / 1000) : ctx.when(at, "clock")), usage(more.u, before)];
       return folded("call", head, () => {
         const lines = edit(text);
-        const about = target(text);
+        const about = more.ran || target(text);
         const asked = lines && lines.length ? [about === text || about.length <= SUMMARY ? null : el("pre.asked", short(about, 2000)), changed(lines.slice(0, 4000))] : [el("pre.asked", short(about, 20000))];
-        if (about !== text && !lines) asked.push(folded("arguments", "Arguments", () => long(text)));
+        if (about !== text && !lines) asked.push(folded("arguments", more.ran ? "The script that ran it" : "Arguments", () => long(text)));
         const result = "r" in more ? el(bad ? "div.result.failed" : "div.result", bad && more.why ? el("b", more.why) : null, more.r ? long(more.r) : el("span.muted", "no output")) : el("p.muted", "no result was recorded");
         return [...asked.filter(Boolean), result];
       });
@@ -245,8 +258,8 @@
 
     const holding = (pos) => slots.findLast((one) => one.first <= pos) || slots[0];
 
-    // Scrolls to an event, and opens what it is folded in.
-    async function go(pos, mark = null) {
+    // Scrolls to an event, and opens what it is folded in; what is opened is added to `opened`.
+    async function go(pos, opened = [], mark = null, block = "center") {
       let one = holding(pos);
       if (mark !== null && !(await rows(one)).some((item) => item[0] === pos && (item[1] === mark || item[6].m === mark))) {
         for (const other of slots) {
@@ -256,23 +269,46 @@
       }
       await draw(one);
       const node = nodes.get(pos) || nodes.get([...nodes.keys()].filter((at) => at <= pos).sort((a, b) => a - b).at(-1));
-      if (node) show(node);
+      if (node) show(node, opened, block);
       return node;
     }
 
-    function show(node) {
-      if (!node.offsetParent) choices.press("");
-      for (let box = node.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+    function show(node, opened = [], block = "center") {
       const own = node.querySelector(":scope > details");
-      if (own) {
-        own.fill();
-        own.open = true;
+      for (let box = own || node.closest("details"); box; box = box.parentElement.closest("details")) {
+        if (box.fill) box.fill();
+        if (!box.open) opened.push(box);
+        box.open = true;
       }
-      node.scrollIntoView({ block: "center" });
+      for (const value of ["work", ""]) if (!node.offsetParent) choices.press(value);
+      node.scrollIntoView({ block });
       node.focus({ preventScroll: true });
       list.querySelectorAll(".here").forEach((other) => other.classList.remove("here"));
       node.classList.add("here");
     }
+
+    // The position that somebody looks at: the event that was gone to, while it is in view, else right before the first one in view.
+    function looked() {
+      const inView = (node) => {
+        const { top, bottom } = node.getBoundingClientRect();
+        return bottom > 0 && top < innerHeight;
+      };
+      const here = list.querySelector(".here");
+      if (here && inView(here)) return Number(here.dataset.pos);
+      const below = [...nodes.keys()].filter((pos) => nodes.get(pos).getBoundingClientRect().bottom > HEAD);
+      const waiting = slots.filter((one) => !one.slot.isConnected || one.slot.getBoundingClientRect().bottom > HEAD).map((one) => one.first);
+      return Math.min(...(below.length ? below : waiting)) - 0.5;
+    }
+
+    // Goes to the next prompt, or to the one before.
+    function prompt(way) {
+      const at = looked();
+      const starts = told.turns.map((turn) => turn[0]);
+      const pos = way > 0 ? starts.find((start) => start > at) : starts.findLast((start) => start < at);
+      if (pos !== undefined) go(pos, [], null, "start");
+    }
+
+    const fold = () => list.querySelectorAll("details[open]").forEach((box) => (box.open = false));
 
     // Goes to a turn by the words that it began with.
     function outline() {
@@ -291,80 +327,29 @@
       list.dataset.only = value;
     });
     choices.press("work");
+    const finder = ctx.finder(slots, rows, nodes, go, looked);
     slots.forEach((one) => watch.observe(one.slot));
-    const box = el("div", words ? evidence(words, marked, go) : null, ctx.windowCurve(told, go), el("div.reading", choices.node, outline(), finder(slots, rows, go)), list);
+    const shut = el("button.fold", "Fold all");
+    shut.type = "button";
+    shut.title = "Close every tool call, record and subagent";
+    shut.addEventListener("click", fold);
+    const box = el("div", words ? evidence(words, marked, go) : null, clock(told.clock), ctx.windowCurve(told, go), el("div.reading", choices.node, outline(), shut, finder), list);
+    const only = () => choices.press(choices.value() === "prompt" ? "work" : "prompt");
+    box.keys = { j: () => prompt(1), k: () => prompt(-1), p: only, c: fold, f: finder.focus, "/": finder.focus };
     box.reveal = async () => {
       if (marked.length) await go(marked[0]);
-      else if (place) await go(...place);
+      else if (place) await go(place[0], [], place[1]);
     };
     return box;
   };
 
-  // Search inside the session: every piece is unpacked and looked through, in order.
-  function finder(slots, rows, go) {
-    const input = el("input");
-    input.type = "search";
-    input.placeholder = "Find in session";
-    input.setAttribute("aria-label", "Search in this session");
-    const shown = el("span.muted");
-    shown.setAttribute("role", "status");
-    let found = [];
-    let at = 0;
-    let asked = "";
-    async function look(way) {
-      const words = input.value.trim().toLowerCase();
-      if (!words) {
-        shown.textContent = "";
-        mark(null, "");
-        return;
-      }
-      if (words !== asked) {
-        asked = words;
-        [found, at] = [[], way < 0 ? 0 : -1];
-        for (const one of slots) for (const item of await rows(one)) if (item[5].toLowerCase().includes(words) || (item[6].r || "").toLowerCase().includes(words)) found.push(item[0]);
-        if (words !== asked) return;
-      }
-      if (found.length) {
-        at = (at + way + found.length) % found.length;
-        mark(await go(found[at]), words);
-        input.focus({ preventScroll: true });
-      }
-      shown.textContent = found.length ? `${ctx.count(at + 1)} of ${ctx.count(found.length)}` : "not found";
-    }
-    const buttons = [["Previous match", -1, "\u2191"], ["Next match", 1, "\u2193"]].map(([label, way, sign]) => {
-      const button = el("button", sign);
-      button.type = "button";
-      button.setAttribute("aria-label", label);
-      button.addEventListener("click", () => look(way));
-      return button;
-    });
-    input.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter") return;
-      event.preventDefault();
-      look(event.shiftKey ? -1 : 1);
-    });
-    return el("div.finder", input, ...buttons, shown);
-  }
-
-  // Paints the words where they stand in an event, and brings the first of them into view.
-  function mark(node, words) {
-    if (!window.Highlight || !CSS.highlights) return;
-    CSS.highlights.delete("found");
-    if (!node) return;
-    const ranges = [];
-    const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
-    for (let text = walker.nextNode(); text && ranges.length < 500; text = walker.nextNode()) {
-      const low = text.data.toLowerCase();
-      for (let at = low.indexOf(words); at >= 0 && ranges.length < 500; at = low.indexOf(words, at + words.length)) {
-        const range = new Range();
-        range.setStart(text, at);
-        range.setEnd(text, at + words.length);
-        ranges.push(range);
-      }
-    }
-    if (!ranges.length) return;
-    CSS.highlights.set("found", new Highlight(...ranges));
-    ranges[0].startContainer.parentElement.scrollIntoView({ block: "center" });
+  // That times cannot be believed, where they are those of a copy or run backward.
+  function clock([many, at, backward]) {
+    if (!many && !backward) return null;
+    const copied = many ? `${ctx.count(many)} events carry the time of a copy, ${ctx.when(at, "minute")}` : "";
+    const back = backward ? `times run backward in ${ctx.plural(backward, "place")}${many ? "" : ", as where records were copied"}` : "";
+    const said = [copied, back].filter(Boolean).join(", and ");
+    return el("p.note.clock", `${said.charAt(0).toUpperCase()}${said.slice(1)}: events stand in the order of the record.`);
   }
 
   function evidence(words, marked, go) {

@@ -163,9 +163,10 @@ _THREADS = """
 
 _TOOL_CALLS = """
     SELECT a.n, epoch_ms(c.started) AS at, c.tool, c.action,
-           left(coalesce(nullif(array_to_string(c.argv, ' '), ''), array_to_string(c.paths, ', ')), 400) AS target,
+           left(coalesce(r.command, nullif(array_to_string(c.argv, ' '), ''), array_to_string(c.paths, ', ')), 400) AS target,
            c.is_error, c.exit, CAST(date_diff('millisecond', c.started, c.ended) AS BIGINT) AS took, c.out_chars
     FROM tool_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id AND a.most_tool_calls > 0
+    LEFT JOIN command_runs r ON r.host = c.host AND r.session_id = c.session_id AND r.call_event = c.call_event
     QUALIFY row_number() OVER (PARTITION BY a.n ORDER BY NOT c.is_error, c.started NULLS LAST, c.seq) <= a.most_tool_calls
     ORDER BY a.n, c.started NULLS LAST, c.thread_id, c.seq"""
 

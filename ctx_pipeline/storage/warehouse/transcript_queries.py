@@ -25,6 +25,8 @@ class EventRow(NamedTuple):
     event_id: str
     call_key: str | None
     text: str | None
+    parent: str | None = None
+    """event that it follows, where the host says so"""
 
 
 class ThreadRow(NamedTuple):
@@ -52,6 +54,8 @@ class ToolRow(NamedTuple):
     """of a command, from ``command_runs``; None for other tools"""
     line: str | None
     """line that shows the result of a command"""
+    command: str | None = None
+    """as it ran, without the script that called it"""
 
 
 class CallRow(NamedTuple):
@@ -211,7 +215,7 @@ _THREAD = "LEFT JOIN numbered h ON h.n = a.n AND h.thread_id = x.thread_id"
 
 _OF_ATTACHMENT = ", ".join(f"CASE WHEN x.kind = 'attachment' THEN x.{name} END" for name in ("stream", "generation", "start", '"end"'))
 
-_EVENTS = f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.seq, epoch_ms(x.ts), x.kind, x.event_id, x.call_key, x.text,
+_EVENTS = f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.seq, epoch_ms(x.ts), x.kind, x.event_id, x.call_key, x.text, x.parent_id,
     {_OF_ATTACHMENT} FROM events x {_OF} {_THREAD} WHERE true {{one}}"""
 
 _SAID = f"""
@@ -226,7 +230,7 @@ _QUERIES: tuple[tuple[type, str], ...] = (
     (
         ToolRow,
         f"""SELECT a.n, x.call_event, x.result_event, x.tool, x.action, x.is_error, x.exit,
-               CAST(date_diff('millisecond', x.started, x.ended) AS BIGINT), r.result, r.line
+               CAST(date_diff('millisecond', x.started, x.ended) AS BIGINT), r.result, r.line, r.command
         FROM tool_calls x {_OF}
         LEFT JOIN command_runs r ON r.host = x.host AND r.session_id = x.session_id AND r.call_event = x.call_event
         WHERE true {{one}}""",
