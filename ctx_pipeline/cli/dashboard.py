@@ -152,10 +152,13 @@ def serve_page(port: int, *, watch: bool, browser: bool, as_json: bool = False) 
     from ctx_pipeline import loopback
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.cli.page_server import POST_ONLY, Refresher, application
+    from ctx_pipeline.cli.page_server import POST_ONLY, Refresher, application, behind
 
     settings, note = choose(settings_module.load(), demo=False)
-    app = application(settings, _page(settings).parent)
+    site = _page(settings).parent
+    app = application(settings, site)
+    if missing := behind(settings, site):
+        say(missing, err=True)
     token = loopback.new_token()
     listener = loopback.listen(port)
     address = loopback.address(listener, "/index.html", token)
@@ -296,7 +299,7 @@ def _days_shown(data: PageData) -> None:
     days: Sequence[tuple[Any, Usage]] = _days(data)[-DAYS:]
     if not days:
         return
-    _head(f"The last {plural(len(days), 'active day')}")
+    _head(f"The last {plural(len(days), 'active day')}, with the days without a call between them")
     top = max(u.cost_nano for _, u in days) or 1
     rows: list[dict[str, Any]] = []
     before = days[0][0]

@@ -70,7 +70,7 @@ def application(settings: Settings, site: Path) -> Starlette:
         return Plain((ASSETS / "served.script").read_bytes(), media_type="text/javascript")
 
     def live(_: Request) -> Response:
-        return JSONResponse({"page": _made(site), "running": running(settings)})
+        return JSONResponse({"page": _made(site), "running": running(settings), "behind": behind(settings, site)})
 
     def search(body: Mapping[str, Any]) -> dict[str, Any]:
         from ctx_pipeline.search import Filters
@@ -132,6 +132,20 @@ def application(settings: Settings, site: Path) -> Starlette:
         Route("/{path:path}", files),
     ]
     return Starlette(routes=routes)
+
+
+def behind(settings: Settings, site: Path) -> str:
+    """Return what is said of a page whose missing transcripts cannot be drawn from the tables as they are; empty where they can."""
+    from ctx_pipeline.pipeline.render import undrawn
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.storage.warehouse import database
+
+    if waiting := len(undrawn(site)):
+        with suppress(CtxError), reading(settings) as (store, _):
+            if not database.is_current(store.warehouse_path):
+                missing = f"{waiting:,} conversation{'s are' if waiting > 1 else ' is'} not on the page"
+                return f"The store was moved, or made by another version: {missing}. This draws them: ctx dashboard build --complete"
+    return ""
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:

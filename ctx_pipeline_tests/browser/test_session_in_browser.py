@@ -99,6 +99,27 @@ def test_turns_say_what_they_cost_and_why_they_failed_and_later_ones_come_as_one
     assert "failed: API Error: overloaded" in failed
 
 
+@pytest.mark.feature("dashboard.responsive")
+@pytest.mark.parametrize("wide", [400, 900, 1400])
+def test_the_head_of_a_session_is_whole_at_any_width_and_the_page_behind_it_does_not_scroll(reading, wide):
+    reading.set_viewport_size({"width": wide, "height": 900})
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    overlapping = """bar => [...bar.children].filter((one) => one.offsetParent).map((one) => one.getBoundingClientRect())
+        .flatMap((a, i, all) => all.slice(i + 1).filter((b) => a.left < b.right && b.left < a.right)
+        .filter((b) => a.top < b.bottom && b.top < a.bottom))"""
+    places = "bar => [...bar.children].filter((one) => one.offsetParent).map((one) => Math.round(one.getBoundingClientRect().bottom))"
+    rows = set(reading.locator("dialog .reading").evaluate(places))
+
+    assert reading.locator("dialog .bar-top > *:visible").evaluate_all(cut) == []
+    assert reading.locator("dialog .bar-top").evaluate(overlapping) == []
+    assert reading.locator("dialog").evaluate("one => one.scrollWidth <= one.clientWidth")
+    assert reading.evaluate("getComputedStyle(document.documentElement).overflow") == "hidden", "one scrollbar"
+    assert wide < 1400 or max(rows) - min(rows) < 6, "the choices and the search stand in one line"
+    reading.keyboard.press("Escape")
+    reading.wait_for_selector("dialog", state="hidden")
+    assert reading.evaluate("getComputedStyle(document.documentElement).overflow") == "visible"
+
+
 @pytest.mark.feature("usage.missing-output")
 def test_the_output_that_no_record_counts_is_told_beside_the_tokens(reading):
     reading.get_by_role("tab", name="Overview").click()

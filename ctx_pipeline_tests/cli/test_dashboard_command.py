@@ -78,7 +78,8 @@ def test_signals_that_changed_name_the_months_that_are_compared():
 
 @pytest.mark.feature("cli.view-gaps")
 def test_days_without_a_call_are_seen_in_the_terminal(own: Ctx):
-    lines = own("dashboard", "view").stdout.partition("active days\n")[2].split("\n\n")[0].splitlines()[1:]
+    heading = "active days, with the days without a call between them\n"
+    lines = own("dashboard", "view").stdout.partition(heading)[2].split("\n\n")[0].splitlines()[1:]
 
     named = [line.split("  ")[0] for line in lines]
     assert named[:3] == ["2026-09-14", "7 days", "2026-09-22"]

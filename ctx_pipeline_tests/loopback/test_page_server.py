@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.cli.page_server import Refresher, application
+from ctx_pipeline.cli.page_server import Refresher, application, behind
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline.pipeline.ingest import ingest
@@ -99,6 +99,26 @@ def test_a_transcript_that_is_not_drawn_yet_is_drawn_when_its_session_is_opened(
     assert json.loads(told.partition(",")[2].rpartition(")")[0])["transcript"]["total"] > 0
     assert stage.undrawn(site) == [second], "the other one waits until somebody opens it"
     assert (site / "data" / f"{first}.js").read_text("utf-8") == told
+
+
+@pytest.mark.feature("dashboard.moved-store")
+def test_the_served_page_of_a_store_that_was_moved_says_which_command_draws_what_it_lacks(tmp_path, monkeypatch):
+    rows = tables(3, hostile=False)
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", rows["sessions"][-1]["bytes"])
+    environ = {"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), "TZ": "UTC"}
+    site = build_site(environ, rows, "rows")
+    here = behind(load(environ), site)
+    (tmp_path / "store").rename(tmp_path / "moved")
+    moved = load({**environ, "CTX_HOME": str(tmp_path / "moved")})
+    from starlette.testclient import TestClient
+
+    told = TestClient(application(moved, moved.home / "site")).get("/api/live").json()["behind"]
+
+    assert here == ""
+    assert told == (
+        "The store was moved, or made by another version: 2 conversations are not on the page."
+        " This draws them: ctx dashboard build --complete"
+    )
 
 
 @pytest.mark.browser

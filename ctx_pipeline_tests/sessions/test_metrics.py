@@ -147,6 +147,7 @@ def test_metrics_are_printed_with_the_parts_of_the_score(shop: Shop, monkeypatch
     assert lines[0] == f"Session metrics  claude {WORK}"
     assert "Files: 3 | Reads: 3 | Repeated: 0 | Had to be read again: 1" in lines
     assert "Code in answers that had just been read: no data" in lines
+    assert "By file; a call's tokens and cost are shared equally among what it asked for:" in lines
     assert [line.split()[0] for line in lines[-4:]] == list(CEP)
     assert told["cep_parts"]["narrow_reads"] == pytest.approx(1 / 3)
     assert (list(told["causes"]), told["causes"]["compaction"]["times"]) == (["compaction"], 1)

@@ -224,7 +224,7 @@ def metrics(name: str | None, limit: int, as_json: bool) -> None:
     say(f"Cost: {dollars(t['cost_nano'])} in {counted(t['calls'], 'model call')}")
     for title, rows in (("By tool", found.by_tool), ("By way", found.by_way), ("By file", found.by_file)):
         say()
-        say(f"{title}:", bold=True)
+        say(f"{title}; a call's tokens and cost are shared equally among what it asked for:", bold=True)
         shown = [
             {**r, "name": one_line(r["name"], 80), "read": tokens(r["cache_read"]), "cost": dollars(r["cost_nano"])} for r in rows[:limit]
         ]
