@@ -38,6 +38,17 @@ class HostLine(NamedTuple):
         return f"c{min(self.number, COLOURS - 1)}"
 
 
+class LimitLine(NamedTuple):
+    """How much of a limit of a host's plan was used at a time, as the host recorded it; it counts anew from ``resets`` on."""
+
+    host: str
+    percent: float
+    minutes: int
+    """that it covers; 0 where that is not told"""
+    at: datetime
+    resets: datetime
+
+
 class Usage(NamedTuple):
     """Tokens by kind, calls and nano-dollars; only calls that own their usage are in it."""
 
@@ -404,6 +415,8 @@ class PageData:
     """the last seven days against the usual"""
     plans: Mapping[str, str] = field(default_factory=dict)
     """host -> flat plan on which it was used in that week"""
+    limits: tuple[LimitLine, ...] = ()
+    """limits of plans that have not reset yet"""
 
     @cached_property
     def usage(self) -> Usage:

@@ -248,6 +248,21 @@ def _limits(sources: Iterable[live.LiveSource], earliest: int, hosts: set[str]) 
     return found
 
 
+def limits_now(hosts: Iterable[str], now: int, *, settings: Settings) -> list[tuple[str, Limit]]:
+    """Return (host, limit) of every limit of these hosts that has not reset at ``now``, as the newest records tell it.
+
+    ``now`` is in microseconds since 1970; a limit of which no reset is told is left out.
+    """
+    found = []
+    for key, declared in discovery.hosts().items():
+        if declared.usage.limits is None or key not in hosts:
+            continue
+        told = sorted((row for text in live.newest_ends(settings, key) for row in declared.usage.limits(text)), key=_time)
+        newest = {row[1]: row for row in told}
+        found += [(key, row) for row in newest.values() if row[4] is not None and row[4] > now]
+    return found
+
+
 def _began(resets: list[int], ts: int) -> int | None:
     """Return when the window that holds a call began by the host's own times of reset, None where it says nothing of it."""
     place = bisect_right(resets, ts)

@@ -544,9 +544,14 @@ def plans(hosts: Iterable[str], *, recorded: bool = True, settings: Settings | N
 
 def _recorded(settings: Settings, host: str, plan: Callable[[bytes], str | None]) -> str | None:
     """Return the plan that the newest session which names one ends with."""
+    return next((named for text in newest_ends(settings, host) if (named := plan(text))), None)
+
+
+def newest_ends(settings: Settings, host: str) -> Iterator[bytes]:
+    """Yield the last bytes of a host's newest files, the newest first."""
     files = [s for s in sources(settings, host=host) if not s.name]
-    newest = sorted(files, key=lambda s: (-s.mtime_ns, s.path))[:_LOOKED_AT]
-    return next((named for source in newest if (named := plan(_last_bytes(source.path)))), None)
+    for source in sorted(files, key=lambda s: (-s.mtime_ns, s.path))[:_LOOKED_AT]:
+        yield _last_bytes(source.path)
 
 
 def _last_bytes(path: str) -> bytes:

@@ -9,6 +9,7 @@ import re
 import time
 import zlib
 from collections import Counter
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
@@ -24,6 +25,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage as counted
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline_tests.conftest import CORPUS, corpus
+from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.signals.golden import SAMPLES
 
 DAY = 86_400
@@ -237,3 +239,28 @@ def test_the_accounts_of_the_page_add_up_to_the_groups_of_usage(tmp_path, way):
         told.update({(key, name): value for name, value in zip(("input", "output", "calls", "cost"), sums, strict=True)})
     assert shown == told
     assert shown.total() > 0
+
+
+@pytest.mark.feature("dashboard.rings")
+def test_a_limit_of_a_plan_is_drawn_against_its_ceiling_until_it_resets(tmp_path):
+    soon = int(time.time()) + 7_200
+    told = {"used_percent": 62.6, "window_minutes": 300, "resets_at": soon}
+    past = {"used_percent": 91.0, "window_minutes": 10_080, "resets_at": int(time.time()) - 60}
+    total = codex.usage(100, 0, 10)
+    records = [codex.tokens(seconds, total, total, {"primary": told | {"used_percent": used}}) for seconds, used in ((2, 12.0), (4, 62.6))]
+    old = codex.tokens(3, total, total, {"primary": told, "secondary": past})
+    codex.write(tmp_path / "codex", [codex.meta(), codex.context(1), records[0], old, records[1]])
+    environ = {"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), "CODEX_HOME": str(tmp_path / "codex"), "TZ": "UTC"}
+    chosen = settings_of.load({**environ, "CLAUDE_CONFIG_DIR": str(tmp_path / "none")})
+    with open_store(chosen) as store:
+        step("ingest", store, chosen)
+        step("facts", store, chosen)
+        render(store, chosen)
+        html = (store.home / "site" / "index.html").read_text("utf-8")
+    limits = html.partition('<ul class="limits">')[2].partition("</ul>")[0]
+    resets = datetime.fromtimestamp(soon, UTC)
+
+    assert "Codex, 5-hour limit <b>63%</b>" in limits
+    assert 'width="63.0"' in limits
+    assert f"at 1 Mar 12:00; resets {resets.day} {resets:%b %H:%M}" in limits
+    assert limits.count("<li>") == 1, "the weekly one has reset"

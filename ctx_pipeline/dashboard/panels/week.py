@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.dashboard.data import LEAST_SESSIONS, Usage
-from ctx_pipeline.dashboard.figures import Column, axis, count, duration, plural, short, stacked
+from ctx_pipeline.dashboard.figures import Column, axis, bar, count, duration, plural, short, stacked
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.dashboard.panels.activity import dollars
 from ctx_pipeline.model.declared import panel
@@ -155,6 +155,18 @@ def title_of(week: Week) -> str:
     return f"The last seven days, {span}" if week.recent else f"The last week with calls, {span}"
 
 
+def limits(data: PageData) -> list[tuple[str, str, Markup, str]]:
+    """Return each limit of a plan with how much of it was used, drawn against its ceiling, and when it was recorded and resets."""
+    found = []
+    for line in sorted(data.limits, key=lambda one: (one.host, one.minutes)):
+        host = data.host_titles[line.host].title
+        length = f"{line.minutes // 1440}-day " if line.minutes % 1440 == 0 else f"{line.minutes / 60:g}-hour "
+        at, resets = (f"{one.day} {one:%b %H:%M}" for one in (line.at, line.resets))
+        drawn = bar(min(100, round(line.percent)), 100, "bar-fill")
+        found.append((f"{host}, {length if line.minutes else ''}limit", f"{line.percent:.0f}%", drawn, f"at {at}; resets {resets}"))
+    return found
+
+
 @panel(title="The week", order=5)
 def build(data: PageData) -> str:
     """Every model call counted once, at the price of its day."""
@@ -170,6 +182,7 @@ def build(data: PageData) -> str:
         hosts=[(h.tone, _of_host(h, data)) for h in hosts],
         charts=charts,
         axis=line,
+        limits=limits(data),
         findings=found,
         of_all=of_all,
         quiet=quiet(data),

@@ -22,6 +22,7 @@ from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import dashboard_queries, database, signal_sql
 from ctx_pipeline.storage.warehouse.days import offset_seconds
+from ctx_pipeline.usage.blocks import limits_now
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
 from ctx_pipeline.usage.live_usage import plans
@@ -59,6 +60,14 @@ def judged(connection: DuckDBPyConnection, settings: Settings) -> dict[str, Any]
     made: dict[str, Any] = {"week": shown, "findings": tuple(find(settings=settings, warehouse=connection))}
     if shown is not None:
         made["plans"] = plans(set(shown.hosts), settings=settings)
+        told = limits_now(set(shown.hosts), time.time_ns() // 1000, settings=settings)
+        made["limits"] = tuple(
+            page.LimitLine(
+                host, percent, minutes, *(_local(datetime.fromtimestamp(ts / 1e6, UTC), settings.timezone) for ts in (at, resets))
+            )
+            for host, (at, _, percent, minutes, resets) in told
+            if resets is not None
+        )
         since, until = shown.since.isoformat(), shown.until.isoformat()
         made["period_findings"] = tuple(find(since=since, until=until, settings=settings, warehouse=connection))
     return made
