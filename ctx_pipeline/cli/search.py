@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.search import Filters, SearchHit, SearchResult
     from ctx_pipeline.settings import Settings
 
+_PROMPT = "prompt"
 _BEST = 200
 """Hits whose sessions come first in a list of sessions."""
 _SHOWN = 8
@@ -50,6 +51,7 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 \b
   ctx search why does the upload fail
   ctx search timeout --tool bash --outcome failed --since 2026-10-01
+  ctx search upload --prompts --sessions
   ctx search --file parser.py --role command
   ctx search --fixed ModuleNotFoundError freezegun
   ctx search --regex 'E[0-9]{4}' --project api --facets"""
@@ -57,6 +59,7 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @click.argument("words", nargs=-1)
 @host_option
 @click.option("--project", help="Only projects with this in their name.")
+@click.option("--prompts", is_flag=True, help="Only what people asked; the same as --kind prompt.")
 @click.option("--role", multiple=True, help="Only what was said by: user, assistant, command, output or system. Repeatable.")
 @click.option("--kind", multiple=True, help="Only this kind of event, e.g. prompt or tool_result. Repeatable.")
 @click.option("--tool", multiple=True, help="Only calls of this tool and their output; bash: those of any shell tool. Repeatable.")
@@ -83,6 +86,7 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @json_option
 def search(
     words: tuple[str, ...],
+    prompts: bool,
     regex: bool,
     seconds: float,
     facets: bool,
@@ -104,6 +108,8 @@ def search(
     from ctx_pipeline.search import search as find
 
     limit, offset = chosen.pop("limit"), chosen.pop("offset")
+    if prompts:
+        chosen["kind"] = (*chosen["kind"], _PROMPT)
     filters = Filters(**chosen)
     query = " ".join(words)
     if not query.strip() and (regex or filters == Filters(timezone=filters.timezone)):
@@ -143,6 +149,9 @@ def search(
         _sessions(found, found.facets["session"], settings, filters.timezone or settings.timezone, limit)
     else:
         _show(found, filters.timezone or settings.timezone, explain=explain)
+        kinds = {hit.kind for hit in found.hits}
+        if query.strip() and len(kinds) > 1 and _PROMPT in kinds:
+            say("only what people asked: --prompts; every session of these words: --sessions", dim=True)
 
 
 def _fixed(query: str, filters: Filters, limit: int, *, as_json: bool) -> None:
@@ -313,14 +322,16 @@ def _summary(found: SearchResult) -> str:
     elif found.total is not None:
         told = f"{len(found.hits)} of {found.total:,} hit{'s' * (found.total != 1)}"
     elif found.offset or found.next_offset is not None:
-        told = f"showing {found.offset + 1:,}-{found.offset + len(found.hits):,}"
+        copies = sum(len(hit.also_in) for hit in found.hits)
+        last = found.next_offset or found.offset + len(found.hits) + copies
+        told = f"hits {found.offset + 1:,}-{last:,}" + (f", {counted(copies, 'copy', 'copies')} told with another" if copies else "")
     else:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     told += _level(found) if found.hits else ""
     told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
     told += _missing(found) if found.hits else ""
     if found.next_offset is not None:
-        told += f"; more with --offset {found.next_offset}"
+        told += f"; from {found.next_offset + 1:,} on: --offset {found.next_offset}"
     if found.partial:
         why = "out of time" if found.partial["reason"] == "time" else "too many matches"
         told += f"\nnot all was searched: {why} after {found.partial['seen']:,} of {found.partial['of']:,} events, the newest first; "

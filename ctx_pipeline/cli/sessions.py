@@ -58,18 +58,20 @@ _NEVER = "never"
 @click.option("--at-least", type=float, metavar="N", help="With --signal: only readings of N and more.")
 @click.option("--file", metavar="NAME", help="Only sessions that read or changed this file, folder or glob.")
 @click.option("--unchecked", is_flag=True, help="Only sessions whose last change of a file nothing checked.")
+@click.option("--not-passed", is_flag=True, help="Only sessions that ended without passing tests, the unknown ones too.")
 @click.option("--sort", type=click.Choice(_SORTS), help="Newest, most or largest first; names in order.  [default: date]")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="At most N sessions.")
 @click.option("--all", "empty", is_flag=True, help="Also sessions in which nothing happened.")
 @json_option
-def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
+def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: Any) -> None:
     """List sessions, the last active first, captured or not.
 
     STATE is captured, grown (more of it lies in the home), new (not captured yet) or gone (only
     in the store), then whether it is archived, or active now. AGENT DELETES IN: days until the
     agent deletes its own transcript; what was captured stays.
 
-    Where commands failed ten times and more: ctx list --signal failed_command_count --at-least 10
+    --not-passed looks at sessions that ran tests or edited files. Where commands failed ten
+    times and more: ctx list --signal failed_command_count --at-least 10
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
@@ -77,15 +79,15 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     from ctx_pipeline.integrations.import_sessions import list_sessions as stage
     from ctx_pipeline.storage import open_store
 
-    if (unchecked and chosen["signal"]) or (chosen["at_least"] is not None and not chosen["signal"]):
-        raise UsageError("--at-least goes with --signal, and --unchecked without it", hint="ctx list --help")
-    if chosen["file"] and (unchecked or chosen["signal"]):
-        raise UsageError("--file goes without --signal and --unchecked", hint="ctx list --help")
+    if chosen["at_least"] is not None and not chosen["signal"]:
+        raise UsageError("--at-least goes with --signal", hint="ctx list --help")
+    if sum(map(bool, (unchecked, not_passed, chosen["signal"], chosen["file"]))) > 1:
+        raise UsageError("--signal, --file, --unchecked and --not-passed go one at a time", hint="ctx list --help")
     settings, note = choose(settings_module.load(), demo=False)
     if note:
         say("(sample sessions)", err=True)
     with open_store(settings) as store:
-        listing = stage(store, settings, unchecked=unchecked, **chosen)
+        listing = stage(store, settings, unchecked=unchecked, not_passed=not_passed, **chosen)
     if not listing.total:
         require_project(settings, chosen["project"])
     if as_json:
@@ -93,7 +95,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
         return
     zone = settings.timezone
     signal = (chosen["signal"] or "").partition("=")[0]
-    readings = signal or ("changed, not checked" if unchecked else "accesses")
+    readings = signal or ("changed, not checked" if unchecked else "tests at the end" if not_passed else "accesses")
     unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
     names = short_names([one.session_id for one in listing.sessions], settings) if terminal_width() is not None else {}
 
@@ -132,7 +134,7 @@ def list_sessions(as_json: bool, unchecked: bool, **chosen: Any) -> None:
     elif (
         not listing.empty
         and not any(chosen[name] for name in ("project", "model", "branch", "since", "until", "signal", "file"))
-        and not unchecked
+        and not (unchecked or not_passed)
     ):
         say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
     elif signal:

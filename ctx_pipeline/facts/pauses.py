@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -17,6 +18,12 @@ PAUSE_MINUTES = 30
 _PAUSE = PAUSE_MINUTES * 60 * 1_000_000
 _QUICK = frozenset({"read", "edit", "write", "search", "web", "plan", "ask"})
 """Actions that take no half hour: such a call waited for the person to allow it or to answer."""
+
+_MOST_SECONDS = {"read": 10, "edit": 10, "write": 10, "search": 30, "plan": 10, "ask": 0, "web": 120}
+"""Seconds that a call of an action runs at most: what it takes longer is a wait for the person to allow or answer it."""
+
+_BRIEF = 10_000_000
+"""Microseconds up to which the limit of a command is not looked for."""
 
 _LIMIT = lazy_pattern(r"\"timeout(?:_ms)?\"\s*:\s*(\d{1,12})(?![\d.])", re.ASCII)
 
@@ -40,6 +47,23 @@ def pauses(moments: Iterable[int], calls: Sequence[Any], texts: dict[str, str]) 
 def may_cover(started: int, ended: int) -> bool:
     """Tell whether a call was open long enough that a pause could lie in it."""
     return ended - started > _PAUSE
+
+
+def waited(view: Any, call: Any, *, refused: bool = False) -> int:
+    """Return the microseconds for which an answered call waited for the person before it ran, as far as they are certain.
+
+    That is what it took beyond what it can have run: nothing where the person refused it or was
+    asked by it, a few seconds to read or change a file, for a command the limit with which it
+    was called or, without one, that of its host. ``view`` holds the arguments of the call.
+    """
+    took = int(call.ended - call.started)
+    if refused or call.tool in discovery.declared_texts("records.approval_tools"):
+        return max(0, took)
+    most = _MOST_SECONDS.get(call.action)
+    if call.action == "shell" and took > _BRIEF and (most := discovery.hosts()[view.host].shell.limit_seconds or None):
+        named = _LIMIT.search(view.call_text(call))
+        most = int(named[1]) // 1_000 if named is not None else most
+    return 0 if most is None else max(0, took - most * 1_000_000)
 
 
 def _ran(call: Any, before: int, after: int, texts: dict[str, str]) -> bool:

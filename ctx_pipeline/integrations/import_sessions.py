@@ -11,7 +11,7 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.sessions.files import sessions_with_file
-from ctx_pipeline.sessions.signals import measured_in
+from ctx_pipeline.sessions.signals import measured_in, without_passing_tests
 from ctx_pipeline.storage.own_sessions import UNNAMED
 from ctx_pipeline.storage.warehouse.session_queries import evidence_files, session_facts
 from ctx_pipeline.usage.engine import usage
@@ -185,6 +185,7 @@ def list_sessions(
     at_least: float | None = None,
     file: str | None = None,
     unchecked: bool = False,
+    not_passed: bool = False,
 ) -> Listing:
     """Return the sessions that the filters select, at most ``limit``, the last active first or by cost, calls, size, name or signal.
 
@@ -192,7 +193,8 @@ def list_sessions(
     ``at_least`` keep what :func:`ctx_pipeline.sessions.signals.measured_in` selects, the
     largest reading first; ``file`` those that :func:`ctx_pipeline.sessions.files.sessions_with_file`
     names, ``unchecked`` those whose last change of a source file nothing checked, with that file as their reading,
-    None where its name is not known. ``model`` and ``branch`` keep captured sessions that
+    None where its name is not known, ``not_passed`` those that
+    :func:`ctx_pipeline.sessions.signals.without_passing_tests` names. ``model`` and ``branch`` keep captured sessions that
     asked the model, or began on the branch.
     Without ``empty`` captured sessions without a prompt, a model call and a tool call
     are left out, and uncaptured ones without a title and a model call.
@@ -205,8 +207,14 @@ def list_sessions(
     found = _seen(store, scan, wanted)
     signal = UNCHECKED if unchecked else signal
     readings: dict[tuple[str, str], float | str | None] = {}
-    if signal is not None or file is not None:
-        readings |= measured_in(store, settings, signal, at_least=at_least) if signal is not None else sessions_with_file(store, str(file))
+    if not_passed or signal is not None or file is not None:
+        readings |= (
+            without_passing_tests(store)
+            if not_passed
+            else measured_in(store, settings, signal, at_least=at_least)
+            if signal is not None
+            else sessions_with_file(store, str(file))
+        )
         found = {place: one for place, one in found.items() if place in readings}
     facts = session_facts(store.lake)
     found = _of_model_and_branch(found, facts, model, branch)

@@ -214,6 +214,8 @@ class ShellAnswers:
     """``cd`` in a command that ended well holds for the next one of the thread."""
     folder_reset: str = ""
     """At the end of an answer: the shell was put back into a folder, a group."""
+    limit_seconds: int = 0
+    """Seconds after which the host ends a command that was called without a limit of its own; 0 where that is not known."""
     marks_errors: bool = False
     """An answered command that ended badly is always marked as an error, so that one that is not ended well."""
     head: int = 600

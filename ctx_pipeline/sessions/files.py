@@ -94,7 +94,7 @@ class SessionFiles(NamedTuple):
 
 
 def session_files(host: str, session_id: str, *, path: str | None = None, settings: Settings | None = None) -> SessionFiles:
-    """Return what a session read and changed; ``path`` is a glob over whole paths, or the end of one.
+    """Return what a session read and changed; ``path`` is a glob over whole paths, the end of one, or a folder.
 
     Reads and changes through the shell are those whose files the command's words name.
     Failed calls touched nothing. Raises UnknownName.
@@ -111,7 +111,7 @@ def session_files(host: str, session_id: str, *, path: str | None = None, settin
     calls = {c.call_event: c for c in view.tool_calls}
     accesses = accesses_in(view, lambda call: places.of(view.by_event.get(call.call_event)))
     touches = [_touch(a, calls[a.call_event], made) for a in accesses if a.did not in (SEARCH, MENTION)]
-    chosen_ones = [t for t in touches if path is None or fnmatch(t.path, path) or f"/{t.path}".endswith(f"/{path.lstrip('/')}")]
+    chosen_ones = [t for t in touches if path is None or fits(t.path, path.lstrip("/")) or f"/{path.strip('/')}/" in f"/{t.path}"]
     return SessionFiles(
         key,
         full,
@@ -353,7 +353,7 @@ def heat(
         elif project:
             only = {(line.host, line.session_id) for line in lines(store, key) if project in project_names(line.project, line.repository)}
         found, moves = accesses(store, host=key, only=only, roots=roots)
-    found = _renamed(found, moves, apart=everywhere)
+    found = renamed(found, moves, apart=everywhere)
     chosen = [
         a for a in found if (path is None or fits(a.path, path)) and (first is None or a.ts >= first) and (last is None or a.ts < last)
     ]
@@ -475,7 +475,7 @@ def _below_root(path: str, root: str) -> str:
     return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path
 
 
-def _renamed(found: list[Access], moves: list[Move], *, apart: bool) -> list[Access]:
+def renamed(found: list[Access], moves: list[Move], *, apart: bool) -> list[Access]:
     """Return the touches under the names that their files have now: a touch before a rename belongs to the new name.
 
     With ``apart`` a rename counts in its own project alone.

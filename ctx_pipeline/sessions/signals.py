@@ -134,6 +134,32 @@ def measured_in(store: Store, settings: Settings, said: str, *, at_least: float 
     return found
 
 
+def without_passing_tests(store: Store) -> dict[tuple[str, str], str]:
+    """Return (host, session id) -> how tests ended, of sessions that ran tests or edited files and whose last test run did not pass.
+
+    What is not known is told as unknown, also where no test was run.
+    """
+    from ctx_pipeline.storage.warehouse.session_queries import values_of
+
+    outcome, failing, runs, edits = (
+        values_of(store.lake, store.warehouse_path, name)
+        for name in ("last_test_outcome", "tests_failing_at_end", "test_run_count", "file_edit_count")
+    )
+    found: dict[tuple[str, str], str] = {}
+    for place in sorted(runs.keys() | edits.keys()):
+        ended, ran = outcome.get(place, (None, None))[1], runs.get(place, (0, None))[0]
+        if ended == "failed":
+            count = failing.get(place, (None, None))[0]
+            found[place] = f"{count:,.0f} failed" if count else "failed"
+        elif ended == "none":
+            found[place] = "unknown: the last run found no test"
+        elif ended is None and ran:
+            found[place] = "unknown: how the last run ended"
+        elif ended is None and edits.get(place, (0, None))[0]:
+            found[place] = "unknown: none were run"
+    return found
+
+
 def _no_such_text(name: str, text: str, labels: Counter[str]) -> NothingFound:
     """Return the error for a text that a signal reads nowhere: the nearest ones, and what it reads most."""
     read = "; ".join(f"{label} ({count:,})" for label, count in labels.most_common(_TEXTS))

@@ -12,6 +12,7 @@ import pytest
 
 from ctx_pipeline.model.display import money
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 
 
 @pytest.mark.feature("cli.list-filters")
@@ -137,8 +138,9 @@ def test_a_value_that_a_signal_may_have_is_no_error_where_no_session_has_it(ran:
         (("--signal", "tool_call_count=three"), 2, "tool_call_count reads numbers"),
         (("--signal", "last_test_outcome", "--at-least", "2"), 2, "last_test_outcome reads words"),
         (("--at-least", "2"), 2, "--at-least goes with --signal"),
-        (("--unchecked", "--signal", "tool_call_count"), 2, "--unchecked without it"),
-        (("--file", "a.py", "--unchecked"), 2, "--file goes without"),
+        (("--unchecked", "--signal", "tool_call_count"), 2, "--unchecked and --not-passed go one at a time"),
+        (("--file", "a.py", "--unchecked"), 2, "--unchecked and --not-passed go one at a time"),
+        (("--unchecked", "--not-passed"), 2, "--unchecked and --not-passed go one at a time"),
     ],
 )
 def test_a_filter_that_cannot_be_is_refused_with_what_can(ran: Ctx, words: tuple[str, ...], status: int, told: str):
@@ -146,6 +148,33 @@ def test_a_filter_that_cannot_be_is_refused_with_what_can(ran: Ctx, words: tuple
 
     assert (done.returncode, done.stdout) == (status, "")
     assert told in done.stderr
+
+
+@pytest.mark.feature("cli.list-not-passed")
+def test_sessions_without_passing_tests_are_listed_and_the_unknown_ones_said_as_unknown(bare: Ctx):
+    home = ClaudeHome(bare.folder / "claude")
+    ends = {
+        "passed": ("3 passed in 0.1s", False),
+        "red": ("2 failed, 1 passed in 0.1s", True),
+        "unknown": ("", None),
+        "none": (None, None),
+        "talk": (None, None),
+    }
+    ids = {name: f"{n}1111111-1111-4111-8111-111111111111" for n, name in enumerate(ends)}
+    for name, (printed, failed) in ends.items():
+        one = home.session(ids[name])
+        one.prompt("do it")
+        if name != "talk":
+            one.call("t1", "Edit", "ok", file_path="/home/dev/shop/a.py", old_string="a", new_string="b")
+        if printed is not None:
+            one.call("t2", "Bash", f"Exit code 1\n{printed}" if failed else printed, is_error=failed, command="pytest -q || true; echo $?")
+        one.answer(text("done")).save()
+    there = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root)})
+    there("run")
+
+    told = {s["session_id"]: s["reading"] for s in there.json("list", "--not-passed")["sessions"]}
+    assert told == {ids["red"]: "2 failed", ids["unknown"]: "unknown: how the last run ended", ids["none"]: "unknown: none were run"}
+    assert " tests at the end " in there("list", "--not-passed").stdout.splitlines()[0]
 
 
 @pytest.mark.feature("cli.list-by-file")

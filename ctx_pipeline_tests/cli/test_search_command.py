@@ -144,8 +144,8 @@ def test_the_shell_of_every_agent_is_meant_by_bash_and_an_unknown_name_says_so(r
 
 @pytest.mark.feature("search.filters")
 def test_a_page_says_which_hits_it_shows(ran: Ctx):
-    assert "showing 1-1; more with" in ran("search", "pytest", "--limit", "1").stdout
-    assert "showing 2-3; more with" in ran("search", "pytest", "--limit", "2", "--offset", "1").stdout
+    assert "\nhits 1-1; from 2 on: --offset 1\n" in ran("search", "pytest", "--limit", "1").stdout
+    assert "\nhits 2-3; from 4 on: --offset 3\n" in ran("search", "pytest", "--limit", "2", "--offset", "1").stdout
     one = ran.json("search", "--file", "test_discounts.py", "--facets", "--limit", "1")["total"]
     assert ran("search", "--file", "test_discounts.py", "--limit", "1000").stdout.splitlines()[-1] == f"{one} hit{'s' * (one != 1)}"
 
@@ -187,8 +187,20 @@ def test_people_see_counts_scores_and_how_to_go_on(ran: Ctx):
     lines = shown.splitlines()
     assert any(line.startswith("host") and "claude" in line for line in lines)
     assert any("session " in line and "around " in line for line in lines)
-    assert lines[-1].startswith("2 of ")
-    assert lines[-1].endswith("more with --offset 2")
+    assert any(line.startswith("2 of ") for line in lines)
+    assert any(line.endswith("; from 3 on: --offset 2") for line in lines)
+
+
+@pytest.mark.feature("cli.search-prompts")
+def test_prompts_alone_are_searched_where_that_is_asked_and_a_mixed_answer_says_how(ran: Ctx):
+    hits = ran.json("search", "tests", "--prompts", "--limit", "100")["hits"]
+    assert hits
+    assert {hit["kind"] for hit in hits} == {"prompt"}
+    assert hits == ran.json("search", "tests", "--kind", "prompt", "--limit", "100")["hits"]
+    assert {hit["kind"] for hit in ran.json("search", "tests", "--limit", "100")["hits"]} > {"prompt"}
+    hint = "\nonly what people asked: --prompts; "
+    assert hint in ran("search", "tests", "--limit", "100").stdout
+    assert hint not in ran("search", "tests", "--prompts").stdout
 
 
 @pytest.mark.feature("search.light")

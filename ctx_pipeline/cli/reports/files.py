@@ -1,7 +1,9 @@
-"""``ctx files``: what a session read and changed."""
+"""``ctx files``: what a session read and changed, and which sessions changed a file."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -9,38 +11,55 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import require_project, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, tokens, zone_name
+from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, terminal_width, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
-from ctx_pipeline.cli.session_names import one_name, reading_session, session_argument, session_of_person
+from ctx_pipeline.cli.session_names import one_name, reading_session, session_argument, session_of_person, short_names
+from ctx_pipeline.model.display import session_title
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from ctx_pipeline.sessions.files import Heat
+    from ctx_pipeline.sessions.files import Heat, Touch
+    from ctx_pipeline.settings import Settings
 
 
 _LISTED = 40
+_SESSIONS = 20
 
 
 @click.command()
 @session_argument()
-@click.option("--path", metavar="GLOB", help="Only files whose path fits, or ends so.")
+@click.option("--path", metavar="GLOB", help="Only files whose path fits or ends so, or of this folder.")
 @click.option("--diff", is_flag=True, help="Every change with its difference, in order.")
 @click.option("--reads", "each", is_flag=True, help="Every read with its lines, in order.")
-@click.option("--all", "everything", is_flag=True, help=f"All files, not the {_LISTED} most touched ones.")
+@click.option("--all", "everything", is_flag=True, help=f"All files or sessions, not the first {_LISTED} or {_SESSIONS}.")
 @json_option
 def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, everything: bool, as_json: bool) -> None:
     """List the files that one session read and changed, through its tools and through the shell.
 
-    Changes carry the SHA-256 of the
+    With a file in place of SESSION (src/app.py, ./Makefile, a folder or a glob): the sessions
+    that changed it, newest first, with what they changed. Changes carry the SHA-256 of the
     text before and after, and the difference, as far as the agent recorded them.
     """
-    from ctx_pipeline.sessions.files import CHANGED, session_files, summed
+    from ctx_pipeline.errors import AmbiguousName, UnknownName
+    from ctx_pipeline.sessions.files import session_files, summed
 
     settings = for_reading()
     zone = settings.timezone
-    with reading_session(settings, host, session_id) as (its_own, key, full):
-        found = session_files(key, full, path=path, settings=its_own)
+    names_file = not host and bool(re.search(r"[/.*]", session_id)) and not session_id.endswith(".jsonl")
+    if names_file and path is None and not each and _history(session_id, settings, diff=diff, everything=everything, as_json=as_json):
+        return
+    try:
+        with reading_session(settings, host, session_id) as (its_own, key, full):
+            found = session_files(key, full, path=path, settings=its_own)
+    except UnknownName as error:
+        if host or path is not None or each or isinstance(error, AmbiguousName):
+            raise
+        if names_file:
+            raise UnknownName("session or file", session_id, (), hint="files that sessions touched: ctx heatmap --all") from None
+        if not _history(session_id, settings, diff=diff, everything=everything, as_json=as_json):
+            raise
+        return
     if as_json:
         emit(found.to_json())
         return
@@ -49,13 +68,7 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
             say(f"{local_time(stay.first_ts, zone) or 'no time'}  {plain(stay.directory)}  {stay.events:,} events from {stay.first_event}")
         say()
     if diff:
-        for t in found.touches:
-            if t.did in CHANGED:
-                known = f"+{t.added} -{t.removed}" if t.added is not None else "difference not recorded"
-                say(f"{local_time(t.ts, zone, seconds=True) or '?'}  {t.did} {plain(t.path)}  {known}", bold=True)
-                say(f"before {t.before_sha or '?'}  after {t.after_sha or '?'}")
-                for line in t.diff.splitlines():
-                    say(line, whole=True)
+        _say_changes(found.touches, zone)
         return
     if each:
         rows = [
@@ -80,6 +93,68 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
         say(f"and {len(lines) - len(shown):,} more (--all)")
     if not lines:
         say("no tool call of this session names a file" if path is None else "no file fits")
+
+
+def _say_changes(touches: Iterable[Touch], zone: str | None) -> None:
+    from ctx_pipeline.sessions.files import CHANGED
+
+    for t in touches:
+        if t.did in CHANGED:
+            known = f"+{t.added} -{t.removed}" if t.added is not None else "difference not recorded"
+            say(f"{local_time(t.ts, zone, seconds=True) or '?'}  {t.did} {plain(t.path)}  {known}", bold=True)
+            say(f"before {t.before_sha or '?'}  after {t.after_sha or '?'}")
+            for line in t.diff.splitlines():
+                say(line, whole=True)
+
+
+def _history(path: str, settings: Settings, *, diff: bool, everything: bool, as_json: bool) -> bool:
+    """Print the sessions that changed a file; False where none changed or read one of this name."""
+    from ctx_pipeline.sessions.file_history import file_history
+    from ctx_pipeline.storage.own_sessions import holds_sessions
+
+    if not holds_sessions(settings.home):
+        return False
+    found = file_history(path, limit=None if everything or as_json else _SESSIONS, settings=settings)
+    if not found.sessions and not found.only_read:
+        return False
+    if as_json:
+        emit({"path": path, "sessions": [one.to_json() for one in found.sessions], "only_read": found.only_read})
+        return True
+    shown = found.sessions if everything else found.sessions[:_SESSIONS]
+    if diff:
+        for one in shown:
+            say(f"{one.host} {one.session_id}  {one_line(session_title(one.title), 80)}", bold=True)
+            _say_changes(one.touches, settings.timezone)
+            say()
+        return True
+    ids = short_names([one.session_id for one in shown], settings) if terminal_width() is not None else {}
+    rows = [
+        {
+            "last": local_time(one.last, settings.timezone),
+            "session": ids.get(one.session_id, one.session_id),
+            "project": one.project,
+            "title": one_line(session_title(one.title), 60),
+            "changes": one.changes,
+            "lines": "not recorded" if one.lines is None else "+{} -{}".format(*one.lines),
+            "files": min(one.files) + (f" and {len(one.files) - 1} more" if len(one.files) > 1 else ""),
+        }
+        for one in shown
+    ]
+    several = len({name for one in found.sessions for name in one.files}) > 1
+    columns = {"last": "last changed", "session": "session", "project": "project", "title": "title", "changes": "edits", "lines": "lines"}
+    if rows:
+        table(rows, columns | ({"files": "file"} if several else {}), drop=("project", "last"), paths=("files",), keep=("lines",))
+        say(f"{counted(len(found.sessions), 'session')} changed it; times in {zone_name(settings.timezone)}")
+    else:
+        say("no session changed it")
+    if len(found.sessions) > len(shown):
+        say(f"{len(found.sessions) - len(shown):,} more: --all")
+    quoted = shlex.quote(path)
+    if found.only_read:
+        say(f"{counted(found.only_read, 'session')} only read it: ctx list --file {quoted}", dim=True)
+    if rows:
+        say(f"every change: ctx files {quoted} --diff; of one session: ctx files SESSION --path {quoted} --diff", dim=True)
+    return True
 
 
 # ctx heatmap: which files are worked on, and which nobody ever touched.

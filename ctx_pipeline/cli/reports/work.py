@@ -19,14 +19,16 @@ from ctx_pipeline.cli.options import (
     until_option,
 )
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, table, zone_name
+from ctx_pipeline.cli.session_names import short_names
 from ctx_pipeline.dashboard.figures import duration
 from ctx_pipeline.facts.pauses import PAUSE_MINUTES
-from ctx_pipeline.model.display import percent
+from ctx_pipeline.model.display import percent, session_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctx_pipeline.model.readings import Finding
+    from ctx_pipeline.sessions.reports.time_spent import Time
     from ctx_pipeline.sessions.reports.work import Met, Work
     from ctx_pipeline.sessions.reports.working_time import WorkedDay
     from ctx_pipeline.settings import Settings
@@ -36,6 +38,8 @@ _MOST_ERRORS = 20
 _MOST_WAITS = 4
 _PARALLEL = 60
 """Seconds more of all turns than of the day from which on both are shown."""
+_LONGEST = 5
+_PARTS = {"model": "model", "tools": "tools", "approval": "to allow", "still": "still", "prompt": "next prompt"}
 _TIMES = {"total": "total", "median": "median time"}
 
 
@@ -66,16 +70,18 @@ def _key(host: str | None) -> str | None:
     help="Most often, most failures or most time first.",
 )
 @click.option("--errors", is_flag=True, help="Instead: the errors that failed calls printed, the most frequent first.")
+@click.option("--time", "time_spent", is_flag=True, help="Instead: where the time went: the model, tools, waits for you.")
 @click.option("--days", is_flag=True, help="Instead: how long turns went on, by day.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
 @_ranged
 @json_option
-def work(host: str | None, sort: str, errors: bool, days: bool, out: str | None, as_json: bool, **chosen: Any) -> None:
+def work(host: str | None, sort: str, errors: bool, time_spent: bool, days: bool, out: str | None, as_json: bool, **chosen: Any) -> None:
     """Report what agents did: commands, tools, how often they failed, and what followed what.
 
     Of all agents together, or of one HOST; --json and --out have both. A search that found
     nothing did not fail. Times are those of commands and calls that were waited for, and of
-    programs that ran alone; a wait for the person's permission is part of them.
+    programs that ran alone. What a call took beyond its time limit is a wait for your
+    permission, and left out: ctx work --time tells of it.
     """
     from ctx_pipeline.sessions.reports import work as api
 
@@ -85,6 +91,9 @@ def work(host: str | None, sort: str, errors: bool, days: bool, out: str | None,
         if not met:
             require_project(settings, chosen.get("project"))
         _errors(met, scope(host=_key(host), **chosen), as_json=as_json)
+        return
+    if time_spent:
+        _time(host, settings, as_json=as_json, **chosen)
         return
     if days:
         _days(host, settings, as_json=as_json, **chosen)
@@ -114,6 +123,55 @@ def work(host: str | None, sort: str, errors: bool, days: bool, out: str | None,
         say(f"one agent's own: ctx work HOST ({', '.join(one.host for one in found[1:])})", dim=True)
     if out:
         say(f"the whole report: {plain(out)}")
+
+
+def _time(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any) -> None:
+    from ctx_pipeline.sessions.reports.time_spent import PARTS, time_spent
+
+    found = time_spent(_key(host), settings=settings, **chosen)
+    if not found.sessions:
+        require_project(settings, chosen.get("project"))
+    if as_json:
+        emit(found.to_json())
+        return
+    if not found.sessions:
+        say("no turns in this range")
+        return
+    say(scope(host=_key(host), **chosen))
+    say()
+    say(f"{duration(found.whole.total)} in {counted(found.whole.turns, 'turn')} of {counted(len(found.sessions), 'session')}", bold=True)
+    rows = [
+        {"time": duration(spent), "share": percent(spent / found.whole.total), "what": what}
+        for part, what in PARTS.items()
+        if (spent := found.whole.seconds[part]) >= 1
+    ]
+    table(rows, {"time": "time", "share": "", "what": "in which"}, keep=("time",), drop=("share",))
+    ids = short_names([name for _, name in found.sessions], settings)
+    sessions = [
+        {"session": ids[key[1]], **_parts(one), "title": one_line(session_title(found.titles.get(key)), 60)}
+        for key, one in list(found.sessions.items())[:_LONGEST]
+    ]
+    say()
+    table(sessions, {"session": "session", "total": "time", **_PARTS, "title": "title"}, drop=("still",), keep=("session",))
+    for name, longest in (("ran longest", found.ran), ("waited longest for you", found.waited)):
+        if longest:
+            say()
+            calls = [{"time": duration(one.seconds), "session": ids[one.session_id], "what": one.what} for one in longest[:_LONGEST]]
+            table(calls, {"time": "time", "session": "session", "what": name}, keep=("time", "session"))
+    say()
+    if found.whole.away:
+        away = found.whole.away
+        say(f"left out: {counted(len(away), 'break')} over {PAUSE_MINUTES} min between turns, {duration(sum(away))} in all", dim=True)
+    say(
+        "a call waited for you for what it took beyond its time limit (a command), beyond seconds (an edit), or in all (a question)",
+        dim=True,
+    )
+    say("a moment counts once in a session, and in each of several that went on at once; turns of subagents are part of the call", dim=True)
+    say("a session: ctx show SESSION --turns", dim=True)
+
+
+def _parts(one: Time) -> dict[str, str]:
+    return {"total": duration(one.total)} | {part: duration(one.seconds[part]) if one.seconds[part] >= 1 else "" for part in _PARTS}
 
 
 def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any) -> None:
@@ -204,11 +262,13 @@ def _show(one: Work, sort: str) -> None:
             table(shown, {name: name, "times": "times", "failed": "failed", "failure_rate": "", **took})
             timed = timed or bool(took)
     if timed:
-        say("times are of commands that ran one program alone, a wait for a person's permission included", dim=True)
+        say("times are of commands that ran one program alone, without waits for your permission that are certain", dim=True)
     waits = sorted(((sum(ran.waits), len(ran.waits), name) for name, ran in one.programs.items() if ran.waits), reverse=True)
     if waits:
         told_waits = ", ".join(f"{runs:,} of {one_line(name, 40)} ({duration(took)})" for took, runs, name in waits[:_MOST_WAITS])
-        say(f"left out of total, over 10 minutes and 20 times the median, so most likely such waits: {told_waits}", dim=True)
+        say(f"such waits: {told_waits}", dim=True)
+    if timed:
+        say("where the time went, with waits and the sessions that took most: ctx work --time", dim=True)
     if told["transitions"]:
         say("most often: " + ", ".join(f"{t['from']} then {t['to']} {t['times']:,}" for t in told["transitions"][:6]))
 

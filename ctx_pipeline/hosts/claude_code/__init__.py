@@ -76,6 +76,7 @@ HOST = Host(
         background=r"\"run_in_background\":\s?true",
         keeps_folder=True,
         folder_reset=r"^Shell cwd was reset to (/[^\n]{0,400})\s*\Z",
+        limit_seconds=120,
         marks_errors=True,
     ),
     agent=Agent(

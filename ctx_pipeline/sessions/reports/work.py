@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import micros
+from ctx_pipeline.facts import pauses
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import SEARCHES, command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
@@ -38,13 +39,12 @@ ALL = "all"
 _TABLES = ("events", "tool_calls", "command_runs", "check_runs")
 _COLUMNS = {
     "check_runs": ("call_event", "kind", "result"),
-    "events": ("event_id", "subtype"),
+    "events": ("event_id", "subtype", "text"),
     "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "ended", "call_event", "result_event"),
     "command_runs": ("call_event", "command", "programs", "purposes", "polls", "background", "result", "event", "started", "ended"),
 }
 CHECK_KINDS = ("test", "lint", "types", "build")
 _LONGEST = 160
-_PATIENT = 600.0
 _TOP = 15
 
 
@@ -55,7 +55,9 @@ class Ran:
     times: int = 0
     failed: int = 0
     seconds: list[float] = field(default_factory=list)
-    """of those that were waited for, the time that a person took to allow one included"""
+    """of those that were waited for, without :attr:`waits`"""
+    waits: list[float] = field(default_factory=list)
+    """seconds for which some of them waited for the person before they ran (:func:`ctx_pipeline.facts.pauses.waited`)"""
 
     @property
     def rate(self) -> float:
@@ -63,28 +65,21 @@ class Ran:
         return self.failed / self.times if self.times else 0.0
 
     @property
-    def waits(self) -> list[float]:
-        """Those that took more than ten minutes and twenty times the median: the agent most likely waited for a person."""
-        if not self.seconds or max(self.seconds) <= _PATIENT:
-            return []
-        usual = statistics.median(self.seconds)
-        return [took for took in self.seconds if took > max(_PATIENT, 20 * usual)]
-
-    @property
     def total_seconds(self) -> float | None:
-        """What the runs took in all, without :attr:`waits`; None where none was waited for."""
-        return round(sum(self.seconds) - sum(self.waits), 1) if self.seconds else None
+        """What the runs took in all; None where none was waited for."""
+        return round(sum(self.seconds), 1) if self.seconds else None
 
     @property
     def median_seconds(self) -> float | None:
         """Median of what the runs took; None where none was waited for."""
         return round(statistics.median(self.seconds), 1) if self.seconds else None
 
-    def join(self, times: int, failed: int, took: Iterable[int]) -> None:
-        """Count so many more, of which some failed and some took so many microseconds."""
+    def join(self, times: int, failed: int, took: Iterable[int], waits: Iterable[int] = ()) -> None:
+        """Count so many more, of which some failed, some took so many microseconds and some waited for the person so long before."""
         self.times += times
         self.failed += failed
         self.seconds += [one / 1e6 for one in took]
+        self.waits += [one / 1e6 for one in waits]
 
 
 @dataclass(slots=True)
@@ -107,9 +102,9 @@ class Work:
     def add(self, value: Mapping[str, Any]) -> None:
         """Add what is kept of some quarters of an hour of a session (:data:`WORK`)."""
         for name, mine in (("tools", self.tools), ("programs", self.programs), ("checks", self.checks), ("lines", self.lines)):
-            for key, (times, failed, took) in value[name].items():
-                mine.setdefault(key, Ran()).join(times, failed, took)
-        for times, failed, _ in value["tools"].values():
+            for key, more in value[name].items():
+                mine.setdefault(key, Ran()).join(*more)
+        for times, failed, *_ in value["tools"].values():
             self.tool_calls.join(times, failed, ())
         self.commands.join(*value["commands"])
         for before, after in value["transitions"].items():
@@ -139,7 +134,7 @@ class Work:
 ORDERS = {
     "times": lambda ran: -ran.times,
     "failed": lambda ran: -ran.failed,
-    "time": lambda ran: sum(ran.waits) - sum(ran.seconds),
+    "time": lambda ran: -sum(ran.seconds),
 }
 """What names are put in order by: how often they ran, how often they failed, or how long they took in all, without waits."""
 
@@ -240,7 +235,7 @@ def errors(
     The outputs of failed calls are read, so this takes longer. Calls that were refused did not fail.
     """
     found: dict[tuple[str, str], Met] = {}
-    columns = {**_COLUMNS, "events": (*_COLUMNS["events"], "text"), "command_runs": (*_COLUMNS["command_runs"], "outputs")}
+    columns = {**_COLUMNS, "command_runs": (*_COLUMNS["command_runs"], "outputs")}
     days = {"since": since, "until": until, "timezone": timezone}
     for view, meant in _views_with_calls(columns, host=host, project=project, settings=settings, **days):
         _add_errors(found, view, meant)
@@ -290,12 +285,15 @@ def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
     before: dict[str, str] = {}
     bad = {call.call_event for call in failed_calls(view)}
     runs = runs_by_call(view)
-    quarters, took_alone = {}, dict[str, int]()
+    quarters, waits, took_alone = {}, dict[str, int](), dict[str, tuple[int, int]]()
     for call in view.tool_calls:
         quarters[call.call_event] = quarter = quarter_of(micros(call.started))
         run, answer = runs.get(call.call_event), view.by_event.get(call.result_event)
         refused = (run is not None and run.result == "refused") or (answer is not None and answer.subtype in KEPT)
-        took = call.ended - call.started if call.started is not None and call.ended is not None and not refused else None
+        took = None
+        if call.started is not None and call.ended is not None and not refused:
+            waits[call.call_event] = waited = pauses.waited(view, call)
+            took = call.ended - call.started - waited, waited
         _count(found[quarter]["tools"], call.tool, call.call_event in bad, took)
         if call.thread_id in before:
             after = found[quarter]["transitions"].setdefault(before[call.thread_id], {})
@@ -306,8 +304,10 @@ def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
             continue
         value = found[quarters[run.call_event]]
         failed = run.result == "failed"
-        waited = run.started is not None and run.ended is not None and not run.background and run.result != "refused"
-        took = run.ended - run.started if waited else None
+        took = None
+        if run.started is not None and run.ended is not None and not run.background and run.result != "refused":
+            waited = waits.get(run.call_event, 0)
+            took = run.ended - run.started - waited, waited
         _count(value, "commands", failed, took)
         line = " ".join(run.command.split()).removesuffix(" 2>&1")
         _count(value["lines"], truncate(line, _LONGEST), failed, took)
@@ -331,21 +331,21 @@ _NAMES = ("tools", "programs", "checks", "lines")
 
 
 def _nothing() -> dict[str, Any]:
-    return {**{name: {} for name in _NAMES}, "commands": [0, 0, []], "transitions": {}}
+    return {**{name: {} for name in _NAMES}, "commands": [0, 0, [], []], "transitions": {}}
 
 
-def _count(found: dict[str, Any], name: str, failed: bool, took: int | None) -> None:
-    _join(found, name, (1, int(failed), [] if took is None else [took]))
+def _count(found: dict[str, Any], name: str, failed: bool, took: tuple[int, int] | None) -> None:
+    """Count one more, which took so many microseconds and waited for the person so many before; None where it was not waited for."""
+    _join(found, name, (1, int(failed), [] if took is None else took[:1], [took[1]] if took and took[1] else []))
 
 
 def _join(found: dict[str, Any], name: str, more: Sequence[Any]) -> None:
     known = found.get(name)
     if known is None:
-        found[name] = [more[0], more[1], list(more[2])]
+        found[name] = [more[0], more[1], list(more[2]), list(more[3])]
         return
-    known[0] += more[0]
-    known[1] += more[1]
-    known[2] += more[2]
+    for place, part in enumerate(more):
+        known[place] += part
 
 
 def _done_in_all(values: Iterable[Any]) -> dict[str, Any]:
@@ -362,7 +362,7 @@ def _done_in_all(values: Iterable[Any]) -> dict[str, Any]:
     return total
 
 
-WORK = Figure("work", 2, _done, _done_in_all, _COLUMNS, ("tool_result",))
+WORK = Figure("work", 3, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"))
 
 
 def utc(micros: int | None) -> datetime | None:

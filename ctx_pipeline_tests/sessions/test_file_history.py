@@ -1,0 +1,95 @@
+"""Which sessions changed a file, over all sessions: newest first, with what they changed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ctx_pipeline.cli import cli
+from ctx_pipeline.settings import Settings
+from ctx_pipeline_tests.factories import claude
+from ctx_pipeline_tests.usage.conftest import ingested
+
+FILE = "/home/dev/shop/src/till.py"
+OLDER, NEWER, READER = (f"{n}0000000-1111-4111-8111-111111111111" for n in (1, 2, 3))
+
+
+def edit(main: claude.Transcript, call_id: str, old: str, new: str, path: str = FILE) -> None:
+    """Append an edit as the client records it, with the patch of the whole file."""
+    lines = [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
+    patch = [{"oldStart": 1, "oldLines": len(old.splitlines()), "newStart": 1, "newLines": len(new.splitlines()), "lines": lines}]
+    done = {"filePath": path, "oldString": old, "newString": new, "originalFile": old, "structuredPatch": patch}
+    main.call(call_id, "Edit", "ok", structured=done, file_path=path, old_string=old, new_string=new)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Return what runs a command over three sessions: two that changed a file, the newest of which only read it."""
+    home = claude.ClaudeHome(tmp_path / "claude")
+    first = home.session(OLDER, started=datetime(2026, 3, 5, 10, 0, tzinfo=UTC))
+    first.prompt("count the till")
+    edit(first, "a1", "a\nb\n", "a\n")
+    edit(first, "a2", "a\n", "a\nc\nd\n")
+    first.save()
+    second = home.session(NEWER, started=datetime(2026, 3, 7, 10, 0, tzinfo=UTC))
+    second.prompt("round the till")
+    edit(second, "b1", "c\n", "e\n")
+    edit(second, "b2", "x\n", "y\n", "/home/dev/shop/src/other.py")
+    second.save()
+    third = home.session(READER, started=datetime(2026, 3, 8, 10, 0, tzinfo=UTC))
+    third.prompt("look").call("c1", "Read", "a", file_path=FILE).save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+    for name, value in (("CTX_HOME", settings.home), ("CLAUDE_CONFIG_DIR", tmp_path / "claude"), ("TZ", "UTC")):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(cli, list(words))
+
+    return run
+
+
+@pytest.mark.feature("files.history")
+def test_the_sessions_that_changed_a_file_are_listed_newest_first_with_what_they_changed(shop) -> None:
+    lines = shop("files", "src/till.py").stdout.splitlines()
+
+    assert lines[0].split() == ["last", "changed", "session", "project", "title", "edits", "lines"]
+    assert [line.split()[0] + " " + line.split()[2] for line in lines[1:3]] == [f"2026-03-07 {NEWER}", f"2026-03-05 {OLDER}"]
+    assert lines[1].endswith("round the till      1  +1 -1")
+    assert lines[2].endswith("count the till      2  +4 -3")
+    assert lines[3:] == [
+        "2 sessions changed it; times in UTC",
+        "1 session only read it: ctx list --file src/till.py",
+        "every change: ctx files src/till.py --diff; of one session: ctx files SESSION --path src/till.py --diff",
+    ]
+
+
+@pytest.mark.feature("files.history")
+def test_the_command_that_is_named_prints_the_differences(shop) -> None:
+    of_one = shop("files", OLDER, "--path", "src/till.py", "--diff").stdout
+    of_all = shop("files", "src/till.py", "--diff").stdout
+
+    assert of_one.count(f" edit {FILE} ") == 2
+    assert of_all.index(NEWER) < of_all.index(OLDER)
+    assert of_all.count(f" edit {FILE} ") == 3
+    assert "\n+e\n" in of_all
+
+
+@pytest.mark.feature("files.history")
+def test_a_folder_and_a_bare_name_are_files_too_and_a_session_is_still_a_session(shop) -> None:
+    told = json.loads(shop("files", "./src", "--json").stdout)
+    assert [(one["session_id"], one["changes"], one["files"]) for one in told["sessions"]] == [
+        (NEWER, 2, ["src/other.py", "src/till.py"]),
+        (OLDER, 2, ["src/till.py"]),
+    ]
+    assert told["only_read"] == 1
+    assert " src/other.py and 1 more\n" in shop("files", "src/*").stdout
+    assert "last read" in shop("files", NEWER[:8]).stdout
+    assert "last read" in shop("files", "round the till").stdout
+    assert shop("files", NEWER, "--path", "src", "--json").stdout.count('"edit"') == 2
+    refused = shop("files", "src/none.py")
+    assert "no session or file called 'src/none.py'" in str(refused.exception)
