@@ -146,7 +146,7 @@ def table(
     ``columns`` maps a key of the rows to its heading. On a terminal no line is wider than
     it: the columns named by ``drop`` go, the first one first, then texts are shortened,
     then further columns go from the right; of the columns ``paths`` the end stays, those of
-    ``keep`` are not shortened. A pipe gets every column whole, with text cut at 90 characters but for the column ``whole``,
+    ``keep`` are not shortened. A pipe without COLUMNS gets every column whole, with text cut at 90 characters but for the column ``whole``,
     which should be the last one, and for ``paths``.
     """
     keys = list(columns)
@@ -181,6 +181,8 @@ _LEAST = 14
 """Cells below which a column of text goes rather than being shortened further."""
 _FIXED = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?|[\da-f-]{8,20}(?:…[\da-f-]+)?|")
 """Days, times and beginnings of ids: shortened they say nothing."""
+_MORE = re.compile(r" and [\d,]+ more$")
+"""At the end of a text that names the first of several: it stays where the text is shortened."""
 _FIGURE = re.compile(r"[-+]?<?\$?[\d,.]+ ?(?:%|[kMG]|[kMG]?B|s)?|unpriced|")
 
 
@@ -208,9 +210,12 @@ def _padded(text: str, width: int, *, right: bool, end: bool = False) -> str:
             text = text[1:]
         text = f"…{text}"
     elif cells(text) > width:
-        while cells(text) > width - 1:
+        found = _MORE.search(text)
+        tail = found[0] if found and cells(found[0]) + _LEAST // 2 < width else ""
+        text = text.removesuffix(tail)
+        while cells(text) > width - 1 - cells(tail):
             text = text[:-1]
-        text = f"{text.rstrip()}…"
+        text = f"{text.rstrip()}…{tail}"
     space = " " * (width - cells(text))
     return space + text if right else text + space
 
@@ -225,8 +230,13 @@ def cells(text: str) -> int:
 
 
 def terminal_width(*, err: bool = False) -> int | None:
-    """Return the cells of a line of the terminal; None for a pipe or a file, which take lines of any length."""
-    return shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else None
+    """Return the cells of a line of the terminal; None for a pipe or a file, which take lines of any length unless COLUMNS says one."""
+    from ctx_pipeline import settings as settings_module
+
+    if (sys.stderr if err else sys.stdout).isatty():
+        return shutil.get_terminal_size().columns
+    said = settings_module.bare().environ.get("COLUMNS", "")
+    return int(said) if said.isdecimal() and int(said) else None
 
 
 def cell_text(value: Any) -> str:

@@ -11,6 +11,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("Which model is cheapest for my work?", "ctx usage outcomes --by model"),
     ("What would all of it have cost with another model?", "ctx gain --period all --model MODEL"),
     ("What did one session cost, call by call?", "ctx explain latest"),
+    ("Why was a week or a month so expensive?", "ctx explain MONTH"),
     ("How much of it did subagents cost?", "ctx usage thread"),
     ("Which tools ask for most of it?", "ctx usage tool"),
     ("Which MCP servers are used, and what do they cost?", "ctx usage server"),

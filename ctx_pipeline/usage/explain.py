@@ -18,6 +18,7 @@ from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, total, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
+from ctx_pipeline.usage.long_prompts import long_prompts
 from ctx_pipeline.usage.missing_output import missing_of_calls
 from ctx_pipeline.usage.periods import day, monday_of
 from ctx_pipeline.usage.repositories import project_names
@@ -312,8 +313,8 @@ def explain(
     rows = [(p.counted, p.row) for p in picked] + [held for some in copies.values() for held in some]
     files = files_of(chosen, {row[_C["stream"]] for _, row in rows})
     places = _places(chosen, {(c.host, c.session_id) for c, row in rows if row[_C["end"]] == 0})
-    made = []
-    price = cache(partial(_price, book=PriceBook.of(chosen)))
+    made, book = [], PriceBook.of(chosen)
+    price = cache(partial(_price, book=book))
     missing, _ = missing_of_calls(chosen, sessions={session for _, session in wanted})
     for counted, row, share, times, of in sorted(picked, key=lambda p: (p.row[_C["ts"]] or 0, p.row[_C["call_key"]])):
         key = (counted.host, row[_C["call_key"]])
@@ -327,7 +328,8 @@ def explain(
     for one in made[:_LOOKED_INTO]:
         one.lines = _lines(one)
     apart = Counter(p.counted.repository or "" for p in picked) if grouping.with_repository and kind != "project" else Counter()
-    return Explained(what, kind, made, _totals(made), filters.cost_mode, dict(apart.most_common()))
+    totals = _totals(made) | {"long_prompts": long_prompts((m.row for m in made), book)}
+    return Explained(what, kind, made, totals, filters.cost_mode, dict(apart.most_common()))
 
 
 def _about(what: str, by: str | None, zone: str | None) -> About | None:

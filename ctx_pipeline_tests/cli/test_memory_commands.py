@@ -39,7 +39,9 @@ def test_mining_shows_marks_filters_and_a_block_to_paste(ran: Ctx):
     assert "risk_aware" in wrong.stderr
 
 
-@pytest.mark.feature("memory.commands", "memory.import-authored", "memory.plain-text", "memory.unknown-id", "cli.memory-explain")
+@pytest.mark.feature(
+    "memory.commands", "memory.import-authored", "memory.plain-text", "memory.unknown-id", "cli.memory-explain", "cli.memory-why-none"
+)
 def test_notes_are_brought_in_counted_looked_up_as_they_are_and_exported(bare: Ctx):
     notes = bare.folder / "notes"
     notes.mkdir()
@@ -65,6 +67,14 @@ def test_notes_are_brought_in_counted_looked_up_as_they_are_and_exported(bare: C
     assert f"- Use [bold]uv[/bold] [repo/user] and walrus, never pip. {long}end (case, note, accepted; uv)" in woven
     assert "never pip" in bare("memory", "weave", "--query", "uv walrus never pip word zanzibar").stdout
     assert bare("memory", "weave", "--query", "uv walrus never pip word zanzibar", "--threshold", "0.9").stdout == ""
+    silent = bare("memory", "weave", "--query", "zanzibar's")
+    assert silent.stdout == ""
+    why = f"no lesson fits that holds everywhere, and {bare.folder} is in no repository; those of all: ctx memory "
+    assert silent.stderr == f"""{why}weave --everywhere 'zanzibar'"'"'s'\n"""
+    assert bare("memory", "retrieve", "--query", "zanzibar").stdout == f"{why}retrieve --everywhere zanzibar\n"
+    (bare.folder / ".git").mkdir()
+    (bare.folder / ".git" / "HEAD").write_text("ref: refs/heads/main")
+    assert bare("memory", "weave", "--query", "zanzibar").stderr.startswith("no lesson of this repository fits; those of all: ")
 
     assert bare.json("memory", "update-utility", "--memory-id", "uv", "--reward", "1")["utility"] == pytest.approx(0.6)
     lost = bare("memory", "update-utility", "--memory-id", "nobody", "--reward", "1", ok=False)

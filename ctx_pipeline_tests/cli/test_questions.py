@@ -21,6 +21,7 @@ ANSWERS = {
     "ctx usage outcomes --by model": r"\ngpt-5-codex +codex +1 .*\n[\s\S]*no model has 5 sessions yet",
     "ctx gain --period all --model MODEL": r"\nat the prices of claude-haiku-4-5: an estimate\n[\s\S]*\nspent +[\d,]+ +\$",
     "ctx explain latest": r"7 calls\n.*\$0\.097204 at list price[\s\S]*msg_010e9b648f77c4ea9cf46068  \$0\.011806",
+    "ctx explain MONTH": r"^month 2026-10: 21 calls\n.*\$0\.17\d+ at list price\n *session +project +title +calls +cost\n",
     "ctx usage thread": r"\nsubagent .* 3 .* \$0\.06 +10%",
     "ctx usage tool": r"\nBash +15 .* \$0\.23 +38%\nEdit [\s\S]*\nuses are what counted model calls asked for; .*: ctx work\n",
     "ctx usage server": r"\n\(no MCP server\) +0 .* \$0\.61 +100%",
@@ -37,7 +38,7 @@ ANSWERS = {
     "ctx search --fixed WORDS": r"\n  then ran: `uv add --dev freezegun`\n[\s\S]*\n  passed: `uv run pytest -q ",
     "ctx search WORDS": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
     "ctx search WORDS --sessions": r"\n\d+ hits in \d sessions?\b",
-    "ctx search WORDS --prompts --sessions": r"hits? in \d sessions?\b",
+    "ctx search WORDS --prompts --sessions": r"^nothing found\n",  # it is an error that no prompt names
     "ctx list --file FILE": r"\n51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 change, 1 read ",
     "ctx files ./FILE": r"51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 +\+\d+ -\d+\n",
     "ctx show latest --turns": r"I said that before\n  interrupted, 4 tool calls: 2 Edit, 2 Bash\n  changed Dockerfile\n",

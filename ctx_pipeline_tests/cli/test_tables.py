@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from ctx_pipeline.cli.output import local_time, short_ids
+from ctx_pipeline.cli.output import local_time, short_ids, table
+from ctx_pipeline.cli.usage.tables import _few
 from ctx_pipeline.model.display import title_text
 from ctx_pipeline.usage.repositories import by_repository, project_names
 from ctx_pipeline_tests.cli.conftest import Ctx
@@ -225,3 +226,41 @@ def test_readings_of_one_session_are_exact_and_one_of_something_is_singular(ran:
         ]
     spent = values["session_tokens"]["value"]
     assert f"session_tokens: {spent:,.0f} tokens" in said
+
+
+@pytest.mark.feature("cli.piped-width")
+def test_a_pipe_has_the_width_that_columns_says_and_none_without(ran: Ctx):
+    narrow = Ctx(ran.folder, ran.environ | {"COLUMNS": "60"})("list").stdout.splitlines()
+    (line,) = [line for line in narrow if line.startswith("51b369cc")]
+
+    assert re.fullmatch(r"51b369cc +2026-09-14 08:0\d +Fix rounding.* +\$[\d.]+", line)
+    assert any(line.endswith("in a wider terminal, or --json)") for line in narrow)
+    assert max(map(len, narrow)) <= 60
+    whole = Ctx(ran.folder, ran.environ | {"COLUMNS": ""})("list").stdout
+    assert DISCOUNTS in whole
+    assert Ctx(ran.folder, ran.environ | {"COLUMNS": "0"})("list").stdout == whole
+
+
+@pytest.mark.feature("cli.table-fits")
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_comparison_keeps_what_it_compares(ran: Ctx, columns: int):
+    lines = screen(ran, columns, "explain", "2026-10", "--against", "ccusage")
+    heads = [line.strip() for line in lines if line.endswith(("cost, prices of the day", "ccusage prints"))]
+
+    assert len(heads) == 2
+    assert sum("$0.173777" in line for line in lines) >= 3
+
+
+@pytest.mark.feature("cli.table-fits")
+def test_how_many_models_a_day_had_is_told_at_any_width(capsys, monkeypatch: pytest.MonkeyPatch):
+    names = ["claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101", "gpt-5-codex"]
+    for columns in ("46", "70"):
+        monkeypatch.setenv("COLUMNS", columns)
+        table([{"day": "2026-03-05", "model": _few(names), "cost": "$0.10"}], {"day": "day", "model": "model", "cost": "cost"})
+        told = capsys.readouterr().out.splitlines()[1]
+        assert len(told) <= int(columns)
+        assert re.search(r" claude-\S* and 2 more +\$0\.10$", told)
+    monkeypatch.setenv("COLUMNS", "70")
+    assert _few(names[:2]) == "claude-sonnet-4-5-20250929 and 1 more"
+    monkeypatch.delenv("COLUMNS")
+    assert _few(names[:2]) == ", ".join(names[:2])

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import NothingFound, UnknownName
 from ctx_pipeline.findings.evidence import quick_scan
 from ctx_pipeline.findings.rules import overview
@@ -20,6 +22,7 @@ from ctx_pipeline.usage import explain as explain_module
 from ctx_pipeline.usage import usage_delta
 from ctx_pipeline.usage.explain import explain
 from ctx_pipeline.usage.source_records import record_of
+from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested
 
 PARENT, FORK = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -274,3 +277,23 @@ def test_bare_ctx_shows_the_last_seven_days_and_findings_with_commands(forked: S
     assert [(r["date"], r["output_tokens"]) for r in shown.usage.rows] == [("2026-10-02", 50)]
     # 1,000 of this call's tokens were read from the cache, 28% of its 0.001765 dollars: too little money for a finding
     assert (shown.findings, shown.of_all) == ([], True)
+
+
+@pytest.mark.feature("explain.long-prompts")
+def test_a_day_names_what_prompts_above_the_size_of_a_higher_price_cost_more(tmp_path: Path):
+    home = claude.ClaudeHome(tmp_path / "claude")
+    main = home.session()
+    main.prompt("go")
+    main.answer(claude.text("short"), usages=[claude.usage(100, 1_000, read=100_000)])
+    main.answer(claude.text("long"), usages=[claude.usage(100, 1_000, read=300_000)])
+    main.save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+
+    [told] = explain("2026-03-05", settings=settings).totals["long_prompts"]
+    # claude-sonnet-4-5: $3, $15 and $0.30 a million tokens, above 200,000 of the prompt $6, $22.50 and $0.60
+    dear, usual = 100 * 6 + 1_000 * 22.5 + 300_000 * 0.6, 100 * 3 + 1_000 * 15 + 300_000 * 0.3
+    assert (told["over_tokens"], told["calls"]) == (200_000, 1)
+    assert (told["calculated_usd"], told["extra_usd"]) == pytest.approx((dear / 1e6, (dear - usual) / 1e6))
+    environ = {"CTX_HOME": str(settings.home), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "TZ": "UTC"}
+    printed = CliRunner().invoke(cli, ["explain", "2026-03-05"], env=environ).stdout
+    assert "\n1 call with a prompt over 200,000 tokens: $0.20 at list price, $0.10 of it because the price is higher there\n" in printed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import shlex
 import shutil
 import sys
 import textwrap
@@ -19,6 +20,7 @@ from ctx_pipeline.cli.memory.upkeep import backtest, doctor, export, export_skil
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, saying_why_it_waits, table
 from ctx_pipeline.cli.session_names import complete_sessions, session_name
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.memory.scope import place_of
 from ctx_pipeline.model.memories import CASE, STATUSES
 from ctx_pipeline.model.raw import project_of
 
@@ -316,7 +318,7 @@ def retrieve(
     if len(found) < len(answers):
         say(f"{len(answers) - len(found):,} more left out: beyond the budget of {budget:,} tokens")
     elif not found:
-        say("no memory answers this" if everywhere else "no lesson here fits this (all repositories: --everywhere)")
+        say(_why_none("retrieve", query, asked_at(cwd, everywhere)))
 
 
 @memory.command()
@@ -342,12 +344,12 @@ def weave(
 ) -> None:
     """Print the note that puts fitting memories into a prompt.
 
-    Nothing when no memory answers. Those of the current folder's repository and those that hold everywhere are asked.
-    The parts of the scores (--explain) go to stderr, so that the note stays a note.
+    Those of the current folder's repository and those that hold everywhere are asked. When
+    none answers, stderr says why. The parts of the scores (--explain) go to stderr, so that
+    the note stays a note.
     """
     from ctx_pipeline.learning import memories as api
     from ctx_pipeline.memory.prompt_block import weave as woven
-    from ctx_pipeline.memory.scope import place_of
 
     settings = for_reading()
     place = asked_at(cwd, everywhere)
@@ -359,8 +361,18 @@ def weave(
         emit({"query": query, "note": note, **({"memories": [api.plain(s) for s in told]} if explain else {})})
         return
     say(note, nl=False)
+    if not note:
+        say(_why_none("weave", query, place), err=True)
     for s in told if explain else ():
         say(f"{s.score:.3f}  {s.memory.memory_id}  {_parts(s)}", err=True)
+
+
+def _why_none(command: str, query: str, folder: str | None) -> str:
+    """Return why no memory answers, and the command that asks those of all repositories; ``folder`` is None where they were asked."""
+    if folder is None:
+        return "no memory answers this; all of them: ctx memory list"
+    own = "of this repository fits" if place_of(folder).roots else f"fits that holds everywhere, and {plain(folder)} is in no repository"
+    return f"no lesson {own}; those of all: ctx memory {command} --everywhere {shlex.quote(query)}"
 
 
 def _parts(scored: Scored) -> str:

@@ -92,6 +92,11 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     missing = sums["estimated_missing_output"]
     if missing["tokens"]:
         paragraph(first_counts(missing["calls"], missing["tokens"]))
+    for one in sums["long_prompts"]:
+        paragraph(
+            f"{_calls(one['calls'])} with a prompt over {one['over_tokens']:,} tokens: ${one['calculated_usd']:,.2f} at list price,"
+            f" ${one['extra_usd']:,.2f} of it because the price is higher there"
+        )
     if len(found.repositories) > 1:
         _repositories(found, said)
     zone = chosen["timezone"] or settings.timezone
@@ -264,7 +269,7 @@ def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) 
         "read": "cache read",
         "cost": "cost" if found.cost_mode == "display" else _OF_THE_DAY,
     }
-    table([_side("here", found.ours), _side(f"rules of {tool}", found.theirs)], columns)
+    table([_side("here", found.ours), _side(f"rules of {tool}", found.theirs)], columns, drop=("write", "input", "read", "output", "calls"))
     if not found.differences:
         say("Both count the same calls and tokens.")
     _bridge(tool, found)
@@ -297,7 +302,7 @@ def _bridge(tool: str, found: Against) -> None:
     columns |= {"less": "never counted", "terms": "other terms", "there": f"{tool} prints"}
     shown = [line(one) for one in rows]
     columns = {key: heading for key, heading in columns.items() if key in {"model", "here", "there"} or any(row[key] for row in shown)}
-    table(shown, columns, total=line(whole) | {"model": "total"})
+    table(shown, columns, total=line(whole) | {"model": "total"}, drop=("prices", "more", "less", "terms", "here"))
     if whole.here and whole.there != whole.here:
         apart = (whole.there - whole.here) / whole.here
         say(f"{tool} prints {percent(abs(apart))} {'more' if apart > 0 else 'less'} than stands here.")

@@ -298,4 +298,5 @@ def _cached(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _few(names: list[str]) -> str:
-    return ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
+    both = terminal_width() is None and len(names) == 2  # a terminal may have no room for the second
+    return ", ".join(names) if both or len(names) < 2 else f"{names[0]} and {len(names) - 1} more"

@@ -30,7 +30,7 @@ PARTS = {
     "model": "the model answered",
     "tools": "tools ran",
     "approval": "it waited for you to allow or answer a call",
-    "still": f"nothing was recorded for over {PAUSE_MINUTES} min in a turn: nobody answered, or the machine slept",
+    "still": f"nothing came for over {PAUSE_MINUTES} min in a turn: no answer, or sleep",
     "prompt": f"it waited for your next prompt, up to {PAUSE_MINUTES} min each",
 }
 """Part of the time -> what happened in it; a moment counts for one part alone."""
