@@ -158,8 +158,8 @@ def cost(
     ]
     table(
         shown,
-        {"period": "period", "since": "since", "calls": "calls", "tokens": "tokens", "cost": "cost", "share": "share"},
-        drop=("share", "since"),
+        {"period": "period", "since": "from", "until": "to", "calls": "model calls", "tokens": "tokens", "cost": "cost", "share": "share"},
+        drop=("share", "until", "since"),
     )
     say(f"list prices on the day of the call unless the agent recorded a cost; days in {zone_name(zone)}")
     say("more: ctx usage project, ctx usage model, ctx usage session, ctx cost SESSION")
@@ -210,7 +210,13 @@ def periods(
         mine = [r for r in rows if since is until is None or (r["date"] and start <= r["date"] <= end)]
         sums = {"calls": sum(int(r["calls"]) for r in mine), "tokens": sum(int(r[n]) for r in mine for n in TOKENS)}
         found.append(
-            {"period": name, "since": since.isoformat() if since else "", **sums, "cost_nano": sum(int(r["cost_nano"]) for r in mine)}
+            {
+                "period": name,
+                "since": since.isoformat() if since else "",
+                "until": until.isoformat() if until else "",
+                **sums,
+                "cost_nano": sum(int(r["cost_nano"]) for r in mine),
+            }
         )
     return found
 

@@ -307,7 +307,7 @@ def run(args: list[str] | None = None) -> None:
         say(error.format_message())
         sys.exit(0)
     except click.UsageError as error:
-        _wrong_usage(error)
+        _wrong_usage(error, sys.argv[1:] if args is None else args)
     except click.ClickException as error:
         say(f"ctx: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
@@ -324,11 +324,38 @@ def run(args: list[str] | None = None) -> None:
         _fail(damage)
 
 
-def _wrong_usage(error: click.UsageError) -> NoReturn:
-    """Say what is wrong with the words of a command as every other error is said; the status is 2."""
+_WORDINGS = (
+    (r"Invalid value for '([^']+)': (.*) is not a valid integer(?: range)?", r"\1 takes a whole number, not \2"),
+    (r"Invalid value for '([^']+)': (.*) is not a valid float(?: range)?", r"\1 takes a number, not \2"),
+    (r"Invalid value for '([^']+)': (.*) is not in the range (.*)", r"\1 takes a number in the range \3, not \2"),
+    (r"Invalid value for '([^']+)': (.*) is not one of (.*)", r"\1 takes one of \3, not \2"),
+    (r"Option '([^']+)' requires an argument", r"\1 takes a value"),
+)
+"""Sentences of click about a value, and the same as this program says it: what is wanted, then what was given."""
+
+
+def _in_our_words(error: click.UsageError) -> str:
     said = error.format_message().rstrip(".")
+    return next((re.sub(pattern, words, said) for pattern, words in _WORDINGS if re.fullmatch(pattern, said)), said)
+
+
+def _command_path(args: list[str]) -> str:
+    """Return the command that words name, as far as they name one: an option without its value knows of none."""
+    command: click.Command = cli
+    path = "ctx"
+    for word in args:
+        found = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if found is None:
+            break
+        command, path = found, f"{path} {word}"
+    return path
+
+
+def _wrong_usage(error: click.UsageError, args: list[str]) -> NoReturn:
+    """Say what is wrong with the words of a command as every other error is said; the status is 2."""
+    said = _in_our_words(error)
     say(f"ctx: {said[:1].lower()}{said[1:]}", err=True)
-    path = error.ctx.command_path if error.ctx is not None else "ctx"
+    path = error.ctx.command_path if error.ctx is not None else _command_path(args)
     say(f"hint: {path} --help", err=True)
     sys.exit(error.exit_code)
 

@@ -122,7 +122,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
         for one in listing.sessions
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
-    columns |= {chosen["sort"]: chosen["sort"]} if chosen["sort"] in {"size", "calls"} else {}
+    columns |= {name: heading for name, heading in (("size", "size"), ("calls", "model calls")) if name == chosen["sort"]}
     columns |= {"reading": readings} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
@@ -251,7 +251,7 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
             {**row, "cost": dollars(row["cost_nano"]), "id": row["thread_id"].removeprefix(f"{s['session_id']}/")}
             for row in detail["threads"]
         ]
-        columns = {"kind": "thread", "id": "id", "agent": "agent", "events": "events", "model_calls": "calls", "cost": "cost"}
+        columns = {"kind": "thread", "id": "id", "agent": "agent", "events": "events", "model_calls": "model calls", "cost": "cost"}
         columns |= {"tool_calls": "tool calls", "task": "asked to", "answer": "answered"}
         columns = {name: heading for name, heading in columns.items() if name == "id" or any(row[name] for row in threads)}
         table(threads, columns, drop=("events", "agent", "model_calls", "tool_calls", "answer"))
@@ -325,9 +325,11 @@ def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everyth
                 "reason": r["reason"],
             }
         )
-    columns = {"signal": "signal", "value": "value", "usual": "usual", "rank": "", "group": "group"}
+    columns = {"signal": "signal", "value": "value", "usual": f"usual of {session['host']}", "rank": "", "group": "group"}
     table(rows, columns | ({"reason": "reason"} if everything else {}), drop=("group", "rank", "usual"), keep=("signal",))
     if not everything:
+        if any(row["usual"] for row in rows):
+            say(f"usual: the median of the other sessions of {session['host']}; another agent has its own", dim=True)
         say(f"all {len(readings)} signals: --all; with what they rest on: ctx signal show {session['session_id']}")
 
 

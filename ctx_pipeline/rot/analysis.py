@@ -207,6 +207,9 @@ def _summary(result: dict[str, Any]) -> dict[str, Any]:
 # An analysis as lines of text.
 
 
+_GRAMS = "runs of three words"
+
+
 def lines(result: Mapping[str, Any], session_id: str) -> Iterator[str]:
     """Yield the lines of ``ctx rot analyze``: state, verdict with reasons, repetition and efficiency by call."""
     session, summary, verdict = result["session"] or {}, result["summary"], result["verdict"]
@@ -225,10 +228,10 @@ def lines(result: Mapping[str, Any], session_id: str) -> Iterator[str]:
         compressed = growth["compressions"]
         times = f", compressed {'once' if compressed == 1 else f'{compressed} times'}" if compressed else ""
         yield f"Growth: {growth['class']}, largest prompt {growth['largest']:,} tokens, {growth['factor']:g} times the first{times}"
-    yield f"Cache: {result['cache']['hit_share']:.0%} of the prompt tokens"
+    yield f"Cache: {result['cache']['hit_share']:.0%} of the prompt tokens were read from the provider's cache"
     yield ""
     yield from _repetition(result, summary)
-    yield "Efficiency (completion / prompt)"
+    yield "Output for each token of the prompt, by call (tokens of answer / prompt): falls as a window fills with what is not used"
     for row in result["efficiency"]:
         yield f"  #{row['seq']}  {row['efficiency_ratio']:.4f}  ({row['completion_tokens']:,} / {row['prompt_tokens']:,})"
 
@@ -240,10 +243,12 @@ def _repetition(result: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterat
         return
     said = f"detected at call {summary['onset_iteration']}" if summary["repetition_detected"] else "low"
     yield f"Repetition: {said}, at most {summary['max_repetition']:.3f}"
+    yield f"  0 to 1, by call: {_GRAMS} shared with the answer before, likeness of both as characters, {_GRAMS} shared with any earlier"
+    yield f"  above {ONSET:g} of the first (<<<) an answer says again what was just said"
     for row in result["repetition"]:
         mark = " <<<" if row["ngram_jaccard"] > ONSET else ""
         before, alike, ever = row["ngram_jaccard"], row["sequence_similarity"], row["cumulative_max"]
-        yield f"  #{row['seq']}  ngram={before:.3f}  seq={alike:.3f}  cumul={ever:.3f}{mark}"
+        yield f"  #{row['seq']}  words {before:.3f}  characters {alike:.3f}  any earlier {ever:.3f}{mark}"
     for loop in result["loops"]:
         repeat = "1 completion repeats the one" if loop["calls"] == 1 else f"{loop['calls']} completions repeat those"
         yield f"  loop: {repeat} {loop['distance']} calls before, from #{loop['onset']} on"

@@ -36,7 +36,7 @@ def test_help_shows_a_dozen_commands_and_where_the_others_are(ctx: Ctx):
     printed = ctx("--help").stdout
     everyday = [name for group in _EVERYDAY.values() for name in group if name in _COMMANDS]
 
-    assert 10 <= len(everyday) <= 15
+    assert 10 <= len(everyday) <= 16
     assert all(re.search(rf"^  {name} +\S", printed, re.MULTILINE) for name in everyday)
     assert all(f"ctx help {group}" in printed for group in GROUPS)
     assert not re.search(r"^  backfill ", printed, re.MULTILINE)
@@ -79,7 +79,9 @@ def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
     names = ["today", "yesterday", "this week", "last week", "this month", "last month", "latest 7 days", "all"]
     assert [row["period"] for row in found] == names
     latest = ran.json("usage", "daily", "--since", "2026-10-13", "--until", "2026-10-19")["totals"]
-    assert (found[-2]["since"], found[-2]["calls"]) == ("2026-10-13", latest["calls"])
+    assert (found[-2]["since"], found[-2]["until"], found[-2]["calls"]) == ("2026-10-13", "2026-10-19", latest["calls"])
+    assert re.search(r"\nlatest 7 days +2026-10-13 +2026-10-19 ", ran("cost").stdout)
+    assert ran("cost").stdout.split()[:5] == ["period", "from", "to", "model", "calls"]
     assert latest["calls"] > 0
     assert (found[-1]["calls"], found[-1]["cost_usd"]) == (usage["calls"], pytest.approx(usage["cost_usd"]))
     assert f"${usage['cost_usd']:.2f}" in ran("cost").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
+from ctx_pipeline.cli.memory.upkeep import _MOMENT_MEANS, _RECALL_MEANS, _THRESHOLD_MEANS
 from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.journal import Journal
@@ -87,6 +89,12 @@ def test_the_figures_are_printed_kept_and_shown_again(history):
 
     text = ctx("memory", "backtest", "--gate")
     assert "an error, as it was printed" in text
+    lines = [line.strip() for line in text.splitlines()]
+    for name, meaning in (*_RECALL_MEANS, *_THRESHOLD_MEANS, *_MOMENT_MEANS):
+        assert f"{name}: {meaning}" in lines
+    heads = next(line for line in lines if line.startswith("asked with"))
+    explained = [name for names, _ in _RECALL_MEANS[:-1] for name in names.split(", ")]
+    assert re.split(" {2,}", heads)[1:] == explained
     assert "hooks would have warned before" in text
     assert report["warned"][0]["memory_id"] in text
     assert "controls: the same prompts at another repository" in text

@@ -6,6 +6,7 @@ from datetime import date
 
 import pytest
 
+from ctx_pipeline.cli.root import run
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.usage.periods import day
 from ctx_pipeline_tests.cli.conftest import Ctx
@@ -146,3 +147,24 @@ def test_a_backfill_with_nothing_to_fill_ends_without_dagster(ran: Ctx):
     assert "dagster" not in done.stderr
     assert ran.json("backfill", "--signal", "failed_command_count")["cells_materialized"] == 0
     assert ran("backfill", "--asset", "signals/nosuch", ok=False).returncode == 1
+
+
+@pytest.mark.feature("cli.errors")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("list", "--limit", "x"), "--limit takes a whole number, not 'x'\nhint: ctx list --help"),
+        (("list", "--limit", "0"), "--limit takes a number in the range x>=1, not 0\nhint: ctx list --help"),
+        (("list", "--at-least", "much"), "--at-least takes a number, not 'much'\nhint: ctx list --help"),
+        (("work", "--sort", "up"), "--sort takes one of 'times', 'failed', 'time', not 'up'\nhint: ctx work --help"),
+        (("list", "--sort"), "--sort takes a value\nhint: ctx list --help"),
+        (("rot", "analyze", "--db"), "--db takes a value\nhint: ctx rot analyze --help"),
+    ],
+)
+def test_a_value_that_cannot_be_is_said_as_every_error_and_names_the_help_of_its_own_command(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+):
+    with pytest.raises(SystemExit) as stopped:
+        run([*words])
+
+    assert (stopped.value.code, capsys.readouterr().err) == (2, f"ctx: {said}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -70,6 +71,8 @@ def test_analyze_prints_the_latest_session_or_the_one_named_by_its_beginning(db)
     assert "Context rot of session abc20000" in text.output
     assert "Verdict: none" in text.output
     assert "#1  0.1000  (10 / 100)" in text.output
+    assert "\nOutput for each token of the prompt, by call (tokens of answer / prompt): " in text.output
+    assert not {"ngram", "cumul"} & {*re.findall("[a-z]+", text.output)}
     named = json.loads(ctx("analyze", "--db", db, "-s", "abc1", "--json").output)
     assert named["session"]["id"] == "abc10000"
     assert named["session"]["terminal_state"] == "errored"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ctx_pipeline.facts.file_accesses import KINDS
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.sessions.files import Access, Move, _renamed, _summed, fits, heat, roll_up
+from ctx_pipeline.sessions.files import Access, Move, _summed, fits, heat, renamed, roll_up
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome
@@ -161,7 +161,9 @@ def test_cold_files_are_the_tracked_ones_that_nobody_touched(own: Shop, monkeypa
     later.call("r1", "Read", "x", file_path=f"{own.clone.parent}/else/README.md").save()
     own.json(monkeypatch, "session", "save")
     assert own.json(monkeypatch, "heatmap", "cold", "--all")["cold"] == ["README.md"]
-    assert "COLD FILES (1 tracked and never touched):\n  README.md\n" in own.ctx(monkeypatch, "heatmap", "cold").stdout
+    said = f"COLD FILES of {own.clone} (1 tracked and never touched):\n  README.md\n"
+    assert said in own.ctx(monkeypatch, "heatmap", "cold").stdout
+    assert said in own.ctx(monkeypatch, "heatmap", "cold", "--all").stdout
     assert "in no git repository" in own.ctx(monkeypatch, "heatmap", "cold", "--all", cwd=own.clone.parent).stdout
 
 
@@ -192,9 +194,9 @@ def test_a_rename_in_one_project_leaves_the_file_of_that_name_in_another_alone()
     found = [Access("a.py", "read", 1, "claude", "s1", project, 0) for project in ("p", "q")]
     moves = [Move("a.py", "b.py", 2, "p")]
 
-    assert [a.path for a in _renamed(found, moves, apart=True)] == ["b.py", "a.py"]
+    assert [a.path for a in renamed(found, moves, apart=True)] == ["b.py", "a.py"]
     # of one repository: its clones are several projects
-    assert [a.path for a in _renamed(found, moves, apart=False)] == ["b.py", "b.py"]
+    assert [a.path for a in renamed(found, moves, apart=False)] == ["b.py", "b.py"]
 
 
 @pytest.mark.feature("session.heatmap")
@@ -238,7 +240,7 @@ ACCESSES = st.lists(
     apart=st.booleans(),
 )
 def test_by_file_by_day_by_hour_by_agent_by_kind_and_by_folder_are_the_same_total(found, moves, apart):
-    told = _summed(_renamed(found, moves, apart=apart), {}, "UTC", apart=apart)
+    told = _summed(renamed(found, moves, apart=apart), {}, "UTC", apart=apart)
 
     ways = [
         sum(f.accesses for f in told.files),

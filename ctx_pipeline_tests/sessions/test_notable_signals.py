@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
+from ctx_pipeline.cli import cli
 from ctx_pipeline.cli.sessions import reading_text
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.sessions.session_details import show
@@ -16,7 +19,8 @@ from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import re
+from pathlib import Path
 
 
 def reading(signal: str, value: float | None, *, lower: int = 0, higher: int = 0, others: int = 40, **more: Any) -> dict[str, Any]:
@@ -65,6 +69,10 @@ def test_a_session_is_ranked_among_those_of_its_agent(tmp_path: Path) -> None:
 
     assert (failed["value"], failed["median"], failed["others"], failed["lower"], failed["higher"]) == (3, 0, 20, 20, 0)
     assert next(iter(notable(shown)))[1]["signal"] in {"failed_command_count", "failed_command_ratio", "failed_tool_call_count"}
+    environ = {"CTX_HOME": str(settings.home), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "TZ": "UTC"}
+    printed = CliRunner().invoke(cli, ["show", "00000020"], env=environ).stdout
+    assert re.search(r"\nsignal +value +usual of claude ", printed)
+    assert "\nusual: the median of the other sessions of claude; another agent has its own\n" in printed
 
 
 @pytest.mark.feature("cli.show-what-stands-out")

@@ -145,7 +145,7 @@ def test_text_of_a_transcript_is_no_formula_in_a_spreadsheet(ctx: Ctx, name: str
         (["usage", "daily", "--json", "--csv"], "two forms of one answer"),
         (["usage", "blocks", "--json", "--csv"], "two forms of one answer"),
         (["usage", "daily", "--since", "2026-05-02", "--until", "2026-05-01"], "is before --since"),
-        (["explain", "2026-05-02", "--limit", "-1"], "-1 is not in the range"),
+        (["explain", "2026-05-02", "--limit", "-1"], "--limit takes a number in the range x>=0, not -1"),
     ],
 )
 def test_options_that_contradict_each_other_are_wrong_usage(ctx: Ctx, words: list[str], said: str):

@@ -252,12 +252,43 @@ def _tell(report: Mapping[str, Any]) -> None:
         )
 
 
+_RECALL_MEANS = (
+    ("questions", "prompts and errors after a day, where what followed had happened before it"),
+    ("learned", "of these, how many a memory is about"),
+    ("first, in five", "a right memory is the best answer, or among the best five"),
+    ("chance", "one is among five memories drawn at random"),
+    ("other session", "the same answers, held against what came in another session"),
+    ("raw text", "one is among five hits of a text search over all earlier sessions"),
+    ("hooks told", "a hook would have told one by then"),
+    ("(0%-19%)", "in 95 of 100 histories like this one the share lies between these"),
+)
+_THRESHOLD_MEANS = (
+    ("threshold", "share of the prompt's words, by weight, that a memory must hold to be told"),
+    ("told, of prompts", "how many memories that is, and the share of prompts that are told one"),
+    ("right", "of these, those about something that followed in the session"),
+    ("first of a search right", "the same of the best answer of a search with the prompt"),
+)
+_MOMENT_MEANS = (
+    ("moments, told, right", "how often hooks could speak, what they told, and what of it was about something that followed"),
+    ("text search, newest turn", "how often the best hit of a text search, or the last turn before, was"),
+    ("other repository", "how many lessons of another repository would have been told there"),
+    ("told by default", "whether hooks tell this kind without being asked to"),
+)
+
+
+def _means(names: tuple[tuple[str, str], ...]) -> None:
+    """Print one line for each number of a table: what it is."""
+    for name, meaning in names:
+        say(f"  {name}: {meaning}", dim=True)
+
+
 def _recall(report: Mapping[str, Any]) -> None:
     splits = report["splits"]
     days = f"{splits[0]['before']} to {splits[-1]['before']}" if len(splits) > 1 else splits[0]["before"]
     counted = [sum(s[name] for s in splits) for name in ("sessions_after", "prompts", "questions")]
     title = f"{len(splits)} split{'s' * (len(splits) != 1)}, {days}"
     say(f"{title}: {counted[0]:,} sessions after, {counted[1]:,} prompts, {counted[2]:,} questions")
+    say("a split is a day: memories of the sessions before it are asked with the prompts and errors after it", dim=True)
     if not report["recall"]:
         say("nothing that came after a day had come before it")
         return
@@ -285,6 +316,7 @@ def _recall(report: Mapping[str, Any]) -> None:
         "chance": "chance",
     }
     table(rows, {**columns, "shuffled": "other session", "raw": "raw text", "told": "hooks told"})
+    _means(_RECALL_MEANS)
 
 
 def _injection(report: Mapping[str, Any]) -> None:
@@ -305,6 +337,7 @@ def _injection(report: Mapping[str, Any]) -> None:
     ]
     columns = {"threshold": "threshold", "told": "told", "prompts": "of prompts", "right": "right", "search": "first of a search right"}
     table(rows, columns)
+    _means(_THRESHOLD_MEANS)
     best = report["recommended"]
     wanted = _share(best["wanted"])
     in_use = "nothing is told at prompts" if best["in_use"] is None else f"in use: {best['in_use']:g}"
@@ -343,6 +376,7 @@ def _hook_events(report: Mapping[str, Any]) -> None:
     say("at each moment, what was about something that came after; nothing told is right 0 times:", bold=True)
     columns = {"moment": "moment", "moments": "moments", "kind": "lesson", "told": "told", "right": "right"}
     table(rows, {**columns, "plain": "text search", "newest": "newest turn", "elsewhere": "other repository", "default": "told by default"})
+    _means(_MOMENT_MEANS)
     say("lessons against text search, over all of these moments:", bold=True)
     for moment, row in report["moments"].items():
         if (apart := row["against_search"])["value"] is not None:

@@ -331,10 +331,14 @@ def _times(found: Heat, limit: int, _: int, __: str) -> None:
 
 
 def _cold(untouched: list[str] | None, found: Heat, limit: int) -> None:
+    from ctx_pipeline.memory.scope import place_of
+    from ctx_pipeline.sessions.session_choice import here
+
     if untouched is None:
         say("this folder is in no git repository: nobody can tell which files were never touched")
         return
-    say(f"COLD FILES ({len(untouched):,} tracked and never touched):", bold=True)
+    root = place_of(here()).roots[0]
+    say(f"COLD FILES of {plain(root)} ({len(untouched):,} tracked and never touched):", bold=True)
     for name in untouched[:limit]:
         say(f"  {plain(name)}")
     if len(untouched) > limit:

@@ -152,7 +152,7 @@ def _sessions(found: Explained, settings: Settings) -> None:
         }
         for host, session in first
     ]
-    table(rows, {name: name for name in ("session", "project", "title", "calls", "cost")})
+    table(rows, {name: name for name in ("session", "project", "title", "calls", "cost")} | {"calls": "model calls"})
     if len(of) > len(rows):
         say(f"and {counted(len(of) - len(rows), 'session')} more")
 
