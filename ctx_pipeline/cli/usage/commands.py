@@ -274,7 +274,8 @@ class _ByName(click.Group):
 def usage() -> None:
     """Tokens and cost; every model call is counted once, forks and copies left out.
 
-    Without a command it is ctx usage daily; ctx usage --by branch is ctx usage branch.
+    Without a command it is ctx usage daily; ctx usage --by branch is ctx usage branch. Calls
+    in these tables are model calls; tool calls are counted by ctx work.
     """
 
 
