@@ -50,7 +50,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("DAGSTER_DISABLE_TELEMETRY", "1")
     homes = (name for host in discovery.hosts().values() for name in (host.files.roots_env, *host.files.more_roots))
-    for name in (*homes, "APPDATA", "CTX_COST_MODE", "DAGSTER_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+    for name in (*homes, "APPDATA", "COLUMNS", "CTX_COST_MODE", "DAGSTER_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
 
