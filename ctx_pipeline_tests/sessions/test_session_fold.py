@@ -163,10 +163,8 @@ def test_of_a_long_answer_the_beginning_is_told_and_the_end():
     middle = "It took a look at every call of the parser. " * 30
     answer = f"Done! Opened the PR 17 for it. {middle}Nothing was pushed to main."
     text = fold(view(cwd="/w").prompt("Open a PR").answer(answer).build()).answer.text
-    assert text.startswith(
-        "Done! Opened the PR 17 for it. It took a look at every call of the parser. It took a look at every call of the parser. …"
-    )
-    assert text.endswith("Nothing was pushed to main.")
+    assert text.startswith("Done! Opened the PR 17 for it. It took a look at every call of the parser. It took a look at")
+    assert text.endswith("It took a look at every call of the parser. […] Nothing was pushed to main.")
     assert len(text) <= 400
 
 
@@ -240,7 +238,8 @@ def test_of_a_long_answer_without_blanks_the_end_is_told():
     sentence = "\u79fb\u884c\u306f\u307e\u3060\u5b9f\u884c\u3055\u308c\u3066\u3044\u307e\u305b\u3093\u3002"
     text = fold(view(cwd="/w").prompt("Migrate it").answer(sentence * 60 + "PR #12").build()).answer.text
     assert text.endswith("PR #12")
-    assert text.rsplit("\u2026", 1)[1].count(sentence) > 10
+    assert text.startswith(f"{sentence} […] ")
+    assert text.count(sentence) > 10
 
 
 @pytest.mark.feature("session.proven")
@@ -646,9 +645,11 @@ def test_a_long_answer_ends_with_whole_paragraphs_and_no_list_without_its_headin
         f"Three places change.\n\n**First**\n\n```\nnew text\n\nmore\n```\n\n{middle}\n\n## Second\n\n- the other place\n\nWhich one first?"
     )
     told = fold(view(cwd="/w").prompt("Propose it").answer(answer).build()).answer.text
-    assert told == "Three places change. …## Second - the other place Which one first?"
-    long_list = answer.replace("- the other place", "\n".join(f"- the other place, number {n}" for n in range(12)))
-    assert fold(view(cwd="/w").prompt("Propose it").answer(long_list).build()).answer.text.endswith("…Which one first?")
+    assert told.startswith("Three places change. **First** ``` new text more ``` It took a look")
+    assert told.endswith("parser. […] ## Second - the other place Which one first?")
+    long_list = answer.replace("- the other place", "\n".join(f"- the other place, number {n}" for n in range(18)))
+    told = fold(view(cwd="/w").prompt("Propose it").answer(long_list).build()).answer.text
+    assert told.endswith("- the other place, number 9 (and 8 more items) Which one first?")
 
 
 @pytest.mark.feature("session.proven")
@@ -725,7 +726,7 @@ def test_more_of_the_last_answer_is_told_where_there_is_room_and_less_where_ther
     assert "Caller number 14" in more
     assert "…" not in more.partition("The last answer")[2]
     assert "Caller number 0" in few
-    assert "Caller number 9" not in few
+    assert "Caller number 5" not in few
     assert few.rstrip().endswith("Shall I push it?”")
 
 

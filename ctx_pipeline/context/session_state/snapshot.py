@@ -314,8 +314,8 @@ class Line(NamedTuple):
     """what is kept first where not all of it fits"""
     events: tuple[str, ...] = ()
     """empty for what somebody said through ``ctx`` and for what an imported bundle says"""
-    longer: str = ""
-    """the same with more of what it quotes, for where there is room; empty where that is all"""
+    longer: tuple[str, ...] = ()
+    """the same with more of what it quotes, the longest first, for where there is room; empty where that is all"""
 
 
 class Block(NamedTuple):
@@ -370,7 +370,7 @@ def lines_of(state: SessionState) -> list[Line]:
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
         made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
     if state.answer:
-        longer = _answer_line(state, state.answer_more.text) if state.answer_more else ""
+        longer = tuple(_answer_line(state, item.text) for item in (state.answer_more, state.answer_some) if item)
         made.append(Line("answer", _answer_line(state, state.answer.text), 74, _shown_by(state.answer), longer))
     elif state.last_call:
         made.append(Line("answer", f"No answer is recorded; {state.last_call.text}", 74, _shown_by(state.last_call)))
@@ -473,11 +473,12 @@ def block(
             kept.add(n)
             left -= cost
     for n in sorted(kept):
-        more = safe(lines[n].longer) if lines[n].longer else None
-        cost = count(f"- {more}\n") - count(f"- {lines[n].text}\n") if more else 0
-        if more and cost <= left - _SPARE:
-            lines[n] = lines[n]._replace(text=more)
-            left -= cost
+        for more in filter(None, map(safe, lines[n].longer)):
+            cost = count(f"- {more}\n") - count(f"- {lines[n].text}\n")
+            if cost <= left - _SPARE:
+                lines[n] = lines[n]._replace(text=more)
+                left -= cost
+                break
     while kept:
         text = "\n".join([head, *(f"- {lines[n].text}" for n in sorted(kept))]) + "\n"
         tokens = count(text)

@@ -205,9 +205,10 @@ class SessionState:
     unseen_agents: int = 0
     """subagents that were started and whose own calls are not among what the state is drawn from"""
     answer: Item | None = None
-    """how the agent's last answer begins and ends, without sentences that repeat what a tool printed; empty where all do"""
+    """what the agent's last answer says of how the work stands, without what repeats what a tool printed; empty where all does"""
+    answer_some: Item | None = None
     answer_more: Item | None = None
-    """more of it, for where there is room; None where that is all"""
+    """more of it and yet more, for where there is room; None where that is all"""
     answer_of_subagent: bool = False
     """it is one of a subagent: the session itself has none"""
     calls_since: int = 0
@@ -265,6 +266,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         committed=None if value.get("committed") is None else bool(value["committed"]),
         task=maybe("task"),
         answer=maybe("answer"),
+        answer_some=maybe("answer_some"),
         answer_more=maybe("answer_more"),
         last_call=maybe("last_call"),
         asked_since=bool(value.get("asked_since", False)),

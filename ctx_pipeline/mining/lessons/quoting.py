@@ -16,6 +16,7 @@ from ctx_pipeline.model.display import HIDDEN
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ctx_pipeline.model.session_view import SessionView
@@ -123,9 +124,6 @@ _PROSE = lazy_pattern(r"(?<![\w.])[A-Za-z']{2,}(?: +[A-Za-z']{2,}){2,}(?![\w(=]|
 _MOST_WORDS = 2
 """Words in a row, with keywords between them that do not count, that a line of code may have outside its texts: a type and a name."""
 
-_SENTENCE = lazy_pattern(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\s+(?=[-*\u2022] \S)")
-"""What parts sentences, and the points of a list."""
-
 _AROUND = _EDGES + "-#_/\u2013\u2014\u3002\uff0c\u3001\uff1b\uff1a\uff1f\uff01\uff08\uff09\u300c\u300d\u300e\u300f"
 _COPIED, _COPIED_SIGNS = 5, 8
 """Words in a row, and signs of a script without blanks, from which on a sentence repeats what it stands in."""
@@ -199,20 +197,13 @@ def repeats(view: SessionView, sentence: str) -> bool:
     return bool(_repeated(view, _plain(sentence)))
 
 
-def own_words(view: SessionView, text: str, gap: str, *, whole: bool = True) -> str:
-    """Return a text of the agent without the sentences that repeat, in part or together with their neighbors, what a tool printed.
+def repeating(view: SessionView, texts: Sequence[str], *, whole: bool = True) -> set[int]:
+    """Return the places of texts of the agent that repeat, in part or together with their neighbors, what a tool printed.
 
-    ``gap`` stands where some were left out, at the end too: what is left is not how the text ended. Empty where nothing is left.
     In a ``whole`` session what the agent wrote into a commit or a pull request before any tool printed it is its own.
     """
-    sentences = _SENTENCE.split(text)
-    words = [(word, n) for n, sentence in enumerate(sentences) for word in _plain(sentence)]
-    repeated = _repeated(view, [word for word, _ in words], own=whole)
-    strange = {words[place][1] for place in repeated}
-    kept = [n for n in range(len(sentences)) if n not in strange]
-    told = "".join(f"{'' if not at else ' ' if n == kept[at - 1] + 1 else gap}{sentences[n]}" for at, n in enumerate(kept))
-    told = gap.lstrip() + told if kept and kept[0] else told
-    return f"{told}{gap.rstrip()}" if kept and kept[-1] < len(sentences) - 1 else told
+    words = [(word, n) for n, text in enumerate(texts) for word in _plain(text)]
+    return {words[place][1] for place in _repeated(view, [word for word, _ in words], own=whole)}
 
 
 def _repeated(view: SessionView, words: list[str], *, own: bool = False) -> set[int]:

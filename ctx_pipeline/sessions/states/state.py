@@ -177,6 +177,7 @@ def safe(state: SessionState) -> SessionState:
         commit=one(state.commit),
         task=one(state.task),
         answer=one(state.answer),
+        answer_some=one(state.answer_some),
         answer_more=one(state.answer_more),
         last_call=one(state.last_call),
         findings=visible_items(state.findings),

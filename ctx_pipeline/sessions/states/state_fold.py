@@ -150,6 +150,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         answer_of_subagent=end.of_subagent,
         said_last=said_last,
         answer=end.answer,
+        answer_some=end.some,
         answer_more=end.more,
         calls_since=end.calls_since,
         unanswered=end.unanswered,

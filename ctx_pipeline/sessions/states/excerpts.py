@@ -1,0 +1,359 @@
+"""What of a long answer is told: whole sentences, and lists and tables with what heads them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.facts.prompts import one_line
+from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+GAP = "[…]"
+"""What stands for what is left out."""
+
+_LEAST = 20
+"""Characters that an answer with gaps says at least."""
+
+_LONGEST = 200
+"""Characters of a point of a list beyond which its first sentences stand for it."""
+
+_ENDS = 8_000
+"""Characters at each end of an answer that are read."""
+
+_ROUNDS = 8
+"""How often sentences are chosen anew for those that repeat an output."""
+
+_MISSED = 50
+"""How many that do not fit are tried."""
+
+_WORDS = 4
+"""Words from which on a sentence at the beginning says what was done."""
+
+_FIRST, _LAST, _ASKS, _LEFT, _OTHER, _NOTHING = range(6)
+"""What a unit says, the most telling first: what was done, how the answer ends, what it asks, what is left."""
+
+_SENTENCE, _HEADING, _ITEM, _HEADER, _ROW, _CODE = "sentence", "heading", "item", "header", "row", "code"
+
+
+@dataclass
+class _Unit:
+    """A sentence, a heading, a point of a list, a row of a table, or code: told whole or not at all."""
+
+    text: str
+    kind: str
+    head: int | None = None
+    """what it is not told without: the words above a list, the header of a table, the sentence that it points back to"""
+    group: int = 0
+    """the list or table that it is a member of; 0 is none"""
+    before: int | None = None
+    """the point of the list or the row before it"""
+    leads: bool = False
+    """it says nothing without one of its members"""
+    members: list[int] = field(default_factory=list)
+    rank: int = _OTHER
+    block: int = 0
+    """the paragraph, list or table that it stands in"""
+
+
+def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]]) -> str:
+    """Return what of an answer fits so many characters, in its order: what was done, how it ends, what it asks, what is left.
+
+    ``echoed`` gives the places of texts that repeat what a tool printed: those are no words of
+    the agent and are left out. A gap stands for what is missing, or the number of points of a
+    list. Empty where too little is left.
+    """
+    text = answer if len(answer) <= 2 * _ENDS else f"{answer[:_ENDS]}\n\n{answer[-_ENDS:]}"
+    if text.count("```") == 2 and (only := _ONLY_CODE.fullmatch(text)):
+        text = only[1]
+    units = _units(_LOCAL_LINK.sub(r"\1", text))
+    _rank(units)
+    barred: set[int] = set()
+    if sum(len(unit.text) + 1 for unit in units) > room:
+        units = [replace(unit, text=_short(unit.text)) if unit.kind == _ITEM else unit for unit in units]
+        if any(unit.rank < _NOTHING for unit in units):
+            barred = {n for n, unit in enumerate(units) if unit.rank == _NOTHING}
+    for _ in range(_ROUNDS):
+        kept = _fitting(units, room, barred)
+        repeated = {kept[place] for place in echoed([units[n].text for n in kept])}
+        if not repeated:
+            break
+        barred |= repeated
+    else:
+        kept = []
+    told = _joined(units, kept)
+    if not kept and (long := next((unit.text for unit in units if unit.kind != _HEADING), "")) and not echoed([long]):
+        return truncate(long, room)
+    return told if len(told.replace(GAP, "").strip()) > (_LEAST if GAP in told else 0) else ""
+
+
+def _fitting(units: Sequence[_Unit], room: int, barred: set[int]) -> list[int]:
+    """Return the places of the units that are told, the most telling first as far as the room goes."""
+    kept: set[int] = set()
+    left, missed = room, 0
+    for n in sorted(range(len(units)), key=lambda n: _urgency(units[n], n)):
+        if n in kept or len(units[n].text) > left or missed > _MISSED:
+            continue
+        wanted = _with_heads(units, n, kept, barred, left)
+        size = len(_joined(units, sorted(kept | wanted))) if wanted else room + 1
+        missed += size > room
+        if wanted and size <= room:
+            kept |= wanted
+            left = room - size
+    return sorted(kept)
+
+
+def _urgency(unit: _Unit, n: int) -> tuple[int, int]:
+    """Return the order in which units are chosen: by rank; the sentences of the end from the last one on."""
+    return unit.rank, -n if unit.rank == _LAST and unit.kind == _SENTENCE else n
+
+
+def _with_heads(units: Sequence[_Unit], n: int, kept: set[int], barred: set[int], room: int) -> set[int] | None:
+    """Return a unit with what it is not told without, and the points of its list before it; None where that may not be told or is long."""
+    wanted: set[int] = set()
+    todo: list[int | None] = [n]
+    while todo:
+        place = todo.pop()
+        if place is None or place in kept or place in wanted:
+            continue
+        unit = units[place]
+        room -= len(unit.text) + 1
+        if place in barred or room < -1:
+            return None
+        wanted.add(place)
+        todo.append(unit.head)
+        before = unit.before
+        while before in barred:
+            before = units[before].before
+        todo.append(before)
+        if unit.leads and not any(m in kept or m in wanted for m in unit.members):
+            first = next((m for m in unit.members if m not in barred), None)
+            if first is None:
+                return None
+            todo.append(first)
+    return wanted
+
+
+def _joined(units: Sequence[_Unit], kept: Sequence[int]) -> str:
+    """Return units in their order, with what stands for those that are missing."""
+    told: list[str] = []
+    for before, n in zip([-1, *kept], [*kept, len(units)], strict=True):
+        told += _missing(units, before, n) if kept and any(unit.rank < _NOTHING for unit in units[before + 1 : n]) else []
+        told += [units[n].text] if n < len(units) else []
+    return " ".join(told)
+
+
+def _missing(units: Sequence[_Unit], before: int, behind: int) -> list[str]:
+    """Return what stands for the units between two: of a list that goes on in them the number of its points."""
+    gone = units[before + 1 : behind]
+    group = units[before].group if before >= 0 else 0
+    rest = [unit for unit in gone if group and unit.group == group]
+    if not rest or (behind < len(units) and units[behind].group == group):
+        return [GAP]
+    noun = f"{'row' if rest[0].kind == _ROW else 'item'}{'' if len(rest) == 1 else 's'}"
+    others = [unit for unit in gone if unit.group != group and not (unit.group and unit.head is not None and unit.head > before)]
+    return [f"(and {len(rest)} more {noun})", *([GAP] if others else [])]
+
+
+def _short(item: str) -> str:
+    """Return the first sentences of a long point of a list."""
+    ends = [found.start() for found in _FULL_STOP.finditer(item, 0, _LONGEST) if not _inside_code(item, found.start())]
+    ends = [end for end in ends if len(item[:end]) > _LEAST]
+    return f"{item[: ends[-1]]} {GAP}" if len(item) > _LONGEST and ends else item
+
+
+# how an answer is read
+
+
+_FENCE = lazy_pattern(r"\s*(?:```|~~~)")
+_ONLY_CODE = lazy_pattern(r"\s*```[^\n]*\n(.*)```\s*", re.DOTALL)
+"""An answer that is a text to copy."""
+
+_IS_HEADING = lazy_pattern(r"\s{0,3}#{1,6}\s+\S|\s{0,3}(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__):?\s*$")
+_IS_ITEM = lazy_pattern(r"(\s*)(?:[-*+\u2022]|\d{1,3}[.)]|[a-z]\))\s+\S")
+_IS_ROW = lazy_pattern(r"\s*\|.*\|\s*$")
+_UNDER_HEADER = lazy_pattern(r"\s*\|[\s|:-]+\|\s*$")
+_RULE = lazy_pattern(r"\s*(?:[-*_]\s*){3,}$")
+_LOCAL_LINK = lazy_pattern(r"\[([^\]\n]{1,200})\]\((?:/|\.{1,2}/|[A-Za-z]:\\|file:)[^)\s]*\)")
+"""A link to a file of the machine: its text names the file."""
+
+_FULL_STOP = lazy_pattern(
+    r"(?<=[.!?])(?<!\d\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)[)\"'\]*_`\u201d]{0,3}\s+(?=\S)|(?<=[\u3002\uff01\uff1f])(?=\S)"
+)
+_LEADS = lazy_pattern(r"[:\uff1a][\s*_`]*$")
+_PRAISE = lazy_pattern(
+    r"(?i)\W*(?:(?:perfect|excellent|great|awesome|amazing|wonderful|fantastic|nice|good|sure|certainly|absolutely|of course|hello|hi"
+    r"|thanks?|thank you|understood|i see|you[\u2019']re (?:absolutely )?right|i[\u2019']m sorry)\b\W*)+"
+    r"|\W*(?:(?:now|ok(?:ay)?|first|next)\W+)?(?:let me|let[\u2019']s|i[\u2019']ll|i will|i[\u2019']m going to|looking at)\b.*"
+)
+"""What says nothing of the work: thanks, and what the agent does next in the answer itself."""
+
+_ANNOUNCES = lazy_pattern(
+    r"(?i)\W*(?:(?:and|now),? )?(?:here(?:[\u2019']s| is| are)|(?:in )?summary|the following|this is what|these are)\b"
+)
+"""The beginning of words above headings that say no more than these."""
+
+_POINTS_BACK = lazy_pattern(
+    r"(?i)\W*(?:it|its|this|that|these|those|they|their|both|neither|either|such|also|so|then|otherwise|instead|however|but|and|or"
+    r"|because|therefore|thus|the (?:same|former|latter|rest))\b"
+)
+"""The beginning of a sentence that says nothing without the one before it."""
+
+_IS_LEFT = lazy_pattern(
+    r"(?i)\b(?:not (?:yet|done|run|tested|pushed|committed|included|verified|covered|able)|still|remain(?:s|ing)?|left|next steps?|to-?do"
+    r"|pending|queued|blocked|unresolved|(?:could|did|wo)n[\u2019']t|can(?:not|[\u2019']t)|(?:could|did) not|fail(?:s|ed|ing|ure)?"
+    r"|caveats?|note|manual(?:ly)?|you(?:[\u2019']ll| will)? need|needs?|must|recommend(?:s|ed|ation|ations)?|root cause)\b"
+)
+
+
+def _units(answer: str) -> list[_Unit]:
+    """Return an answer as units, each with what heads it."""
+    units: list[_Unit] = []
+    for number, (kind, lines) in enumerate(_blocks(answer)):
+        if not one_line(" ".join(lines)):
+            continue
+        begun = len(units)
+        heading = begun - 1 if units and units[-1].kind == _HEADING else None
+        sentence = next((n for n in reversed(range(begun)) if units[n].kind == _SENTENCE), None)
+        above = sentence if heading is None else heading
+        if kind == _SENTENCE:
+            lead = sentence if sentence == begun - 1 and _LEADS.search(units[begun - 1].text) else heading
+            for text in _sentences(one_line(" ".join(lines))):
+                before = len(units) - 1 if len(units) > begun else lead if lead is not None else sentence
+                units.append(_Unit(text, kind, before if _POINTS_BACK.match(text) else None))
+            _head(units, range(begun, begun + 1), lead)
+        elif kind == _ITEM:
+            _list(units, lines, above)
+        elif kind == _ROW:
+            header, *rows = [one_line(line) for line in lines if not _UNDER_HEADER.match(line)] or lines
+            units.append(_Unit(header, _HEADER))
+            units += [_Unit(row, kind, group=begun + 1, before=n if n > begun else None) for n, row in enumerate(rows, begun)]
+            _head(units, range(begun, begun + 1), above)
+            _head(units, range(begun + 1, len(units)), begun)
+        else:
+            units.append(_Unit(one_line(" ".join(lines)), kind))
+            led = units and _LEADS.search(units[begun - 1].text) and not _ANNOUNCES.match(units[begun - 1].text)
+            _head(units, range(begun, begun + 1), above if kind != _HEADING else begun - 1 if heading is not None or led else None)
+        for unit in units[begun:]:
+            unit.block = number
+    return units
+
+
+def _head(units: list[_Unit], members: range, head: int | None) -> None:
+    """Say what heads some units."""
+    if head is not None:
+        lead = units[head]
+        lead.leads = lead.kind in (_HEADING, _HEADER) or _LEADS.search(lead.text) is not None
+        lead.members += members
+        for n in members:
+            units[n].head = head
+
+
+def _list(units: list[_Unit], lines: Sequence[str], above: int | None) -> None:
+    """Add the points of a list; those that stand deeper are headed by the point above them."""
+    begun = len(units)
+    open_items: list[tuple[int, int]] = []
+    """indentation and place of the points that the next one may stand under"""
+    for line in lines:
+        found = _IS_ITEM.match(line)
+        if found is None:
+            units[-1].text += f" {line.strip()}"
+            continue
+        beside = None
+        while open_items and open_items[-1][0] >= len(found[1]):
+            beside = open_items.pop()[1]
+        group = len(units) + 1 if beside is None else units[beside].group
+        units.append(_Unit(line.strip(), _ITEM, group=group, before=beside))
+        _head(units, range(len(units) - 1, len(units)), open_items[-1][1] if open_items else above)
+        open_items.append((len(found[1]), len(units) - 1))
+    for unit in units[begun:]:
+        unit.text = one_line(unit.text)
+
+
+def _blocks(answer: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the paragraphs, headings, lists, tables and code of an answer with their lines; quotations are read as code."""
+    kind, lines, fenced, blank = "", list[str](), False, False
+    for line in answer.splitlines():
+        within = kind == _ITEM and (not blank or line[:1].isspace())
+        if fenced:
+            now = kind
+            fenced = not _FENCE.match(line)
+        elif not line.strip() or _RULE.match(line):
+            blank = True
+            continue
+        elif _FENCE.match(line):
+            now, fenced = kind if within else _CODE, True
+        elif _IS_HEADING.match(line):
+            now = _HEADING
+        elif _IS_ITEM.match(line):
+            now = _ITEM
+        elif _IS_ROW.match(line):
+            now = _ROW
+        elif line.lstrip().startswith(">"):
+            now = _CODE
+        else:
+            now = _ITEM if within else _SENTENCE
+        begins = now != kind or now == _HEADING or (blank and now != _ITEM)
+        if lines and begins:
+            yield kind, lines
+            lines = []
+        kind, blank = now, False
+        lines.append(line)
+    if lines:
+        yield kind, lines
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a paragraph; a full stop in code ends none."""
+    begin = 0
+    for found in _FULL_STOP.finditer(text):
+        end = found.start() + len(found[0].rstrip())
+        if not _inside_code(text, end):
+            yield text[begin:end]
+            begin = found.end()
+    if text[begin:]:
+        yield text[begin:]
+
+
+def _inside_code(text: str, end: int) -> bool:
+    return text.count("`", 0, end) % 2 == 1
+
+
+def _rank(units: Sequence[_Unit]) -> None:
+    """Say how telling each unit is."""
+    for unit in units:
+        bare = all(units[m].kind == _SENTENCE for m in unit.members)
+        ends = not unit.members and unit is not units[-1] and _LEADS.search(unit.text)
+        idle = bare and (ends or _PRAISE.fullmatch(unit.text) or not any(map(str.isalnum, unit.text)))
+        said = _NOTHING if idle else _LEFT if _IS_LEFT.search(unit.text) else _OTHER
+        lead = units[unit.head] if unit.head is not None else unit
+        if lead.rank == _NOTHING:
+            unit.head = None
+        led = lead.rank if lead.leads else _OTHER
+        unit.rank = led if unit.kind in (_ITEM, _HEADER, _ROW, _CODE) else said if said == _NOTHING else min(said, led)
+        if unit.kind == _SENTENCE and unit.text.rstrip("*_ ").endswith(("?", "\uff1f")):
+            unit.rank = _ASKS
+    _rank_ends(units)
+
+
+def _rank_ends(units: Sequence[_Unit]) -> None:
+    """Say of which units an answer begins and ends."""
+    sentences = [unit for unit in units if unit.kind == _SENTENCE and unit.rank != _NOTHING]
+    for n, unit in enumerate(sentences):
+        if unit.leads and n:
+            break
+        unit.rank = _FIRST
+        if unit.leads or len(unit.text.split()) >= _WORDS or not unit.text.isascii():
+            break
+    last = units[-1].block if units else 0
+    while last and all(unit.rank == _ASKS for unit in units if unit.block == last):
+        last -= 1  # what a question is about stands above it
+    for unit in units:
+        if unit.block >= last:
+            unit.rank = min(unit.rank, _LAST)
+            lead = units[unit.head] if unit.head is not None else unit
+            lead.rank = min(lead.rank, _LAST) if lead.leads else lead.rank

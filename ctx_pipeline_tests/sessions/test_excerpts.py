@@ -1,0 +1,96 @@
+"""What of a long answer is told: whole sentences, the conclusion before the preamble, and no list without what heads it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ctx_pipeline.sessions.states.excerpts import excerpt
+
+FILLER = "The parser of the cart reads each of its lines once and keeps the sum. " * 8
+
+
+def told(answer: str, room: int = 400, repeated: str = "") -> str:
+    """Return the excerpt where texts with these words repeat an output."""
+    return excerpt(answer, room, lambda texts: {n for n, text in enumerate(texts) if repeated and repeated in text})
+
+
+@pytest.mark.feature("session.excerpt")
+def test_an_answer_that_fits_is_told_as_it_is() -> None:
+    answer = "Perfect!\n\nIt is mended:\n\n1. the sum\n2. the tax\n\n```sh\npytest\n```\n\n> as asked\n\nShall I push it?"
+    assert told(answer) == "Perfect! It is mended: 1. the sum 2. the tax ```sh pytest ``` > as asked Shall I push it?"
+
+
+@pytest.mark.feature("session.excerpt")
+def test_what_was_done_what_is_left_and_what_is_asked_stand_before_the_rest() -> None:
+    answer = (
+        "Perfect! Now let me tell you about it. The sum of the cart is mended.\n\n"
+        f"{FILLER}\n\nThe tax is not yet rounded in the report.\n\n{FILLER}\n\nAll is pushed.\n\nShall I round the tax too?"
+    )
+    found = told(answer, 160)
+    assert found == (
+        "The sum of the cart is mended. […] The tax is not yet rounded in the report. […] All is pushed. Shall I round the tax too?"
+    )
+
+
+@pytest.mark.feature("session.excerpt")
+def test_words_above_a_list_are_told_with_as_many_points_as_fit_or_not_at_all() -> None:
+    points = "\n".join(f"- the caller number {n} of the parser" for n in range(1, 21))
+    answer = f"The callers are renamed.\n\n{FILLER}\n\nThese changed:\n{points}\n\nNothing is pushed."
+    assert "These changed" not in told(answer, 75)
+    no_filler = answer.replace(FILLER, "")
+    assert told(no_filler, 200) == (
+        "The callers are renamed. These changed: - the caller number 1 of the parser - the caller number 2 of the parser"
+        " - the caller number 3 of the parser (and 17 more items) Nothing is pushed."
+    )
+    ends = "The callers are renamed. " + FILLER + "They are these three:\n\n```\n" + "x = 1\n" * 100 + "```"
+    assert "these three" not in told(ends)
+
+
+@pytest.mark.feature("session.excerpt")
+def test_a_row_stands_with_its_header_and_a_deeper_point_with_the_one_above_it() -> None:
+    rows = "\n".join(f"| caller {n} | renamed |" for n in range(1, 31))
+    answer = f"The callers are renamed.\n\n| Name | Change |\n|---|---|\n{rows}\n\nNothing is pushed."
+    assert told(answer, 130) == (
+        "The callers are renamed. | Name | Change | | caller 1 | renamed | | caller 2 | renamed | (and 28 more rows) Nothing is pushed."
+    )
+    under = "\n".join(f"   - caller {n}" for n in range(1, 31))
+    nested = f"The callers are renamed.\n\n## Changes\n\n1. In the parser:\n{under}\n2. In the cart\n\nNothing is pushed."
+    found = told(nested, 150)
+    assert "## Changes 1. In the parser: - caller 1 - caller 2" in found
+    assert found.endswith(" more items) […] Nothing is pushed.")
+
+
+@pytest.mark.feature("session.excerpt")
+def test_a_sentence_that_points_back_takes_the_one_before_it_along() -> None:
+    before = "The tax of a canceled order is no longer a part of the sum of its cart."
+    answer = f"The sum is mended now. {FILLER}{before} This also mends the report."
+    assert told(answer, 200).endswith(f" {before} This also mends the report.")
+    assert "This also" not in told(answer, 100)
+    assert "This also" not in told(answer, 300, repeated="no longer a part")
+
+
+@pytest.mark.feature("session.excerpt")
+def test_what_repeats_an_output_is_left_out_whole_and_what_it_heads_too() -> None:
+    answer = "The sum is mended now.\n\nRun evil order:\n\n- the first thing\n- the other thing\n\nNothing is pushed yet."
+    assert told(answer, repeated="evil order") == "The sum is mended now. […] Nothing is pushed yet."
+    assert told(answer, repeated="other thing").endswith("- the first thing (and 1 more item) Nothing is pushed yet.")
+    assert told("Done. Run evil order now.", repeated="evil order") == ""
+
+
+@pytest.mark.feature("session.excerpt")
+def test_sentences_end_where_they_do_and_links_to_files_are_told_by_their_text() -> None:
+    answer = "Use it as a name (e.g. a prefix) of `a. b`. See [cart.py](/home/me/cart.py:12) and [PR 7](https://x.example/7).\n\n" + FILLER
+    assert told(answer, 170).startswith("Use it as a name (e.g. a prefix) of `a. b`. See cart.py and [PR 7](https://x.example/7). ")
+    assert told("word " * 300 + "end.", 60).endswith("…")
+    copied = "```\nTitle: mend the sum\n\n- the first thing\n- the other thing\n```\n"
+    assert told(copied, repeated="other thing") == "Title: mend the sum - the first thing (and 1 more item)"
+
+
+@pytest.mark.feature("session.excerpt")
+def test_an_answer_made_to_be_slow_is_read_in_time() -> None:
+    began = time.perf_counter()
+    for piece in ("It is. ", "- a\n", "a: \n\n", "| a |\n", "# a\n", "```\n", " - a:\n", "* " * 40, "Mend [a](/", "** "):
+        told(piece * 6_000, 1_000, repeated="zzz")
+    assert time.perf_counter() - began < 10
