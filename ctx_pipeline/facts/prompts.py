@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.pasted_output import beside_output
 from ctx_pipeline.model.host_records import REASON
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import NOTE_TAG
@@ -48,6 +49,15 @@ _STEERS = lazy_pattern(
 _ACTS = lazy_pattern(r"(?i)\b(?:push|commit|ship|merge|continue|proceed|resume|retry|again|try|do|stop|wait|keep|carry|go|next)\b")
 """Such a prompt with one of these asks for something all the same."""
 
+_HANDS_IN = lazy_pattern(
+    r"(?i)\W*(?:(?:a|an|the|all|it|its|this|that|these|them|everything|changes?|work|pr|prs|mr|pull|merge|requests?|branch|commit(?:ted|s)?|push(?:ed)?"
+    r"|open|make|create|send|submit|file|raise|ship|land|rebase|up|to|for|in|into|on|of|onto|with|main|master|origin|remote|and|then|now|ok(?:ay)?|so"
+    r"|please|can|could|would|you|we|i|let[\u2019']?s|need|want|reply|respond|discussion|issue|comments?|go|ahead|on|continue|proceed|resume|do|fix"
+    r"|address|pr-feedback|feedback|review|yes|great|good|thanks|done|again|retry|keep|going)\b\W*){1,14}"
+)
+_PULL = lazy_pattern(r"(?i)\b(?:pr|mr|pull request|merge request)\b")
+"""A request of such words alone with an act or a pull request among them says nothing of what the work is about."""
+
 _QUESTION = 200
 """Characters at the end of an answer in which it asks something."""
 
@@ -75,6 +85,11 @@ def is_request(ask: str) -> bool:
 def acts(ask: str) -> bool:
     """Tell whether a prompt that only steers asks for something: "commit and push" does, "ok, works, great" does not."""
     return _ACTS.search(ask) is not None
+
+
+def hands_in(ask: str) -> bool:
+    """Tell whether a request only says to hand in or go on with what was made: "ok make a pr", "commit this", "/pr", "continue"."""
+    return _HANDS_IN.fullmatch(ask) is not None and (_ACTS.search(ask) is not None or _PULL.search(ask) is not None)
 
 
 def requests(texts: Iterable[str | None]) -> list[str]:
@@ -178,6 +193,8 @@ class Task(NamedTuple):
     """the last prompt, command, or words of a refusal, that ask for something"""
     then: Request | None = None
     """what the person said behind it, which only steers"""
+    about: Request | None = None
+    """where ``last`` only says to hand in or go on with what was made, the last request before it that says more"""
 
 
 def task(view: SessionView) -> Task:
@@ -213,7 +230,16 @@ def task(view: SessionView) -> Task:
         telling is not None,
         _request((last, said[last.event_id]), "command" if last.event_id in named else "prompt") if last else None,
         _request((then, said[then.event_id])) if then is not None and then is not last else None,
+        _about(told, last, {event_id: ask for event_id, ask in said.items() if event_id in asks}),
     )
+
+
+def _about(told: Sequence[Any], last: Any, asks: dict[str, str]) -> Request | None:
+    """Return what was asked for before a request that only hands in or goes on with what was made."""
+    if last is None or not hands_in(asks[last.event_id]):
+        return None
+    before = [e for e in told[: told.index(last)] if e.event_id in asks and not hands_in(asks[e.event_id])]
+    return _request((before[-1], asks[before[-1].event_id])) if before else None
 
 
 def in_time(events: Sequence[Any]) -> list[Any]:
@@ -269,7 +295,8 @@ def _replies(view: SessionView, prompt: Any, ask: str) -> bool:
 
 def _request(prompt: tuple[Any, str], by: str = "prompt") -> Request:
     event, ask = prompt
-    return Request(cut(ask), by, event.event_id, event.ts)
+    words = one_line(beside_output(_NOT_SAID.sub(" ", event.text))) if by == "prompt" and event.text and event.text.count("\n") else ""
+    return Request(cut(words or ask), by, event.event_id, event.ts)
 
 
 def _title(view: SessionView) -> Request | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -50,7 +51,7 @@ def test_where_nothing_else_was_typed_a_steering_prompt_is_told():
     assert requests(["push", " "]) == ["push"]
     found = task(view().prompt("push").build())
     assert (found.now.text, found.told) == ("push", False)
-    assert task(view().build()) == (None, None, False, None, None)
+    assert task(view().build()) == (None, None, False, None, None, None)
 
 
 @pytest.mark.feature("facts.task")
@@ -118,3 +119,56 @@ def test_where_a_time_is_missing_the_place_in_the_file_says_what_came_last():
     events = [e._replace(ts=None) if e.text.startswith("please") else e for e in built.events]
     found = task(replace(built, events=events))
     assert (found.first.text, found.last.text, found.then) == ("Fix the sum of the cart", "please work on the second one", None)
+
+
+@pytest.mark.feature("facts.handing-in")
+@pytest.mark.parametrize(
+    "text", ["make a pr", "ok make a pr and reply to discussion", "commit it and push to origin", "okay let's open a PR"]
+)
+def test_a_request_that_only_hands_in_what_was_made_is_told_with_what_it_is_about(text: str):
+    work = view().prompt("why does the cart lose its tax?").answer("A rounding.").prompt("Round the tax in shop/cart.py").answer("Done.")
+    found = task(work.prompt(text).answer("Opened.").build())
+    assert found.about is not None
+    assert found.about.text == "Round the tax in shop/cart.py"
+    work.event("injected", "system", "<command-message>pr</command-message>\n<command-name>/pr</command-name>", subtype="command-message")
+    by_command = task(work.answer("Opened.").build())
+    assert (by_command.last.text, by_command.about.text) == ("/pr", "Round the tax in shop/cart.py")
+
+
+@pytest.mark.feature("facts.handing-in")
+@pytest.mark.parametrize(
+    "text", ["fix the sum of the cart", "make a pr for exact versions with cargo", "fix the tests", "review the parser"]
+)
+def test_a_request_that_says_what_it_is_about_needs_no_other(text: str):
+    assert task(view().prompt("Round the tax in shop/cart.py").answer("Done.").prompt(text).build()).about is None
+
+
+LOG = """> check
+> biome check .
+app/lib/auth.ts:35:11 lint/suspicious/noImplicitAny
+  x This variable implicitly has the any type.
+Error: Process completed with exit code 1."""
+
+
+@pytest.mark.feature("facts.pasted-output")
+def test_of_a_prompt_with_a_pasted_output_the_persons_words_are_told_and_the_error_that_it_ends_in():
+    def asked(text: str) -> str:
+        found = task(view().prompt(text).build()).last
+        assert found is not None
+        return found.text
+
+    error = "Error: Process completed with exit code 1."
+    assert asked(f"why is this happy locally but failing in ci?\n{LOG}") == f"why is this happy locally but failing in ci? […] {error}"
+    assert asked(f"{LOG}\n\nPlease mend the linter, not the rule.") == f"[…] {error} Please mend the linter, not the rule."
+    assert asked(LOG) == f"pasted output ending in: {error}"
+    plan = "Implement the following plan:\n\n# Round the tax\n\n## Steps\n\n  1. in the cart\n  2. in the report\n  3. in the tests"
+    assert asked(plan) == " ".join(plan.split())
+    assert asked("First this.\nThen that.\nAnd then the rest of it.") == "First this. Then that. And then the rest of it."
+
+
+@pytest.mark.feature("facts.pasted-output")
+def test_a_prompt_made_to_be_slow_is_read_in_time():
+    began = time.perf_counter()
+    for piece in ("$ ", "(", "a.b", "-", "=", "fail ", "\n", "a(", " \n ", "x{"):
+        task(view().prompt(piece * 60_000 + "\n" + (piece * 40 + "\n") * 400).build())
+    assert time.perf_counter() - began < 10

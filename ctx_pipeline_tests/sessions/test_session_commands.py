@@ -44,6 +44,7 @@ def test_load_says_what_came_back_and_how_much_smaller_it_is(shop: Shop, monkeyp
     assert "Files touched: CHANGELOG.md, shop/cart.py\n" in text
     assert text.count("Fix the sum of the cart") == 1
     assert "Decided: Round to cents, or to whole euros? → To cents" in text
+    assert "Decisions:" not in text
     assert "Last test run: `pytest -q` passed (5/5)" in text
     assert "The last answer: “The sum is mended.”" in text
     # 2 reads of 30 lines of six characters, one of 10
@@ -64,9 +65,9 @@ def test_load_and_status_say_the_same_task_in_the_same_words(own: Shop, monkeypa
         ingest(store, own.settings)
     told = [own.ctx(monkeypatch, "session", action, LATER[:8]).stdout for action in ("load", "status")]
 
-    task = "Task: Rename the cart in shop/cart.py to basket, everywhere it is used  (from a prompt)"
+    task = "Task: Rename the cart in shop/cart.py to basket, everywhere it is used; last asked: commit  (from a prompt)"
+    assert "Asked last" not in told[0], "the line above says it"
     assert [[line for line in one.splitlines() if line.startswith("Task: ")] for one in told] == [[task], [task]]
-    assert "Asked last: “commit”" in told[0]
     own.ctx(monkeypatch, "session", "task", "Make discounts right", "--session", LATER)
     told = [own.ctx(monkeypatch, "session", action, LATER[:8]).stdout for action in ("load", "status")]
     assert all(one.count("Make discounts right") == 1 for one in told)

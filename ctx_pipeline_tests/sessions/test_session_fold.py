@@ -712,10 +712,14 @@ def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_only_goes_on_what_
         == "Task: does it fail on a Mac too?  (from a prompt)"
     )
     state = fold(work.prompt("commit and push").answer("Pushed.").build())
-    assert task_line(state) == "Task: does it fail on a Mac too?  (from a prompt)"
+    assert task_line(state) == "Task: does it fail on a Mac too?; last asked: commit and push  (from a prompt)"
     assert state.asked_last.text == "commit and push"
+    state = fold(work.prompt("ok make a pr").answer("Opened.").build())
+    assert task_line(state) == "Task: does it fail on a Mac too?; last asked: ok make a pr  (from a prompt)"
+    told = [line.text for line in lines_of(state) if line.about == "task"]
+    assert told[1:] == ["Asked before the last: “does it fail on a Mac too?”", "Asked last: “ok make a pr”"]
     first = fold(view(cwd="/w").prompt("Rename the parser").answer("Done.").prompt("commit").answer("Done.").build())
-    assert task_line(first) == "Task: Rename the parser  (from a prompt)"
+    assert task_line(first) == "Task: Rename the parser; last asked: commit  (from a prompt)"
 
 
 @pytest.mark.feature("session.resume")

@@ -69,7 +69,7 @@ def load(name: str | None, as_json: bool) -> None:
 
     Says what came back, and how much smaller it is than reading everything again.
     """
-    from ctx_pipeline.context.session_state.snapshot import task_item
+    from ctx_pipeline.context.session_state.snapshot import task_item, task_line
     from ctx_pipeline.model.display import cut
     from ctx_pipeline.sessions.states.profiles import active
     from ctx_pipeline.sessions.states.state import loaded
@@ -85,10 +85,12 @@ def load(name: str | None, as_json: bool) -> None:
     _lines(told.found)
     about = task_item(state)
     task = f"“{cut(about.text, 300)}”" if about else ""
+    told_above = task_line(state)
     for line in told.block.lines:
-        if line.about not in ("files", "read", "next_steps", "beside") and not (
-            task and line.about == "task" and (task in line.text or line.text.endswith(f": {task[1:-1]}"))
-        ):
+        again = task and (
+            task in line.text or line.text.endswith(f": {task[1:-1]}") or ("; last asked: " in told_above and "Asked last" in line.text)
+        )
+        if line.about not in ("files", "read", "next_steps", "beside") and not (again and line.about == "task"):
             say(plain(line.text))
     if told.command:
         say(f"Resume it with: {plain(told.command)}")
@@ -248,13 +250,10 @@ def _lines(found: Found) -> None:
 
     state = found.state
     say(task_line(state))
-    said = sum(i.stated for i in (*state.findings, *state.decisions))
     if state.findings:
         say(f"Findings: {len(state.findings)}")
     for finding in state.findings[:_FINDINGS]:
         say(f"  {one_line(finding.text, 240)}")
-    if state.decisions:
-        say(f"Decisions: {len(state.decisions)}" + (f" ({said} of both said, the rest drawn from the records)" if said else ""))
     _files(state)
     if state.next_steps:
         say(f"Next: {'; '.join(cut(i.text, 100) for i in state.next_steps[:5])}")

@@ -515,7 +515,9 @@ def task_line(state: SessionState) -> str:
     if task is None:
         return "Task: none known"
     offer = _offer(task)
-    return f"Task: {cut(task.text, _BLOCK_TEXT)}{f', in answer{offer}' if offer else ''}  ({_from(task)})"
+    goes_on = state.goes_on and task in (state.asked_before, state.asked_first)
+    then = f"; last asked: {cut(state.asked_last.text, _SHORT)}" if goes_on and state.asked_last else ""
+    return f"Task: {cut(task.text, _BLOCK_TEXT)}{f', in answer{offer}' if offer else ''}{then}  ({_from(task)})"
 
 
 def view_lines(state: SessionState, *, most: int = 10) -> list[str]:

@@ -112,10 +112,9 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
     # an agent that its host only warms up writes beside the work, also days later
     last = max((e.ts for e in main if e.ts is not None and e.kind != "unknown"), key=micros, default=None)
     plan = _plan(view)
-    first, last_asked, said_last = _asked(view)
-    before = None
+    first, last_asked, said_last, before = _asked(view)
     if said_last is not None and acts(said_last.text):
-        before, last_asked, said_last = last_asked, said_last, None
+        before, last_asked, said_last = before or last_asked, said_last, None
     checks = list(_last_checks(view))
     fresh = {c.purpose: c for c in checks if c.ok and not c.stale}
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
@@ -239,10 +238,10 @@ def task_of(view: SessionView) -> Item | None:
 
 
 def _asked(view: SessionView) -> list[Item | None]:
-    """Return the first and the last prompt that ask for something, and what the person said behind it."""
+    """Return the first and the last prompt that ask for something, what the person said behind it, and what the last one is about."""
     known = task(view)
-    first, last, then = (_asked_item(view, request) for request in (known.first, known.last, known.then))
-    return [first, *(_with_offer(view, said) for said in (last, then))]
+    first, *others = (_asked_item(view, request) for request in (known.first, known.last, known.then, known.about))
+    return [first, *(_with_offer(view, said) for said in others)]
 
 
 def _with_offer(view: SessionView, said: Item | None) -> Item | None:
