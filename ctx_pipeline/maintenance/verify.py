@@ -116,6 +116,12 @@ class Verification(NamedTuple):
         return round(self.counts[PASS] / known, 4) if known else None
 
     @property
+    def passed(self) -> str:
+        """How many checks passed, of how many, in words."""
+        known = self.counts[PASS] + self.counts[FAIL]
+        return f"{self.counts[PASS]} of {known} checks with data passed; {self.counts[NO_DATA]} have no data"
+
+    @property
     def worst_action(self) -> str | None:
         """The hardest action of a limit that was violated."""
         violated = {v.limit.action for v in self.limits if v.violated}
@@ -132,6 +138,7 @@ class Verification(NamedTuple):
             "schema": SCHEMA,
             "checks": plain(self.checks, "status"),
             "counts": self.counts,
+            "passed": self.passed,
             "pass_rate": self.rate,
             "slos": [
                 {

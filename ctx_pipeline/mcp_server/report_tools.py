@@ -223,7 +223,9 @@ class ReportTools:
             raise unknown_action(action, VERIFY_ACTIONS)
         deep = action == "recount"
         told = self._kept.of(("verify", action), lambda: verify(recount=deep, snapshots=deep, settings=self._settings)).to_json()
-        return Report(value={n: told[n] for n in ("schema", "counts", "pass_rate", "worst_action", "failed")} if summary else told)
+        return Report(
+            value={n: told[n] for n in ("schema", "counts", "passed", "pass_rate", "worst_action", "failed")} if summary else told
+        )
 
 
 def _finding_line(one: Finding) -> str:

@@ -6,11 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
+from ctx_pipeline.context.session_state.snapshot import task_item
+from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS
 from ctx_pipeline.sessions.session_choice import here as working_folder
-from ctx_pipeline.sessions.session_choice import in_place, lines
+from ctx_pipeline.sessions.session_choice import imported, imported_in_place, in_place, lines
 from ctx_pipeline.sessions.states.state_fold import task_of
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import noted, notes_of
@@ -18,7 +20,11 @@ from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.session_figures import Figure, figures
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctx_pipeline.context.session_state.state import SessionState
     from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.sessions.session_choice import Line
     from ctx_pipeline.settings import Settings
 
 
@@ -31,7 +37,7 @@ def listed(
     for_model: bool = False,
     settings: Settings,
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return captured sessions, the last active first, and how many there are.
+    """Return captured and imported sessions, the last active first, and how many there are.
 
     ``task`` is what somebody said last, else the session's own (as :func:`session_state`
     tells it); ``notes`` counts what was said;
@@ -46,6 +52,13 @@ def listed(
         placed = [p for p in placed if (p.host, p.session_id) in known]
         if wanted:
             placed = [p for p in placed if wanted in f"{known[p.host, p.session_id].rows.get('project')}\n{p.cwd}\n{p.repository}".lower()]
+        brought = {(line.host, line.session_id): state for line, _, state in imported(store)}
+        there = imported_in_place(store, working_folder()) if here else [line for line, _, _ in imported(store)]
+        placed += [
+            p
+            for p in there
+            if key in (None, p.host) and wanted in f"{p.project}\n{brought[p.host, p.session_id].get('repository')}".lower()
+        ]
         placed.sort(key=lambda p: (-p.last, p.host, p.session_id))
         known_notes = noted(store)
         chosen = placed[:limit]
@@ -55,6 +68,9 @@ def listed(
     totals = usage("session", host=key, stored=True, settings=settings).by_session()
     rows = []
     for p in chosen:
+        if not p.captured:
+            rows.append(_brought(p, from_json(brought[p.host, p.session_id]), notes.get((p.host, p.session_id), []), for_model=for_model))
+            continue
         facts = known[p.host, p.session_id].rows
         spent = totals.get((p.host, p.session_id), Counter())
         said = notes.get((p.host, p.session_id), [])
@@ -75,9 +91,32 @@ def listed(
                 "cost_nano": None if spent["calls"] and spent["unpriced_calls"] == spent["calls"] else spent["cost_nano"],
                 "notes": len(said),
                 "resume": discovery.hosts()[p.host].resuming(p.session_id, facts.get("cwd")),
+                "imported": False,
             }
         )
     return rows, len(placed)
+
+
+def _brought(line: Line, state: SessionState, notes: Sequence[Any], *, for_model: bool) -> dict[str, Any]:
+    """Return the row of a session of which an imported bundle alone tells: of its cost nothing is known."""
+    by_person = next((n.text for n in reversed(notes) if n.what == "task"), None)
+    own = task_item(state)
+    told = by_person or (own.text if own else None)
+    return {
+        "host": line.host,
+        "session_id": line.session_id,
+        "project": state.project,
+        "task": None if for_model and scan([told]) else told,
+        "said": by_person is not None,
+        "last": state.as_of,
+        "tool_calls": state.stats.get("tool_calls", 0),
+        "model_calls": state.stats.get("model_calls", 0),
+        "tokens": state.stats.get("prompt_tokens", 0) + state.stats.get("output_tokens", 0),
+        "cost_nano": None,
+        "notes": len(notes),
+        "resume": "",
+        "imported": True,
+    }
 
 
 def _task(view: SessionView, _settings: Settings) -> dict[int | None, str | None]:

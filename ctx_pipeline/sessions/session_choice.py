@@ -21,6 +21,9 @@ from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.repositories import is_remote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
@@ -197,8 +200,17 @@ def _began(cwd: str) -> list[str]:
 
 def imported_in_place(store: Store, cwd: str) -> list[Line]:
     """Return the sessions of the repository around a folder of which an imported bundle alone tells, the last active first."""
-    found: dict[tuple[str, str], Line] = {}
     names: list[str] | None = None
+    found: list[Line] = []
+    for line, told, _ in imported(store):
+        names = names_of(None, cwd) if names is None else names
+        found += [line] if not {*told}.isdisjoint(names) else []
+    return sorted(found, key=lambda line: (-line.last, line.host, line.session_id))
+
+
+def imported(store: Store) -> Iterator[tuple[Line, Sequence[str], dict[str, Any]]]:
+    """Yield the sessions of which an imported bundle alone tells, each with the names of its repository and its newest state."""
+    found: set[tuple[str, str]] = set()
     for made in reversed(made_of(store, kind=BUNDLE)):
         key = (made.host, made.session_id)
         if key in found or store.ledger.session(*key) is not None:
@@ -206,10 +218,9 @@ def imported_in_place(store: Store, cwd: str) -> list[Line]:
         with suppress(ValueError, AttributeError):
             state = json.loads(made.content)
             told = made.about.get("repository") or names_of(state.get("repository"), None)
-            names = names_of(None, cwd) if names is None else names
-            if not {*told}.isdisjoint(names):
-                found[key] = Line(*key, None, None, from_iso(state.get("as_of") or "") or 0, captured=False)
-    return sorted(found.values(), key=lambda line: (-line.last, line.host, line.session_id))
+            last = from_iso(state.get("as_of") or "") or 0
+            found.add(key)
+            yield Line(*key, None, None, last, project=str(state.get("project") or ""), captured=False), told, state
 
 
 def lines(store: Store, host: str | None = None) -> list[Line]:

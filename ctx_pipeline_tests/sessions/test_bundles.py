@@ -112,6 +112,36 @@ def test_a_new_chat_is_told_once_of_a_session_that_was_imported_and_in_no_other_
     assert _told_at_start(other, stranger) == ""
 
 
+@pytest.mark.feature("session.bundle-found", "session.resume-hook")
+@pytest.mark.parametrize(("day", "newer"), [(4, True), (6, False)])
+def test_a_session_that_is_resumed_is_told_once_of_a_newer_one_that_was_imported(own: Shop, monkeypatch, tmp_path, day, newer):
+    clone = repository(tmp_path / "home" / "shop", "https://example.com/acme/shop.git")
+    started = datetime(2026, 3, day, tzinfo=UTC)
+    main = ClaudeHome(tmp_path / "claude").session(LATER, cwd=str(clone), started=started)
+    main.prompt("Rename the cart")
+    os.utime(main.save().path, (started.timestamp(), started.timestamp()))
+    other = _elsewhere(own, monkeypatch, tmp_path)
+    payload = {"hook_event_name": "SessionStart", "source": "resume", "session_id": LATER, "cwd": str(clone)}
+    told = [resume(payload, host="claude", settings=other.settings) for _ in range(2)]
+
+    assert ["imported from another machine" in text for text in told] == [newer, False]
+
+
+@pytest.mark.feature("session.bundle-found", "session.list")
+def test_imported_sessions_are_listed_as_imported(own: Shop, monkeypatch, tmp_path):
+    clone = repository(tmp_path / "home" / "shop", "https://example.com/acme/shop.git")
+    other = _elsewhere(own, monkeypatch, tmp_path)
+    listed = other.json(monkeypatch, "session", "list", cwd=clone)
+
+    assert [(row["session_id"], row["imported"], row["cost_nano"]) for row in listed["sessions"]] == [(WORK, True, None)]
+    assert listed["sessions"][0]["tool_calls"] > 0
+    assert "(imported) " in other.ctx(monkeypatch, "session", "list", "--here", cwd=clone).stdout
+    assert not other.json(monkeypatch, "session", "list", "--host", "codex", cwd=clone)["sessions"]
+    assert not other.json(monkeypatch, "session", "list", "--here", cwd=repository(tmp_path / "cafe", "https://example.com/cafe"))[
+        "sessions"
+    ]
+
+
 @pytest.mark.feature("session.bundle-found")
 def test_a_repository_without_a_remote_is_known_by_its_first_commit(monkeypatch, tmp_path):
     clone = tmp_path / "notes"

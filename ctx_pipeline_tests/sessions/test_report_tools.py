@@ -32,6 +32,9 @@ def test_every_report_answers_as_a_tool(own: Shop, tools: ReportTools):
     assert set(tools.ctx_gain("score", "all").value) == {"schema", "period", "score", "parts", "previous_score", "trend"}
     assert tools.ctx_wrapped("all").text.startswith("2026-03-01 to 2026-03-05: ")
     assert tools.ctx_verify().value["counts"]["fail"] == 0
+    summary = tools.ctx_verify(summary=True).value
+    passed, without = summary["counts"]["pass"], summary["counts"]["no data"]
+    assert summary["passed"] == f"{passed} of {passed} checks with data passed; {without} have no data"
     assert tools.ctx_artifacts("list").value == {"artifacts": []}
     assert tools.ctx_artifacts("search", "nothing").value == {"results": []}
     assert tools.ctx_cache("invalidate", "shop/cart.py", cwd=cwd).value["by"] == "agent"

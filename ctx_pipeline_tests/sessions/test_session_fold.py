@@ -754,3 +754,22 @@ def test_a_short_request_stands_with_the_question_of_the_agent_that_it_answers()
     assert f"Asked last: {said_so}" in [line.text for line in lines_of(state)]
     asked = "do all of them in one batch, in answer to “Shall I rename the four callers of it?”"
     assert task_line(state) == f"Task: {asked}  (from a prompt)"
+
+
+@pytest.mark.feature("session.parts-passed")
+@pytest.mark.parametrize(
+    "line", ["cd /w && cargo fmt --check && cargo check", "cargo check && cargo fmt --check", "cargo fmt --check && cargo check"]
+)
+def test_a_line_of_several_checks_is_over_when_each_of_them_passed_by_itself(line: str):
+    work = view(cwd="/w").prompt("Fix it").shell(line, exit=1, text="Diff in src/cache.rs:43:\n-  a\n+  b\n")
+    work.shell("cargo fmt --check", exit=0).shell("cargo check", exit=0, text="    Finished dev")
+    state = fold(work.build())
+    assert [finding.text.partition(":")[0].partition(" failed")[2] for finding in state.findings] == [", `cargo fmt --check` passed later"]
+    assert {(check.purpose, check.ok) for check in state.checks} == {("lint", True), ("types", True)}
+
+
+@pytest.mark.feature("session.parts-passed")
+def test_a_check_of_another_folder_is_another_check():
+    work = view(cwd="/w").prompt("Fix it").shell("cd web && cargo fmt --check", exit=1, text="Diff in src/cache.rs:43:\n-  a\n+  b\n")
+    (finding,) = fold(work.shell("cargo fmt --check", exit=0).build()).findings
+    assert "failed when it last ran" in finding.text

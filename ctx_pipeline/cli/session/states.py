@@ -182,7 +182,7 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
             **row,
             "session": names[row["session_id"]],
             "last": local_time(row["last"], zone),
-            "task": one_line(title_text(row["task"] or ""), 60),
+            "task": one_line(f"{'(imported) ' if row['imported'] else ''}{title_text(row['task'] or '')}", 60),
             "tokens": tokens(row["tokens"]),
             "cost": dollars(row["cost_nano"]),
         }

@@ -164,10 +164,12 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
     known = (settings.home / "ledger.db").exists()
     others = _written_here(cwd, settings, session, before_own=source == "resume") if known else []
     profile = _profile(settings)
-    if source != "resume" and _was_imported(settings):
+    own = _last_write(session, settings) if known and source == "resume" else 0
+    if (own or source != "resume") and _was_imported(settings):
         from ctx_pipeline.sessions.states.resume import imported_block
 
-        brought = imported_block(others[0].mtime_ns // 1_000 if others else 0, cwd, HANDOFF - _BESIDE, settings, profile[0])
+        since = max(own, others[0].mtime_ns // 1_000 if others else 0)
+        brought = imported_block(since, cwd, HANDOFF - _BESIDE, settings, profile[0])
         if brought is not None and brought[2]:
             about = {"host": host, "session_id": session, "source": source, "told_host": brought[0], "told_session": brought[1]}
             text = framed(brought[2])
@@ -181,6 +183,11 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
         about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
         return text if text and _logged(about, text, settings) else ""
     return ""
+
+
+def _last_write(session: str, settings: Settings) -> int:
+    """Return when the transcript of a session was written last, microseconds since 1970; 0 for one that was not captured."""
+    return next((one.mtime_ns // 1_000 for one in last_written(settings.home / "ledger.db") if one.session_id == session), 0)
 
 
 def _was_imported(settings: Settings) -> bool:

@@ -308,7 +308,7 @@ def _failures(view: SessionView) -> Iterator[Item]:
         behind = [c for c in every if c.thread_id == thread and c.seq > bad.seq]
         later = (
             _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in behind])
-            or _passed_with_same_words(bad, every, commands)
+            or _passed_with_same_words(bad, every, commands, cwd)
             or _formatted(bad, behind)
             or _named_as_passed(view, bad, behind)
         )
@@ -351,11 +351,16 @@ def _passed_later(bad: Any, scope: Scope, behind: Sequence[tuple[Any, Scope]]) -
     return last
 
 
-def _passed_with_same_words(bad: Any, every: Sequence[Any], commands: Mapping[str, Any]) -> Any:
-    """Return what the last later run of the same words found, if all of it passed: which tool a task runs shows only where it prints."""
+def _passed_with_same_words(bad: Any, every: Sequence[Any], commands: Mapping[str, Any], cwd: str | None) -> Any:
+    """Return what the last later run of the same words found, if all of it passed: which tool a task runs shows only where it prints.
 
-    def words(check: Any) -> tuple[str, str]:
-        return check.program, commands[check.call_event].command.partition(check.program)[0]
+    Other checks of a line are no part of the words: one of several may run by itself later.
+    """
+
+    def words(check: Any) -> tuple[str, ...]:
+        before = shown(commands[check.call_event].command, cwd).partition(check.program)[0] if check.program else ""
+        parts = (part.strip() for part in before.split("&&"))
+        return check.program, *(part for part in parts if part and not any(step.purpose in _CHECKED for step in steps(part)))
 
     ran = {words(c) for c in every if c.program and c.call_event == bad.call_event}
     if bad.program or len(ran) > 1:
