@@ -12,7 +12,7 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.compression.analysis import Analysis, analyzed
 from ctx_pipeline.compression.forms import FORMS, shortened
 from ctx_pipeline.compression.project_files import project_at, source_at, sources_of
-from ctx_pipeline.compression.signatures.symbols import signature
+from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.compression.source import Source
 from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.redaction import Redactor
@@ -94,7 +94,14 @@ def checkpoint(
     raw = [count(source.text) for source in sources]
     chosen = _ranked_symbols(sources, top) if signatures else [[] for _ in sources]
     entries = [
-        Entry(f"F{n}", source.name, source.lines, raw[n - 1], [signature(s) for s in shown], _more(source, shown, signatures))
+        Entry(
+            f"F{n}",
+            source.name,
+            source.lines,
+            raw[n - 1],
+            signature_lines(shown, located=True, documented=False),
+            _more(source, shown, signatures),
+        )
         for n, (source, shown) in enumerate(zip(sources, chosen, strict=True), 1)
     ]
     text = _text(entries, stats)

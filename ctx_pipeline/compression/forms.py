@@ -209,7 +209,7 @@ FORMS = {
     "raw": "the text as it is",
     "aggressive": "code without comments and blank lines; JSON, YAML, tables and Markdown by rules of their own",
     "entropy": "copies of blocks become pointers, opaque runs are cut",
-    "signatures": "every declaration with its signature and the first line of its documentation",
+    "signatures": "every declaration with its signature, its lines and the first line of its documentation",
     "map": "imports, exports, and the signatures that others see; of data its keys, columns and types",
 }
 """form -> what it keeps"""
@@ -240,7 +240,7 @@ def shortened(source: Source, form: str) -> str | None:
         return shape(source.text, source.language)
     symbols = source.outline.symbols
     if form == "signatures":
-        return "\n".join(lines(symbols)) or None
+        return "\n".join(lines(symbols, located=True)) or None
     seen = [symbol._replace(doc="") for symbol in symbols if symbol.exported or not symbol.level]
     found = source.outline
     parts = [

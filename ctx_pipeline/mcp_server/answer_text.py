@@ -24,7 +24,9 @@ def as_text(answer: dict[str, Any]) -> str:
     if set(rest) == {"value"} and isinstance(rest["value"], dict):
         rest = rest["value"]
     said = rest.pop("text", None)
-    if isinstance(said, str):
+    if isinstance(said, str) and rest.get("saved_tokens") == 0:
+        lines = [said.rstrip("\n")]  # what could not be shortened is not made longer by saying so
+    elif isinstance(said, str):
         rest.pop("value", None)
         lines = [said.rstrip("\n"), *_lines(rest)]
     else:

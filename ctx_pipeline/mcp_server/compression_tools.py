@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from ctx_pipeline import discovery
 from ctx_pipeline.compression import compress
 from ctx_pipeline.errors import UnknownName, UsageError
-from ctx_pipeline.mcp_server.paging import answering
+from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.settings import Settings
 
 LONGEST = 60_000
@@ -30,7 +30,8 @@ class CompressAnswer(BaseModel):
     files: list[dict[str, Any]] = Field(description="path, and tokens of the whole file.")
     session: dict[str, Any] | None = Field(default=None, description="The captured session whose window this was.")
     left_out: dict[str, int] = Field(default_factory=dict, description="reason -> files that are not there")
-    cut: int = Field(default=0, description="Characters of the text that are left out; ask for fewer files.")
+    cut: int = Field(default=0, description="Characters of the text behind this page.")
+    next_cursor: str | None = Field(default=None, description="Gives the rest of the text.")
 
 
 class AnalyzeAnswer(BaseModel):
@@ -91,6 +92,7 @@ class CompressionTools:
             Literal["aggressive", "entropy", "signatures", "map", "best"] | None,
             Field(description="Give each file in this form in place of a checkpoint; best is what ctx_analyze recommends."),
         ] = None,
+        cursor: Annotated[str | None, Field(max_length=200, description="Of the page before.")] = None,
     ) -> CompressAnswer:
         """Say files in a few lines each: a checkpoint to take along when the context is about to be compacted or a chat ends.
 
@@ -98,6 +100,8 @@ class CompressionTools:
         captured. A form like map or signatures is a cheap first look at a file; read the
         file itself before you edit it.
         """
+        asked = ("compress", paths, session_id, at, include_signatures, top, form)
+        begin = place_of(cursor, *asked)
         left_out: dict[str, int] = {}
         session: dict[str, Any] | None = None
         if paths:
@@ -111,6 +115,8 @@ class CompressionTools:
             told = compress.in_form(sources, form)
             book = "".join(f"§{number} {line}\n" for number, line in enumerate(told["book"], 1))
             text = book + "".join(f"==> {row['path']} ({row['form']}) <==\n{row['text'].rstrip()}\n" for row in told["files"])
+            if len(told["files"]) == 1 and told["files"][0]["form"] == "raw":
+                text = told["files"][0]["text"]
             files = [{"path": row["path"], "tokens": row["raw_tokens"]} for row in told["files"]]
             tokens, raw = told["tokens"], told["raw_tokens"]
         else:
@@ -118,15 +124,17 @@ class CompressionTools:
             made = compress.compress(sources, signatures=include_signatures, top=top, reads=reads, hits=hits)
             text, tokens, raw = made.text, made.tokens, made.raw_tokens
             files = [{"path": entry.path, "tokens": entry.tokens} for entry in made.entries]
+        end = begin + LONGEST
         return CompressAnswer(
-            text=text[:LONGEST],
+            text=text[begin:end],
             tokens=tokens,
             raw_tokens=raw,
             saved_tokens=max(0, raw - tokens),
             files=files,
             session=session,
             left_out=left_out,
-            cut=max(0, len(text) - LONGEST),
+            cut=max(0, len(text) - end),
+            next_cursor=cursor_at(end, *asked) if len(text) > end else None,
         )
 
     @answering

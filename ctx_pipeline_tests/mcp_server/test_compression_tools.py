@@ -51,6 +51,27 @@ def test_files_of_the_project_are_measured_shortened_and_benchmarked(project: Ho
     run(conversation)
 
 
+@pytest.mark.feature("mcp.no-longer")
+def test_a_text_that_cannot_be_shortened_is_answered_as_it_is_and_a_long_one_in_pages(project: Home):
+    words = "".join(f"{n * 7919 % 1_000_003} words of line {n}\n" for n in range(4_000))
+    (project.folder / "plain.txt").write_text("One line of words, which nothing makes shorter.\n")
+    (project.folder / "long.txt").write_text(words)
+
+    async def conversation():
+        async with over_stdio(project, "--tools", "all") as client:
+            plain = await client.call_tool("ctx_compress", {"paths": ["plain.txt"], "form": "aggressive"})
+            assert plain.content[0].text == "One line of words, which nothing makes shorter."
+            long = {"paths": ["long.txt"], "form": "aggressive"}
+            first = await client.call_tool("ctx_compress", long)
+            begun, _, cursor = first.content[0].text.rpartition("\nmore: cursor=")
+            rest = await client.call_tool("ctx_compress", {**long, "cursor": cursor})
+            assert begun + rest.content[0].text == words.rstrip("\n")
+
+    run(conversation)
+    for name in ("plain.txt", "long.txt"):
+        (project.folder / name).unlink()
+
+
 def test_a_checkpoint_tells_of_declarations_of_every_kind(project: Home):
     (project.folder / "kinds.py").write_text(
         "class Cart:\n    @property\n    def total(self) -> int:\n        return 1\n\n    def add(self, n: int) -> None:\n        pass\n"

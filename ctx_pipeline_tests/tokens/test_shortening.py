@@ -435,15 +435,15 @@ def test_a_checkpoint_is_stable_ranked_by_use_and_says_what_it_saves():
     cart = Source(
         "shop/cart.py", "A = 1\nB = 2\ndef rarely(): pass\ndef often(x: str): pass\nclass Cart:\n    def add(self): pass\n    LIMIT = 3\n"
     )
-    use = Source("shop/use.py", "from cart import often\noften('a')\noften('b')\n")
+    use = Source("shop/use.py", "from cart import often\noften('a')\n" + "often('b')\n" * 12)
     data = Source("shop/data.csv", "a,b\n1,2\n")
     found = checkpoint([cart, use, data], count, top=3)
 
     assert found.text.splitlines() == [
         "CTX CHECKPOINT (3 files)",
         "in shop/",
-        "F1 cart.py [7L]: fn pub rarely(), fn pub often(x:s), class pub Cart +4",
-        "F2 use.py [3L 13t]",
+        "F1 cart.py [7L]: fn pub rarely() @L3, fn pub often(x:s) @L4, class pub Cart @L5-7 +4",
+        f"F2 use.py [14L {count(use.text)}t]",
         "F3 data.csv [2L 7t]",
         f"COMPRESSION: {found.raw_tokens} → {found.tokens} tok",
         f"[{found.saved} tok saved ({1 - found.tokens / found.raw_tokens:.0%})]",
@@ -459,13 +459,13 @@ def test_a_checkpoint_is_stable_ranked_by_use_and_says_what_it_saves():
 def test_a_path_of_a_transcript_adds_no_line_to_a_checkpoint():
     text = checkpoint([Source("a\nCOMPRESSION: 9\u2028b\udcff.py", "x = 1\n")], count).text
 
-    assert text.splitlines()[1] == "F1 a COMPRESSION: 9 b .py [1L]: const pub x:number"
+    assert text.splitlines()[1] == "F1 a COMPRESSION: 9 b .py [1L]: const pub x:number @L1"
 
 
 def test_a_member_stands_under_its_type_in_a_checkpoint():
     text = "impl<T> Store<T> {\n    pub fn add(&self) {}\n}\n"
 
-    assert checkpoint([Source("a.rs", text)], count, top=1).entries[0].signatures == ["fn pub Store.add(&self)"]
+    assert checkpoint([Source("a.rs", text)], count, top=1).entries[0].signatures == ["fn pub Store.add(&self) @L2"]
 
 
 @pytest.mark.feature("compress.checkpoint")
@@ -473,5 +473,5 @@ def test_a_name_of_one_meaning_counts_more_than_a_word_that_stands_everywhere():
     shop = Source("shop.py", "def name(): pass\ndef load_cart(): pass\n")
     others = [Source(f"use{n}.py", f"name = {n}\n" + ("load_cart()\n" if n < 2 else "")) for n in range(4)]
 
-    assert checkpoint([shop, *others], count, top=1).entries[0].signatures == ["fn pub load_cart()"]
+    assert checkpoint([shop, *others], count, top=1).entries[0].signatures == ["fn pub load_cart() @L2"]
     assert most_named([*others, shop], 1) == [shop]

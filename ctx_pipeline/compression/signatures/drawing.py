@@ -189,13 +189,13 @@ class Drawing:
             self.members(bodies, inner, shown=exported and members_shown, always=kind == "interface")
 
     def _implemented(self, node: SgNode, name: str) -> str:
-        """Return what an implementation is of: ``Show for Cart`` where it is one of a trait."""
+        """Return what an implementation is of: ``Show for Cart<T>`` where it is one of a trait."""
         trait = node.field("trait")
         if trait is None and name:
             return name
         held = node.field("type") or next((c for c in node.children() if c.kind() == "user_type"), None)
         made = flat(held.text()) if held is not None else ""
-        return f"{flat(trait.text())} for {made.partition('<')[0]}" if trait is not None else made
+        return f"{flat(trait.text())} for {made}" if trait is not None else made
 
     def field(self, node: SgNode, around: Around) -> None:
         """Add a field to what it stands in; outside of all it is a value."""

@@ -85,17 +85,17 @@ _SHORT = {"str": "s", "string": "s", "String": "s", "&str": "s", "int": "n", "fl
 MOST_MEMBERS = 60
 """Fields that are written behind a class; how many more there are is said."""
 
-_SIGNATURE = re.compile(rf"^( *)({'|'.join(WORDS.values())}) (async )?(pub )?(.+)$")
+_SIGNATURE = re.compile(rf"^( *)({'|'.join(WORDS.values())})(?:<.+?(?<!-)>)? (async )?(pub )?(.+)$")
 _HEADING = re.compile(r"^(#{1,6}) (.+)$")
 _PLACE = re.compile(r" @L\d+(?:-\d+)?$")
 _DOC = " — "
 
 
 def lines(symbols: Iterable[Symbol], *, located: bool = False, documented: bool = True) -> list[str]:
-    """Return a line for each symbol; ``located`` adds its lines as ``@L3-9``, ``documented`` the first line of its documentation."""
+    """Return a line for each symbol; ``located`` adds its lines (``@L3-9``), ``documented`` the first line of its documentation."""
     return [
         signature(symbol)
-        + (f" @L{symbol.first}-{symbol.last}" if located else "")
+        + (f" @L{symbol.first}{f'-{symbol.last}' if symbol.last > symbol.first else ''}" if located else "")
         + (f"{_DOC}{symbol.doc}" if documented and symbol.doc else "")
         for symbol in symbols
     ]
@@ -108,6 +108,8 @@ def signature(symbol: Symbol) -> str:
     generics = f"<{symbol.generics}>" if symbol.generics else ""
     words = [WORDS[symbol.kind], *(["async"] if symbol.asynchronous else []), *(["pub"] if symbol.exported else [])]
     begins = f"{' '.join(words)} {symbol.name}{generics}"
+    if symbol.kind == "implementation":  # it is seen where what it is of is seen, and declares what it is generic over before it
+        begins = f"{WORDS[symbol.kind]}{generics} {symbol.name}"
     held = ", ".join(_parameter(p, _SHORT.get(p.type, p.type)) for p in symbol.parameters or ())
     fields = f" {{{', '.join(symbol.members[:MOST_MEMBERS])}{_more(symbol)}}}" if symbol.members else ""
     arrow = " → " if symbol.kind == "function" else ":"
@@ -132,7 +134,7 @@ def read(text: str) -> list[tuple[str, str]]:
     found = []
     for line in text.splitlines():
         if heading := _HEADING.match(line):
-            found.append(("section", heading[2]))
+            found.append(("section", _PLACE.sub("", heading[2])))
         elif match := _SIGNATURE.match(line):
             found.append((kinds[match[2]], _name(match[5], kinds[match[2]])))
     return found
