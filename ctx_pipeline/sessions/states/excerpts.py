@@ -72,17 +72,18 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
         text = only[1]
     units = _units(_LOCAL_LINK.sub(r"\1", text))
     _rank(units)
+    idle = {n for n, unit in enumerate(units) if unit.rank == _NOTHING}
+    idle = idle if len(idle) < len(units) else set()
     barred: set[int] = set()
     if sum(len(unit.text) + 1 for unit in units) > room:
         units = [replace(unit, text=_short(unit.text)) if unit.kind == _ITEM else unit for unit in units]
-        if any(unit.rank < _NOTHING for unit in units):
-            barred = {n for n, unit in enumerate(units) if unit.rank == _NOTHING}
+        barred |= idle
     for _ in range(_ROUNDS):
         kept = _fitting(units, room, barred)
         repeated = {kept[place] for place in echoed([units[n].text for n in kept])}
         if not repeated:
             break
-        barred |= repeated
+        barred |= repeated | idle
     else:
         kept = []
     told = _joined(units, kept)
