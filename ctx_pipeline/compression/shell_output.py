@@ -167,8 +167,9 @@ def _made(plain: str, kind: str) -> tuple[Filtered, str]:
 
 def _members(line: str) -> list[str]:
     """Return a long line that holds JSON as the lines of its members, long texts cut; any other, and a short one of a failure, as it is."""
-    least = _LONGEST_LINE if wrong(line) else _LONG_JSON
-    packed = as_json(line, _LONG_JSON, _LONGEST_TEXT) if len(line) > least else None
+    if len(line) <= _LONG_JSON or (len(line) <= _LONGEST_LINE and wrong(line)):
+        return [line]
+    packed = as_json(line, _LONG_JSON, _LONGEST_TEXT)
     return [line] if packed is None else packed.split("\n")
 
 

@@ -6,7 +6,7 @@ import re
 import sys
 from bisect import bisect_right
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
@@ -88,6 +88,9 @@ def literal_in(data: bytes) -> bool:
     """Tell whether a literal of any detector stands in a short text; no pattern is compiled for it, as a hook has no time to."""
     return any(literal in data for detector in DETECTORS for literal in detector.literals)
 
+
+_cleared = count()
+"""Long texts of which it was asked in this process whether they are clear."""
 
 _SHORT = 4_000
 """Bytes up to which a pattern is tried everywhere in a text."""
@@ -280,7 +283,12 @@ class Redactor:
         )
 
     def clears(self, text: str) -> bool:
-        """Tell, without compiling every detector, that a short text can hold no secret; False where that is not sure."""
+        """Tell, without compiling every detector, that a text can hold no secret; False where that is not sure.
+
+        A process that asks of a long text again makes the machine of all literals, which reads it once and not once a literal.
+        """
+        if len(text) > _SHORT and next(_cleared):
+            return not self._extra and not self.suspects([text])
         data = text.encode("utf-8", "surrogatepass")
         seen = (view.data for view in (*views.readings(data), *packed.readings(data)))
         return not self._extra and not any(map(literal_in, seen)) and not _may_match(data)

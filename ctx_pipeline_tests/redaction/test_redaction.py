@@ -3,6 +3,8 @@
 import base64
 import json
 import random
+import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.detectors import DETECTORS
-from ctx_pipeline.redaction.redactor import understood
+from ctx_pipeline.redaction.redactor import literal_in, understood
 from ctx_pipeline_tests.factories.plants import planted
 
 REDACTOR = Redactor()
@@ -294,3 +296,23 @@ def test_a_word_that_a_command_gives_to_a_flag_for_a_password_is_replaced(text, 
 )
 def test_a_word_that_speaks_of_a_flag_for_a_password_stays(text):
     assert Redactor().redact(text) == text
+
+
+@pytest.mark.feature("redaction.clear-at-once")
+def test_a_process_that_asks_of_long_texts_again_reads_each_of_them_once():
+    text, redactor = "tests/test_a.py::test_b PASSED\n" * 1000, Redactor({})
+    redactor.clears(text)
+    redactor.clears(text)
+
+    def least(done: Callable[[], object]) -> float:
+        took = []
+        for _ in range(5):
+            began = time.perf_counter()
+            done()
+            took.append(time.perf_counter() - began)
+        return min(took)
+
+    assert least(lambda: redactor.clears(text)) * 5 < least(lambda: literal_in(text.encode()))
+    key = "ghp_" + "Z9y8X7w6V5u4T3s2R1q0P9o8N7m6L5k4J3h2"
+    assert not redactor.clears(text + key)
+    assert not Redactor({"mine": "test_b"}).clears(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,31 @@ def test_ten_files_of_the_standard_library_are_told_as_the_tree_has_them():
     assert score.told >= 0.99 * score.declared > 50
     assert score.right >= 0.95 * score.drawn
     assert score.calls_right == score.calls > 20
+
+
+@pytest.mark.feature("compress.signature-recall")
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize(
+    ("language", "packages", "least"),
+    [
+        ("c", ("numpy", "mypyc"), 0.98),
+        ("cpp", ("pyarrow",), 0.95),
+        ("css", ("docutils", "mkdocs"), 0.98),
+        # what a bundler makes of modules is told in part: what is assigned to an object of another module, and the names it passes on
+        ("javascript", ("mkdocs", "playwright", "dagster_webserver"), 0.85),
+    ],
+)
+def test_ten_files_that_packages_ship_are_told_as_the_tree_has_them(language, packages, least):
+    found = [spec for name in packages if (spec := find_spec(name)) is not None]
+    if len(found) < len(packages):
+        pytest.skip(f"not all of {', '.join(packages)} are installed")
+    folders = [Path(place) for spec in found for place in spec.submodule_search_locations or ()]
+    score = compare([p.read_text("utf-8", "replace") for p in drawn_files(folders, language, 10, 1)], language)
+
+    assert score.files == 10
+    assert score.told >= least * score.declared > 50
+    assert score.right >= least * score.drawn
+    assert score.calls_right >= least * score.calls
 
 
 def test_a_declaration_that_is_left_out_and_one_that_is_made_up_are_seen(monkeypatch):
