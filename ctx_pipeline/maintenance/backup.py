@@ -24,6 +24,7 @@ from ctx_pipeline.storage.lake.manifests import decode
 from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline.storage.raw.verified import FILE as VERIFIED
 from ctx_pipeline.storage.sealed_copies import SUFFIX, identities_of, recipients_of, seal, unseal
+from ctx_pipeline.storage.served_tools import FILE as SERVED
 from ctx_pipeline.storage.snapshots import copy_database, copy_file, sha256_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _DATABASES = ("ledger.db", "journal.db", "contexts.db")
 _MADE_ANEW = frozenset(
     {"dagster", "site", "serving", "signals", "outputs", "handoffs", "compactions", "taken", "tmp"}
     | {"search.db", "memory.db", "cases.db", "plan.json", "summary.json", "uses.json", "effect.json", "memory_checks.json", VERIFIED}
-    | {store_marker.NOTED, store_marker.REBUILT, FORGETTING, KNOWN, "hooks.log", "hooks.log.1"}
+    | {store_marker.NOTED, store_marker.REBUILT, FORGETTING, KNOWN, SERVED, "hooks.log", "hooks.log.1"}
 )
 """First names below the store of what the next run makes, or of what is told to nobody."""
 

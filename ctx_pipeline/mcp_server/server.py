@@ -7,6 +7,7 @@ import gc
 import inspect
 import json
 import threading
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
@@ -30,6 +31,7 @@ from ctx_pipeline.mcp_server.session_tools import Act, SessionTools
 from ctx_pipeline.mcp_server.tools import Judge, Tools
 from ctx_pipeline.sessions import pages
 from ctx_pipeline.sessions.markdown import render
+from ctx_pipeline.sessions.reports.gain import note_tools
 from ctx_pipeline.sessions.reports.kept_figures import warm
 from ctx_pipeline.sessions.states.state import counter
 
@@ -74,7 +76,7 @@ class _Server(MCPServer):
 
     shown: tuple[str, ...] = ()
     structured = True
-    beside: Callable[[], None] | None = None
+    beside: Callable[[list[Tool]], None] | None = None
     """what is done once, in a thread of its own, when a client has seen the tools and thinks about what to ask"""
     remembered: Remembered | None = None
     """what each of several clients was given"""
@@ -82,14 +84,14 @@ class _Server(MCPServer):
     async def list_tools(self) -> list[Tool]:
         """Return the tools of the set; without values their schemas say what a model reads."""
         tools = [tool for tool in await super().list_tools() if not self.shown or tool.name in self.shown]
+        if not self.structured:
+            tools = [t.model_copy(update={"output_schema": None, "input_schema": slim_schema(t.input_schema)}) for t in tools]
         if self.beside is not None:
-            later = threading.Timer(_PAUSE, self.beside)
+            later = threading.Timer(_PAUSE, self.beside, [tools])
             # awaited at the end: a thread that the interpreter leaves inside of a library of C++ aborts the process
             later.daemon, self.beside = False, None
             later.start()
-        if self.structured:
-            return tools
-        return [t.model_copy(update={"output_schema": None, "input_schema": slim_schema(t.input_schema)}) for t in tools]
+        return tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Return what a tool answers, or what is wrong with the call; raises only what a tool did not foresee."""
@@ -109,7 +111,7 @@ class _Server(MCPServer):
         return CallToolResult(content=[TextContent(type="text", text=as_text(result.structured_content))])
 
 
-def _make_ready(settings: Settings) -> None:
+def _make_ready(settings: Settings, profile: str, tools: list[Tool]) -> None:
     """Read what the first answers wait for, then take what lives as long as the server out of the collector's way.
 
     Walking it again for each answer doubled one in three of those over the whole history.
@@ -117,7 +119,10 @@ def _make_ready(settings: Settings) -> None:
     warm(settings)
     if not threading.main_thread().is_alive():
         return  # the client has left
-    counter()("")
+    count = counter()
+    count("")
+    with suppress(OSError):  # a store that cannot be written still answers
+        note_tools(profile, [{"name": t.name, "description": t.description, "schema": t.input_schema} for t in tools], count, settings)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, 20, 20)
@@ -143,7 +148,7 @@ def build(
         "ctx", title="ctx_pipeline", instructions=_INSTRUCTIONS, version=version("ctx-pipeline"), log_level="WARNING", subscriptions=False
     )
     server.shown, server.structured = PROFILES[profile], structured
-    server.beside = partial(_make_ready, settings)
+    server.beside = partial(_make_ready, settings, profile)
     tools = Tools(settings, judge)
     sessions = SessionTools(settings, act)
     reports = ReportTools(settings, act)

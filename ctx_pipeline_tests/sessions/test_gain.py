@@ -15,9 +15,10 @@ from ctx_pipeline.findings.evidence import quick_scan
 from ctx_pipeline.model.display import percent
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pricing.price_book import Rates
-from ctx_pipeline.sessions.reports.gain import Gain, gain, parts, score
+from ctx_pipeline.sessions.reports.gain import Gain, _hook_tokens, gain, parts, score
 from ctx_pipeline.sessions.reports.session_gain import Bounds, HookTokens, SessionGain, _cut, repeated, session_gain, summed
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.served_tools import note
 from ctx_pipeline.usage.cache_efficiency import STREAMS
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period, before, period
@@ -90,6 +91,20 @@ def test_what_this_program_put_into_prompts_itself_is_a_part_of_the_bill():
     assert (found.shortened, summed([found, found]).shortened) == (900, 1800)
     assert summed([found, without]).own_tokens == found.own_tokens
     assert set(without.own_tokens.values()) == {0}
+
+
+@pytest.mark.feature("session.gain-schemas")
+def test_the_schemas_of_the_tools_that_a_server_showed_last_are_counted_and_said(own: Shop, monkeypatch):
+    with open_store(own.settings) as store:
+        before_any = _hook_tokens(store)("claude", WORK).schemas
+        note(store.home, "read", [{"name": "ctx_read"}], len)
+        assert _hook_tokens(store)("claude", WORK).schemas == len('[{"name":"ctx_read"}]') != before_any
+        note(store.home, "read", [{"name": "ctx_read"}], lambda _: 1 / 0)  # the same tools are not counted again
+    assert own.json(monkeypatch, "gain", "--period", "all")["tools"] == {"profile": "read", "tools": 1, "tokens": 21}
+    made = session(calls=2)
+    made.tool("mcp__ctx__ctx_read", action="other", text="y" * 2000)
+    made.model(3000, 10, read=2000, written=1000, cost=600_000 + 3_750_000)
+    assert session_gain(made.build(), priced, cost, hooks=HookTokens(schemas=21)).own_tokens["schemas"] == 21
 
 
 @pytest.mark.feature("session.gain")

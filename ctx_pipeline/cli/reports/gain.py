@@ -161,6 +161,9 @@ def _report(found: Gain, scope: str) -> None:
     if own or t.shortened:
         parts_of = ", ".join(f"{tokens(n)} of {name}" for name, n in t.own_tokens.items() if n) or "nothing"
         net = f"{tokens(abs(t.shortened - own))} tokens {'fewer' if t.shortened >= own else 'more'} than without it"
+        if t.own_tokens["schemas"]:
+            of = f"{counted(found.tools.tools, 'tool')} of the set {found.tools.profile}, counted" if found.tools else "estimated"
+            parts_of = parts_of.replace("of schemas", f"of schemas ({of})")
         say(f"ctx itself put {parts_of} into prompts ({dollars(own_cost)}) and took {tokens(t.shortened)} tokens out of outputs: {net}")
     say()
     say("Avoidable, by mechanism:", bold=True)

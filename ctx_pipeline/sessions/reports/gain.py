@@ -31,6 +31,7 @@ from ctx_pipeline.sessions.reports.session_gain import (
 from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.sessions.states.handoff import RESUMED
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.served_tools import ServedTools, note, served
 from ctx_pipeline.usage.cache_efficiency import STREAMS
 from ctx_pipeline.usage.periods import Period, before, period
 from ctx_pipeline.usage.repositories import project_names
@@ -64,6 +65,8 @@ class Gain:
     """at whose prices everything is told; None: those of the calls"""
     previous: SessionGain | None
     since_baseline: str | None
+    tools: ServedTools | None = None
+    """the tools whose schemas were counted; None where no server showed any yet"""
 
     @property
     def avoidable(self) -> tuple[int, int, int]:
@@ -101,6 +104,7 @@ class Gain:
                 for n, b in t.mechanisms.items()
             ],
             "own": [{"what": n, "tokens": t.own_tokens[n], "nano": t.own_nano[n]} for n in OWN],
+            "tools": self.tools._asdict() if self.tools else None,
             "shortened_tokens": t.shortened,
             "net_tokens": t.shortened - sum(t.own_tokens.values()),
             "score": score(t),
@@ -183,7 +187,7 @@ def gain(
                 session_gain(v, rate_of, cost_of, within=(from_iso(mark), None), hooks=of_session(v.host, v.session_id)) for v in views
             ]
             total = found[0] if found else SessionGain(choice.host, choice.session_id)
-            return Gain(one, total, len(found), model, None, mark)
+            return Gain(one, total, len(found), model, None, mark, served(store.home))
         told = [_within(one, zone)]
         earlier = before(one)
         if earlier is not None and mark is None:
@@ -202,7 +206,7 @@ def gain(
                     if made.calls:
                         members.append(made)
     previous = summed(gains[1]) if len(gains) > 1 and gains[1] else None
-    return Gain(one, summed(gains[0]), len(gains[0]), model, previous, mark)
+    return Gain(one, summed(gains[0]), len(gains[0]), model, previous, mark, served(store.home))
 
 
 def _gains(
@@ -227,6 +231,11 @@ def _gains(
             yield made
 
 
+def note_tools(profile: str, schemas: list[dict[str, Any]], count: Callable[[str], int], settings: Settings) -> None:
+    """Keep what the schemas of the tools take that a server shows now, for the reports to come."""
+    note(settings.home, profile, schemas, count)
+
+
 def _hook_tokens(store: Store) -> Callable[[str, str], HookTokens]:
     """Return what gives for a session what hooks told it and took out of its outputs."""
     blocks: Counter[tuple[str, str]] = Counter()
@@ -241,7 +250,9 @@ def _hook_tokens(store: Store) -> Callable[[str, str], HookTokens]:
                 shortened[key] += p["tokens_before"] - p["tokens_after"] if "tokens_before" in p else guessed
             elif not p.get("withheld") and p.get("event") not in ("retrieve", "weave"):
                 blocks[key] += int(p.get("tokens") or 0)
-    return lambda host, session: HookTokens(blocks[host, session], shortened[host, session])
+    shown = served(store.home)
+    schemas = {"schemas": shown.tokens} if shown else {}
+    return lambda host, session: HookTokens(blocks[host, session], shortened[host, session], **schemas)
 
 
 def last_baseline(store: Store) -> str | None:

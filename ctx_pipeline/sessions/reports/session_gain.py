@@ -49,7 +49,7 @@ OWN = ("blocks", "answers", "schemas")
 """What this program itself puts into a window: what hooks tell, what its tools answer, and what its tools are."""
 
 _SCHEMA_TOKENS = 1_500
-"""Tokens of the schemas of a set of tools, at most; they count in sessions that used one."""
+"""Tokens of the schemas of a set of tools where no server showed any yet; they count in sessions that used one."""
 
 _OWN_TOOL = re.compile(r"(?:^|__)ctx(?:__|[./])\w")
 CHARACTERS_A_TOKEN = 4
@@ -60,6 +60,8 @@ class HookTokens(NamedTuple):
 
     blocks: int = 0
     shortened: int = 0
+    schemas: int = _SCHEMA_TOKENS
+    """of the tools that a server showed last"""
 
 
 class Bounds(NamedTuple):
@@ -189,7 +191,7 @@ def joined(
     gain.mechanisms = dict(zip(MECHANISMS, sums, strict=True))
     _cut(gain.mechanisms, max(0, gain.spent - gain.nano["output"]))
     for _, last, first, carry in lines[:1]:
-        for name, tokens in (("blocks", hooks.blocks), ("schemas", _SCHEMA_TOKENS if gain.own_tokens["answers"] else 0)):
+        for name, tokens in (("blocks", hooks.blocks), ("schemas", hooks.schemas if gain.own_tokens["answers"] else 0)):
             if tokens and last:
                 gain.own_tokens[name] += tokens
                 gain.own_nano[name] += round(tokens * first + tokens * carry)
