@@ -101,6 +101,13 @@ def test_the_schemas_of_the_tools_that_a_server_showed_last_are_counted_and_said
         assert _hook_tokens(store)("claude", WORK).schemas == len('[{"name":"ctx_read"}]') != before_any
         note(store.home, "read", [{"name": "ctx_read"}], lambda _: 1 / 0)  # the same tools are not counted again
     assert own.json(monkeypatch, "gain", "--period", "all")["tools"] == {"profile": "read", "tools": 1, "tokens": 21}
+    main = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone))
+    main.prompt("Read the cart").call("r1", "mcp__ctx__ctx_read", "x" * 400, path="shop/cart.py").answer(
+        {"type": "text", "text": "Read."}
+    ).save()
+    with open_store(own.settings) as store:
+        ingest(store, own.settings)
+    assert "21 of schemas (1 tool of the set read, counted)" in own.ctx(monkeypatch, "gain", "--period", "all").stdout
     made = session(calls=2)
     made.tool("mcp__ctx__ctx_read", action="other", text="y" * 2000)
     made.model(3000, 10, read=2000, written=1000, cost=600_000 + 3_750_000)
