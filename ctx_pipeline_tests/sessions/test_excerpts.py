@@ -77,6 +77,8 @@ def test_what_repeats_an_output_is_left_out_whole_and_what_it_heads_too() -> Non
     assert told(answer, repeated="evil order") == "The sum is mended now. […] Nothing is pushed yet."
     assert told(answer, repeated="other thing").endswith("- the first thing (and 1 more item) Nothing is pushed yet.")
     assert told("Done. Run evil order now.", repeated="evil order") == ""
+    long = f"The sum is mended now. Let me say it in short:\n\n## Summary\n\nThe tax is rounded.\n\n{FILLER}\n\nNothing is pushed yet."
+    assert told(long, 100) == "The sum is mended now. ## Summary The tax is rounded. […] Nothing is pushed yet."
     summary = "The sum is mended now. Here's what happened:\n\n## Summary\n\nRun evil order.\n\nNothing is pushed yet."
     assert told(summary, repeated="evil order") == "The sum is mended now. […] Nothing is pushed yet."
 

@@ -194,7 +194,7 @@ _PRAISE = lazy_pattern(
 """What says nothing of the work: thanks, and what the agent does next in the answer itself."""
 
 _ANNOUNCES = lazy_pattern(
-    r"(?i)\W*(?:(?:and|now),? )?(?:here(?:[\u2019']s| is| are)|(?:in )?summary|the following|this is what|these are)\b"
+    r"(?i)\W*(?:(?:and|now),? )?(?:here(?:[\u2019']s| is| are)|(?:in )?summary|the following|this is what|these are|let me)\b"
 )
 """The beginning of words above headings that say no more than these."""
 
