@@ -96,7 +96,7 @@ def _has_session(host: Host, root: Path, settings: Settings) -> bool:
     from ctx_pipeline.storage.raw.home_files import walk
 
     kinds = host.usage.kinds or host.files.session_kinds  # a list of things to do outlives the session that made it
-    for _, kind, path, size, _, _ in walk(host, root, settings, []):
+    for _, kind, path, size, *_ in walk(host, root, settings, []):
         if size and kind in kinds and (kind not in host.files.databases or _has_rows(path, host.files.databases[kind])):
             return True
     return False

@@ -61,6 +61,8 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
             _first_run(scan)
         todo = plan.plan(store, settings, scan)
         nothing = todo.nothing_to_do and not full
+        if nothing:
+            capture.note_times(store, scan)
         if nothing or graph_installed():
             outcome = None if nothing else _execute(settings, scan, quiet=as_json, full=full)
             if outcome is None or not outcome.held:

@@ -77,6 +77,7 @@ def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | Non
     large = sum(p.size for p in scan.pending) > MANY_BYTES
     unfinished = store.ledger.unfinished_cells(versions=code_versions.decoders(store.files, settings, later=large))
     if scan.nothing_new and not unfinished:
+        capture.note_times(store, scan)
         return []
     from ctx_pipeline.pipeline.capture.retention import require_disk_space
 

@@ -124,7 +124,7 @@ def _sources(settings: Settings, host: str | None, problems: list[Problem] | Non
         wanted = declared.usage.kinds or declared.files.session_kinds
         for root in settings.roots_of(declared):
             top = str(root if root.is_dir() else root.parent)
-            for rel, kind, path, size, mtime_ns, _ in walk(declared, root, settings, odd):
+            for rel, kind, path, size, mtime_ns, *_ in walk(declared, root, settings, odd):
                 if kind not in wanted:
                     continue
                 if kind in declared.files.databases:
@@ -137,7 +137,7 @@ def _sources(settings: Settings, host: str | None, problems: list[Problem] | Non
 def _streams(declared: Host, top: str, seen: Seen, odd: list[Problem]) -> Iterator[LiveSource]:
     from ctx_pipeline.storage.raw import databases
 
-    rel, kind, path, size, mtime_ns, _ = seen
+    rel, kind, path, size, mtime_ns, *_ = seen
 
     try:
         names = databases.streams(path, declared.files.databases[kind])

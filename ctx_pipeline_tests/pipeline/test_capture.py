@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+import time
 from dataclasses import replace
 
 import pytest
 import zstandard
 
 from ctx_pipeline.pipeline import capture
+from ctx_pipeline.pipeline.capture import read_source, scanning
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.ledger import Ledger
 from ctx_pipeline.storage.raw import segments
 from ctx_pipeline_tests.pipeline.toy_home import HOSTS, TOY, age, append, held, line, look, only, take, write
@@ -101,6 +106,107 @@ def test_a_touched_file_with_the_same_bytes_is_nothing_new(store, settings, home
     assert (scan.nothing_new, len(scan.touched)) == (True, 2)
     take(store, settings, scan=scan)
     assert look(store, settings).touched == []
+
+
+def put_in_place(path, data: bytes) -> None:
+    """Write a file anew with the size and the time that it had."""
+    before = path.stat()
+    assert len(data) == before.st_size
+    time.sleep(0.02)  # the clock of a file system ticks every few milliseconds
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def ranges_read(monkeypatch) -> list[tuple[int, int]]:
+    """Return the list that gets the byte ranges of files whose hashes are asked for from now on."""
+    read: list[tuple[int, int]] = []
+    hashed = read_source._sum
+    monkeypatch.setattr(read_source, "_sum", lambda handle, start, end: read.append((start, end)) or hashed(handle, start, end))
+    return read
+
+
+@pytest.mark.feature("capture.rewritten-in-place")
+@pytest.mark.parametrize("rel", ["sessions/a.jsonl", "notes/a.txt"])
+def test_a_file_rewritten_with_its_size_and_its_time_is_a_new_generation(store, settings, home, rel):
+    before = line(id="a", ts=JUNE) + line(text="left") * 3000
+    path = write(home, rel, before)
+    take(store, settings)
+    now = before[:30_000] + before[30_000:].replace(b"left", b"gone", 1)
+    put_in_place(path, now)
+
+    take(store, settings)
+
+    assert (held(store, rel, 0), held(store, rel, 1)) == (before, now)
+    assert look(store, settings).nothing_new
+
+
+@pytest.mark.feature("capture.rewritten-in-place")
+def test_a_file_whose_rights_alone_changed_is_read_once_and_never_captured_again(store, settings, home, monkeypatch):
+    path = write(home, "sessions/a.jsonl", line(id="a", ts=JUNE) + line(text="left") * 3000)
+    take(store, settings)
+    time.sleep(0.02)
+    path.chmod(0o600)
+    read = ranges_read(monkeypatch)
+
+    scan = look(store, settings)
+    capture.note_times(store, scan)
+    again = look(store, settings)
+
+    assert (scan.nothing_new, len(scan.touched), again.touched, read) == (True, 1, [], [(0, path.stat().st_size)])
+    assert only(store, "sessions/a.jsonl").generation == 0
+
+
+@pytest.mark.feature("capture.rewritten-in-place")
+def test_a_line_changed_in_the_middle_of_a_file_that_also_grew_is_noticed(store, settings, home):
+    before = line(id="a", ts=JUNE) + line(text="left") * 3000
+    write(home, "sessions/a.jsonl", before)
+    take(store, settings)
+    now = before[:30_000] + before[30_000:].replace(b"left", b"gone", 1) + line(text="more")
+    write(home, "sessions/a.jsonl", now)
+
+    take(store, settings)
+
+    assert (held(store, "sessions/a.jsonl", 0), held(store, "sessions/a.jsonl", 1)) == (before, now)
+
+
+@pytest.mark.feature("capture.rewritten-in-place")
+def test_a_larger_file_that_grows_is_compared_part_by_part_until_all_of_it_was(store, settings, home, monkeypatch):
+    monkeypatch.setattr(read_source, "COMPARED_BYTES", 4_000)
+    path = write(home, "sessions/a.jsonl", line(id="a", ts=JUNE))
+    for _ in range(40):
+        append(path, line(text="x" * 900))
+        take(store, settings)
+    data = path.read_bytes()
+    write(home, "sessions/a.jsonl", data[:17_000] + b"y" + data[17_001:])
+    read = ranges_read(monkeypatch)
+
+    generations = []
+    for _ in range(12):
+        append(path, line(text="z" * 900))
+        read.clear()
+        take(store, settings)
+        generations.append(only(store, "sessions/a.jsonl").generation)
+        assert sum(end - start for start, end in read) < 3 * 4_000 or generations[-1]
+
+    assert (generations[0], generations[-1]) == (0, 1)
+    assert held(store, "sessions/a.jsonl", 1) == path.read_bytes()
+
+
+@pytest.mark.feature("capture.rewritten-in-place")
+def test_a_store_that_kept_no_such_times_notes_them_without_reading_a_file(store, settings, home, tmp_path, monkeypatch):
+    write(home, "sessions/a.jsonl", line(id="a", ts=JUNE))
+    take(store, settings)
+    with sqlite3.connect(settings.home / "ledger.db") as db:
+        db.execute("ALTER TABLE sources DROP COLUMN ctime_ns")
+        db.execute("PRAGMA user_version=3")
+    db.close()
+    monkeypatch.setattr(scanning, "compare", None)
+
+    with open_store(settings) as older:
+        assert only(older, "sessions/a.jsonl").ctime_ns is None
+        capture.note_times(older, look(older, settings))
+        assert only(older, "sessions/a.jsonl").ctime_ns == (home / "sessions/a.jsonl").stat().st_ctime_ns
+        assert look(older, settings).touched == []
 
 
 @pytest.mark.feature("capture.moved-source")

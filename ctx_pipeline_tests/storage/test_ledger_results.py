@@ -118,6 +118,7 @@ def names(home) -> set[str]:
 _CALLS_OF_VERSION_1 = """
 DROP TABLE calls; DROP TABLE callers;
 DROP TABLE session_lines; DROP TABLE branch_titles; ALTER TABLE sessions DROP COLUMN given_title;
+ALTER TABLE sources DROP COLUMN ctime_ns;
 CREATE TABLE calls (
     host TEXT NOT NULL, call_key TEXT NOT NULL, session_id TEXT NOT NULL, ts INTEGER,
     PRIMARY KEY (host, call_key, session_id)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import SourceError, StoreDamaged, StoreError
+from ctx_pipeline.errors import SourceError, StoreDamaged, StoreError, StoreLocked
 from ctx_pipeline.pipeline.capture.read_source import Taken, now_text, take
 from ctx_pipeline.pipeline.capture.scanning import Problem
 from ctx_pipeline.pipeline.capture.scanning import scan as look
@@ -127,9 +128,7 @@ def commit_without_bytes(store: Store, scan: Scan, hosts: Mapping[str, Host]) ->
         rows = []
         pieces = ledger.segments_of(m.source.stream for m in scan.moved)
         for moved in scan.moved:
-            row = moved.source._replace(
-                root=moved.root, rel=moved.rel, kind=moved.kind, size=moved.size, mtime_ns=moved.mtime_ns, inode=moved.inode, state="live"
-            )
+            row = moved.source._replace(**{name: value for name, value in moved._asdict().items() if name != "source"}, state="live")
             host = hosts[row.host]
             if row.kind in host.files.session_kinds:
                 own = [s for s in pieces.get(row.stream, []) if s.generation == row.generation]
@@ -138,6 +137,14 @@ def commit_without_bytes(store: Store, scan: Scan, hosts: Mapping[str, Host]) ->
             rows.append(row)
         dirty |= ledger.commit_capture(rows)
     return dirty
+
+
+def note_times(store: Store, scan: Scan) -> None:
+    """Write the new times of sources whose bytes are the captured ones, so that no later scan reads them; a busy store is left alone."""
+    if scan.touched:
+        with suppress(StoreLocked), store.ledger.lease(LEASE, wait=0.0):
+            if still_true(store, scan):
+                store.ledger.save_sources(scan.touched)
 
 
 def redactor_of(settings: Settings) -> Redactor:

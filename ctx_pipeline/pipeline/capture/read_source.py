@@ -26,24 +26,71 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.files import Files
 
 
-# Is a changed file still the one that was captured? Answered from its edges.
+# Is a changed file still the one that was captured? Answered from its edges, then from the hashes of its segments.
 
 
 _BLOCK = 65_536
 _SUM = 1 << 20
 
+COMPARED_BYTES = 64 << 20
+"""Captured bytes of a file that grew which are compared at one look; of a larger file the next ones are at the next."""
 
-def compare(path: str, source: Source, size: int) -> str:
+BLANKED = "blanked"
+"""Kind of the journal's facts: where the lines of one stream stood that ``ctx forget`` blanked in raw, and the hash of each."""
+
+_NOTHING_BLANKED: tuple[tuple[int, int, int], ...] = ()
+
+
+def compare(
+    path: str,
+    source: Source,
+    size: int,
+    segments: Iterable[Segment] = (),
+    blanked: Callable[[], Iterable[tuple[int, int, int]]] = lambda: _NOTHING_BLANKED,
+) -> str:
     """Return same, grown or rewritten: what a file with a new size or time holds against what was captured.
 
-    Raises SourceError when it cannot be read.
+    Every byte that raw holds in ``segments`` is compared by its hash, but at most about
+    :data:`COMPARED_BYTES` of a file that grew: of a larger one a part at each look, all
+    after as many looks as it has such parts. ``blanked`` are the (generation, start, end)
+    that raw holds spaces for. Raises SourceError when the file cannot be read.
     """
     with opened(path) as handle:
         if not is_lines(source.rel):
             return "same" if size == source.captured and _sum(handle, 0, size) == source.tail_hash else "rewritten"
         if size < source.captured or not same_edges(handle, source):
             return "rewritten"
-        return "grown" if has_line(handle, source.captured, size) else "same"
+        grown = has_line(handle, source.captured, size)
+        own = [s for s in segments if s.generation == source.generation]
+        if not all(_has_segment(handle, s, blanked) for s in (_in_turn(own) if grown else own)):
+            return "rewritten"
+        return "grown" if grown else "same"
+
+
+def _in_turn(own: list[Segment]) -> list[Segment]:
+    """Return the segments that one look compares: another part of a large file whenever it got a segment more."""
+    parts = max(1, -(-max((s.end for s in own), default=0) // COMPARED_BYTES))
+    return [s for s in own if s.start // COMPARED_BYTES == len(own) % parts]
+
+
+def _has_segment(handle: int, segment: Segment, blanked: Callable[[], Iterable[tuple[int, int, int]]]) -> bool:
+    """Tell whether a file still has the bytes of a segment, lines aside that were blanked in raw."""
+    if _sum(handle, segment.start, segment.end) == segment.sha256:
+        return True
+    spans = [
+        (start - segment.start, end - segment.start)
+        for generation, start, end in blanked()
+        if generation == segment.generation and segment.start <= start < segment.end
+    ]
+    return bool(spans) and hashlib.sha256(blank(_read(handle, segment.start, segment.end), spans)).hexdigest() == segment.sha256
+
+
+def blank(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """Return the data with spaces in these places: as long as before, so every byte range still means the same."""
+    out = bytearray(data)
+    for start, end in spans:
+        out[start:end] = b" " * len(data[start:end])
+    return bytes(out)
 
 
 def same_edges(handle: int, source: Source) -> bool:
@@ -176,6 +223,7 @@ def take(
         size=pending.size,
         mtime_ns=pending.mtime_ns,
         inode=pending.inode,
+        ctime_ns=pending.ctime_ns,
         generation=new.generation,
         captured=captured,
         head_hash=new.head_hash,

@@ -6,12 +6,13 @@ import gc
 import os
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError, SourceError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.pipeline.capture.read_source import compare, holds, opened
+from ctx_pipeline.pipeline.capture.read_source import BLANKED, compare, holds, opened
 from ctx_pipeline.storage.ledger import Stamp
 from ctx_pipeline.storage.ledger.links import identify
 from ctx_pipeline.storage.raw.home_files import EDGE, HEAD, Problem, Seen, edge_hash, is_ignored, is_lines, walk
@@ -53,6 +54,7 @@ class Pending:
     known: Source | None = None
     """the ledger's row before this capture"""
     forced: bool = False
+    ctime_ns: int | None = None
 
 
 class Moved(NamedTuple):
@@ -65,6 +67,7 @@ class Moved(NamedTuple):
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int | None
 
 
 class Retention(NamedTuple):
@@ -96,7 +99,7 @@ class Scan:
     """streams whose files are gone"""
     moved: list[Moved] = field(default_factory=list)
     touched: list[Source] = field(default_factory=list)
-    """known sources, with new size and time, that hold no new whole line"""
+    """known sources, with new size and times, that hold no new whole line"""
     ignored: list[str] = field(default_factory=list)
     """known streams that an ignore glob now covers"""
     problems: list[Problem] = field(default_factory=list)
@@ -147,6 +150,7 @@ class _Pass:
         self.settings = settings
         self.hosts = hosts
         self.ledger = store.ledger
+        self.journal = store.journal
         self.known = self.ledger.stamps()
         self.scan = Scan()
         self.fresh: list[tuple[Host, str, Seen, str]] = []
@@ -173,7 +177,7 @@ class _Pass:
         count = 0
         recall, databases, session_kinds = mine.pop, host.files.databases, host.files.session_kinds
         for found in walk(host, root, self.settings, scan.problems, scan.linked) if root.exists() else ():
-            rel, kind, path, size, mtime_ns, _ = found
+            rel, kind, path, size, mtime_ns, _, ctime_ns = found
             if databases and kind in databases:
                 self._database(host, top, Seen._make(found), mine)
                 continue
@@ -183,7 +187,7 @@ class _Pass:
             stamp = recall(rel, None)
             if stamp is None:
                 self.fresh.append((host, top, Seen._make(found), ""))
-            elif stamp[2] != size or stamp[3] != mtime_ns or stamp[5] != "live":
+            elif stamp[2] != size or stamp[3] != mtime_ns or stamp[9] != ctime_ns or stamp[5] != "live":
                 self.changed.append((host, top, Seen._make(found), Stamp._make(stamp), ""))
             elif stamp[4] < size and is_lines(rel):
                 scan.waiting += 1
@@ -235,19 +239,25 @@ class _Pass:
 
     def _changed(self) -> None:
         sources = self.ledger.sources_of(stamp.stream for _, _, _, stamp, _ in self.changed) if self.changed else {}
+        segments = self.ledger.segments_of(s for s, source in sources.items() if is_lines(source.rel) and not source.marker)
         for host, root, seen, stamp, marker in self.changed:
             source = sources.get(stamp.stream)
             if source is None:
                 continue
-            now = source._replace(size=seen.size, mtime_ns=seen.mtime_ns, inode=seen.inode, state="live", kind=seen.kind)
+            now = source._replace(
+                size=seen.size, mtime_ns=seen.mtime_ns, inode=seen.inode, ctime_ns=seen.ctime_ns, state="live", kind=seen.kind
+            )
             if marker:
                 if marker == source.marker:
                     self.scan.touched.append(now)
                 else:
                     self._wait(_pending(host, root, seen, source.stream, "grown", source, marker))
                 continue
+            if source.ctime_ns is None and source == now._replace(ctime_ns=None):
+                self.scan.touched.append(now)  # the first look of a store that did not keep this time
+                continue
             try:
-                change = compare(seen.path, source, seen.size)
+                change = compare(seen.path, source, seen.size, segments.get(source.stream, ()), partial(self._blanked, source.stream))
             except SourceError as error:
                 self.scan.problems.append(Problem(seen.path, error.message))
                 continue
@@ -256,6 +266,11 @@ class _Pass:
                 self.scan.waiting += is_lines(seen.rel) and seen.size > source.captured
             else:
                 self._wait(_pending(host, root, seen, source.stream, "grown" if change == "grown" else "rewritten", source))
+
+    def _blanked(self, stream: str) -> list[tuple[int, int, int]]:
+        """Return where raw holds spaces for lines of a stream that were forgotten."""
+        facts = self.journal.facts(BLANKED)
+        return [(line[0], line[1], line[2]) for fact in facts if fact.payload["stream"] == stream for line in fact.payload["lines"]]
 
     def _fresh(self) -> None:
         gone = self.ledger.sources_of(self.missing) if self.missing and self.fresh else {}
@@ -306,7 +321,7 @@ class _Pass:
 
     def _follow(self, host: Host, root: str, seen: Seen, source: Any) -> None:
         """Note where a source lies now; its place may make it another thread's, so what it holds more is taken under the new name."""
-        self.scan.moved.append(Moved(source, root, seen.rel, seen.kind, seen.size, seen.mtime_ns, seen.inode))
+        self.scan.moved.append(Moved(source, root, seen.rel, seen.kind, seen.size, seen.mtime_ns, seen.inode, seen.ctime_ns))
         try:
             change = compare(seen.path, source, seen.size)
             with opened(seen.path) as handle:
@@ -367,6 +382,7 @@ def _pending(host: Host, root: str, seen: Seen, stream: str, change: Any, source
         size=seen.size,
         mtime_ns=seen.mtime_ns,
         inode=seen.inode,
+        ctime_ns=seen.ctime_ns,
         generation=0 if source is None else source.generation + (change == "rewritten"),
         start=0 if source is None or change == "rewritten" else source.captured,
         change=change,
@@ -391,4 +407,8 @@ def _with_log(seen: Seen) -> Seen:
         log = os.stat(f"{seen.path}-wal")  # noqa: PTH116
     except OSError:
         return seen
-    return seen._replace(size=seen.size + log.st_size, mtime_ns=max(seen.mtime_ns, log.st_mtime_ns))
+    return seen._replace(
+        size=seen.size + log.st_size,
+        mtime_ns=max(seen.mtime_ns, log.st_mtime_ns),
+        ctime_ns=max(seen.ctime_ns or 0, log.st_ctime_ns),
+    )

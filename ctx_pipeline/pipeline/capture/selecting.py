@@ -109,6 +109,7 @@ def as_new_generations(
                     size=source.size,
                     mtime_ns=source.mtime_ns,
                     inode=source.inode,
+                    ctime_ns=source.ctime_ns,
                     generation=source.generation + 1,
                     start=0,
                     change="rewritten",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SourceError
 from ctx_pipeline.pipeline import capture
+from ctx_pipeline.pipeline.capture.read_source import BLANKED, blank
 from ctx_pipeline.pipeline.forget.rows import WAIT
 from ctx_pipeline.storage.ledger.sessions import thread_hash
 from ctx_pipeline.storage.raw.home_files import EDGE, edge_hash, is_lines
@@ -84,14 +85,6 @@ def line_hash(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def blank(data: bytes, spans: Iterable[Span]) -> bytes:
-    """Return the data with spaces in these places: as long as before, so every byte range still means the same."""
-    out = bytearray(data)
-    for start, end in spans:
-        out[start:end] = b" " * len(data[start:end])
-    return bytes(out)
-
-
 def _lines(data: bytes) -> Iterator[Span]:
     at = 0
     for line in data.splitlines(keepends=True):
@@ -99,10 +92,6 @@ def _lines(data: bytes) -> Iterator[Span]:
         if body:
             yield at, at + body
         at += len(line)
-
-
-FACT = "blanked"
-"""Kind of the journal's facts: where the lines of one stream stood, and the hash of each."""
 
 
 class _Blanked(NamedTuple):
@@ -188,7 +177,7 @@ def _blank(
                 lines += [(segment.generation, segment.start + a, segment.start + b, line_hash(data[a:b])) for a, b in spans]
         if not changed:
             continue
-        store.journal.append(FACT, {"stream": source.stream, "lines": lines})
+        store.journal.append(BLANKED, {"stream": source.stream, "lines": lines})
         count += len(lines)
         hints = [h for h in store.ledger.hints() if h.stream == source.stream and not (dropped(h) or _said_by(gone, h))]
         cells |= store.ledger.forget([source.stream], keep_threads=True)
@@ -212,7 +201,7 @@ def _said_by(lines: Iterable[bytes], hint: Hint) -> bool:
 
 def _facts(store: Store) -> dict[str, list[_Blanked]]:
     found: dict[str, list[_Blanked]] = {}
-    for fact in store.journal.facts(FACT):
+    for fact in store.journal.facts(BLANKED):
         found.setdefault(str(fact.payload["stream"]), []).extend(_Blanked(fact.at, *line) for line in fact.payload["lines"])
     return found
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The tables of ledger.db and the steps from one version to the next.
 
 
-VERSION = 3
+VERSION = 4
 
 TABLES = """
 CREATE TABLE sources (
@@ -31,7 +31,7 @@ CREATE TABLE sources (
     generation INTEGER NOT NULL, captured INTEGER NOT NULL,
     head_hash TEXT NOT NULL, tail_hash TEXT NOT NULL, marker TEXT NOT NULL, state TEXT NOT NULL,
     thread_id TEXT, parent_thread_id TEXT, relation TEXT, root_session_id TEXT, first_ts INTEGER,
-    session_id TEXT, month TEXT
+    session_id TEXT, month TEXT, ctime_ns INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX sources_by_place ON sources(root, rel);
 CREATE INDEX sources_by_thread ON sources(host, thread_id);
@@ -129,6 +129,7 @@ CREATE TABLE branch_titles (
     PRIMARY KEY (host, leaf, teller)
 ) WITHOUT ROWID;
 """,
+    4: "ALTER TABLE sources ADD COLUMN ctime_ns INTEGER",
 }
 """version -> the script that leads from the version before it to this one"""
 

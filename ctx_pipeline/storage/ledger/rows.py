@@ -42,6 +42,8 @@ class Source(NamedTuple):
     first_ts: int | None = None
     session_id: str | None = None
     month: str | None = None
+    ctime_ns: int | None = None
+    """when the file system last noted a change of the file, which no program can set; None where no look has told"""
 
     @property
     def path(self) -> str:
@@ -67,6 +69,7 @@ class Stamp(NamedTuple):
     marker: str
     host: str
     root: str
+    ctime_ns: int | None
 
 
 class Segment(NamedTuple):

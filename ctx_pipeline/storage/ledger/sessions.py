@@ -11,7 +11,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import links, owners
 from ctx_pipeline.storage.ledger.connection import Database, json_list
 from ctx_pipeline.storage.ledger.links import PARENT
-from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, Segment, SessionRow, Source, Tombstone
+from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, Segment, SessionRow, Source, Stamp, Tombstone
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,10 +42,10 @@ class Sources(Database):
         """Return (host, root) -> rel -> the fields of a :class:`Stamp`: what a look at the file is compared with."""
         found: dict[tuple[str, str], dict[str, tuple]] = {}
         with self._translated():
-            for row in self.connection.execute("SELECT rel, stream, size, mtime_ns, captured, state, marker, host, root FROM sources"):
-                folder = found.get(row[7:])
+            for row in self.connection.execute(f"SELECT {', '.join(Stamp._fields)} FROM sources"):
+                folder = found.get(row[7:9])
                 if folder is None:
-                    folder = found[row[7:]] = {}
+                    folder = found[row[7:9]] = {}
                 folder[row[0]] = row
         return found
 

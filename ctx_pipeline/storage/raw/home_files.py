@@ -35,11 +35,12 @@ class Seen(NamedTuple):
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int | None = None
 
 
 def walk(
     host: Host, root: Path, settings: Settings, problems: list[Problem], linked: list[tuple[str, str]] | None = None
-) -> Iterator[tuple[str, str, str, int, int, int]]:
+) -> Iterator[tuple[str, str, str, int, int, int, int]]:
     """Yield the fields of :class:`Seen` for the files of a home that the host captures; everything else that has such a name is a problem.
 
     A link to a folder outside the home is followed once; one into the home, or above
@@ -97,7 +98,7 @@ def walk(
                 if (status.st_mode & _TYPE != _REGULAR or not rel.isascii()) and (reason := _odd(status, rel)):
                     problems.append(Problem(_printable(entry.path), reason))
                     continue
-                yield rel, kind, entry.path, status.st_size, status.st_mtime_ns, status.st_ino
+                yield rel, kind, entry.path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
 
 def is_ignored(settings: Settings, root: str, rel: str) -> bool:
@@ -118,7 +119,7 @@ def _is_ignored(settings: Settings, path: str, name: str) -> bool:
 
 def _single(
     classify: Callable[[str], str | None], path: Path, settings: Settings, problems: list[Problem]
-) -> Iterator[tuple[str, str, str, int, int, int]]:
+) -> Iterator[tuple[str, str, str, int, int, int, int]]:
     """A home that is one file, such as a callback store."""
     kind = classify(path.name)
     if kind is None or settings.ignored(str(path)):
@@ -132,7 +133,7 @@ def _single(
     if reason:
         problems.append(Problem(_printable(str(path)), reason))
         return
-    yield path.name, kind, str(path), status.st_size, status.st_mtime_ns, status.st_ino
+    yield path.name, kind, str(path), status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
 
 def _odd(status: os.stat_result, rel: str) -> str:
