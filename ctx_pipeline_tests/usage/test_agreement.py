@@ -104,6 +104,31 @@ def test_two_homes_with_the_same_sessions_count_them_once(settings: Settings, tm
     assert usage("session", settings=twice).totals == usage("session", settings=settings, stored=True).totals
 
 
+@pytest.mark.feature("usage.told-by-another-file")
+@pytest.mark.parametrize("with_store", [False, True])
+def test_tokens_that_only_another_file_tells_are_counted_once(tmp_path: Path, with_store: bool):
+    """A transcript that ends at the first line of a streamed answer, or holds no usage, and a fork or an agent file that has the rest."""
+    home = ClaudeHome(tmp_path / "claude")
+    cut, fork, bare = (f"{n}{n}111111-0000-4000-8000-000000000001" for n in "123")
+    first = home.session(cut, mark="a").prompt("do it").answer(text("done"), message_id="msg_1", usages=[used(100, 1, read=50)])
+    second = home.session(fork, mark="b")
+    second.records = [{**record, "sessionId": fork} for record in first.records if isinstance(record, dict)]
+    second.answer(text("done"), message_id="msg_1", usages=[used(100, 700, read=50)]).prompt("go on")
+    second.answer(text("ok"), message_id="msg_2", usages=[used(5, 6)])
+    third = home.session(bare, mark="c").prompt("look").answer(text("seen"), message_id="msg_3", usages=[{}])
+    agent = home.agent("a1", bare).prompt("look").answer(text("seen"), message_id="msg_3", usages=[used(40, 41)])
+    for one in (first, second, third, agent):
+        one.save()
+    settings = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (home.root,)})
+    if with_store:
+        ingested(settings)
+
+    for by in GROUPINGS:
+        totals = usage(by, settings=settings).totals
+        counted = [totals[name] for name in ("calls", "input_tokens", "output_tokens", "cache_read_tokens")]
+        assert counted == [3, 145, 747, 50], by
+
+
 @pytest.mark.feature("usage.future-clocks")
 @pytest.mark.parametrize("with_store", [False, True])
 def test_a_clock_in_the_future_and_a_call_without_a_time_have_rows_of_their_own(tmp_path: Path, with_store: bool):
@@ -119,6 +144,8 @@ def test_a_clock_in_the_future_and_a_call_without_a_time_have_rows_of_their_own(
     rows = usage("daily", settings=settings).rows
 
     assert [(r["date"], r["calls"]) for r in rows] == [(None, 2), ("2026-10-01", 2), ("2099-01-01", 1)]
+    # the row without a day is no call more than what the sessions show
+    assert all(usage(by, settings=settings).totals == usage("daily", settings=settings).totals for by in GROUPINGS)
     assert usage("daily", since="2026-10-01", until="2026-10-31", settings=settings).totals["calls"] == 2
 
 
