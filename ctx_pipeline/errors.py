@@ -107,6 +107,7 @@ _SCARCE = {
     errno.EDQUOT: ("the disk quota is used up", "free some disk space and run again"),
     errno.EROFS: ("the disk may only be read", "commands that only read go on: ctx list, ctx search, ctx show"),
 }
+_UNHARMED = "nothing that is stored was damaged"
 _NO_MEMORY = re.compile(
     r"out of memory|not enough memory|(?:failed|unable|cannot|could not) (?:to )?allocate|failed to map segment|can't start new thread",
     re.IGNORECASE,
@@ -126,9 +127,16 @@ def scarce(error: BaseException) -> OutOfResources | None:
             number = errno.EMFILE
         if number in _SCARCE:
             what, hint = _SCARCE[number]
-            return OutOfResources(f"{what}; nothing that is stored was damaged", hint=hint)
+            return OutOfResources(f"{what}; {_UNHARMED}", hint=hint)
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def refusal_in(report: str) -> OutOfResources | None:
+    """Return what the system refused as a report of a stage tells it; None where it tells of something else."""
+    return next(
+        (OutOfResources(f"{what}; {_UNHARMED}", hint=hint) for what, hint in _SCARCE.values() if f"{what}; {_UNHARMED}" in report), None
+    )
 
 
 def _no_more_files() -> bool:

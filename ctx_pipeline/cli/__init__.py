@@ -15,8 +15,10 @@ def main(args: list[str] | None = None) -> None:
 
         answer(words[1:])
         return
+    from ctx_pipeline.cli import little_memory
     from ctx_pipeline.cli.root import run
 
+    little_memory.guard()
     run(args)
 
 

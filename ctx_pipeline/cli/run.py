@@ -74,11 +74,21 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
     if as_json:
         emit(report.to_json())
     else:
+        _demand_whole(report.failed)
         _tell(settings, scan, report, changed=not nothing)
         if explain:
             _explain(report)
     if report.failed:
         raise SystemExit(1)
+
+
+def _demand_whole(failed: list[str]) -> None:
+    """Raise OutOfResources where the system refused what an unpartitioned asset needs: the figures of the run would be of nothing."""
+    from ctx_pipeline.errors import refusal_in
+
+    for error in failed:
+        if "|" not in error.partition(":")[0] and (refused := refusal_in(error)) is not None:
+            raise refused
 
 
 _BYTES_A_SECOND, _FILE_SECONDS, _ALWAYS_SECONDS = 15_000_000, 0.008, 3.0

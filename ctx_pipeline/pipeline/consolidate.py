@@ -178,6 +178,8 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
             for method in (methods[asset.partition("/")[2]] for asset in drawn):
                 try:
                     candidates += mined(store, method, errors=errors, known=known, guard=check.guard)
+                except MemoryError:
+                    raise
                 except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other methods' memories with it
                     errors.note("", "", f"the method {method.name}: {reason(error)}")
             candidates += with_repositories(store, model_judge.candidates(store), known)

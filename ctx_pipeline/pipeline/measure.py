@@ -233,6 +233,8 @@ def take(signal: Signal, view: SessionView) -> Reading:
     try:
         # a signal that is a part of another one is measured once
         found: Any = view.once(signal.function)
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other readings with it
         return Reading(None, reason=f"{RAISED} {type(error).__name__}{_line(signal, error)}", confidence=0.0)
     if found is None:

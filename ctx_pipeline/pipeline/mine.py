@@ -210,6 +210,8 @@ def draw(method: Method, view: SessionView) -> tuple[list[StoredCandidate], str]
     try:
         drawn = list(method.extract(view))
         rows = [store_candidate(c, session=view.session, method=method.name, version=method.version) for c in drawn if c.text.strip()]
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other sessions with it
         return [], f"the method {method.name}: {reason(error)}"
     return [row for row in rows if row.evidence], ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.errors import CtxError
+from ctx_pipeline.errors import CtxError, scarce
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.source_versions import version_of
 from ctx_pipeline.settings import Settings
@@ -30,12 +30,13 @@ HELD = "held"
 
 
 def reason(error: BaseException) -> str:
-    """Return what may be told of an error: our own message, of any other its class and place.
+    """Return what may be told of an error: our own message, what the system refused, of any other its class and place.
 
     The text of another error may quote a session, and reports go to logs and to Dagster.
     """
-    if isinstance(error, CtxError):
-        return error.message
+    known = error if isinstance(error, CtxError) else scarce(error)
+    if known is not None:
+        return known.message
     place: TracebackType | None = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

@@ -57,10 +57,10 @@ class SessionErrors:
 
     @contextmanager
     def of(self, host: str, session_id: str) -> Iterator[None]:
-        """Count what the block raises, and go on behind it; what the store raises is nobody's own trouble and goes through."""
+        """Count what the block raises, and go on behind it; what the store raises and want of memory are nobody's own trouble."""
         try:
             yield
-        except StoreError:
+        except (StoreError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - one session must not stop the others
             self.note(host, session_id, reason(error))
@@ -72,7 +72,7 @@ class SessionErrors:
         """
         try:
             return make(rows)
-        except StoreError:
+        except (StoreError, MemoryError):
             raise
         except Exception:
             by_session: dict[tuple[str, str], list[StoredCandidate]] = {}

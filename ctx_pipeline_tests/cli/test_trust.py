@@ -150,26 +150,52 @@ def test_copies_in_which_every_id_is_another_are_named_and_one_option_or_the_com
     assert ctx.json("list")["total"] == 5
 
 
+def limited(ctx: Ctx, words: list[str], limit: int, most: int) -> subprocess.CompletedProcess[str]:
+    """Run a command to which the system gives no more than so much of a resource."""
+    return subprocess.run(
+        [sys.executable, "-m", "ctx_pipeline", *words],
+        env=ctx.environ,
+        cwd=ctx.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+        preexec_fn=lambda: resource.setrlimit(limit, (most, most)),
+    )
+
+
 @pytest.mark.feature("faults.resources")
 @pytest.mark.parametrize(("limit", "most"), [(resource.RLIMIT_NOFILE, 9), (resource.RLIMIT_NOFILE, 14)], ids=["9 files", "14 files"])
 def test_too_few_files_are_said_as_such_and_nothing_is_called_damaged(ctx: Ctx, limit: int, most: int):
     ctx("run")
     for words in (["list"], ["status"], ["sync"], ["run"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ctx_pipeline", *words],
-            env=ctx.environ,
-            cwd=ctx.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=280,
-            preexec_fn=lambda: resource.setrlimit(limit, (most, most)),
-        )
+        done = limited(ctx, words, limit, most)
         assert done.returncode in {0, 1}
         assert "Traceback" not in done.stderr
         assert "damaged" not in done.stderr.replace("nothing that is stored was damaged", "")
         assert done.returncode == 0 or "this process may open no more files" in done.stderr, done.stderr
     assert ctx.json("doctor")["sound"]
+
+
+@pytest.mark.feature("faults.little-memory")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its address space")
+@pytest.mark.parametrize("captured", [True, False], ids=["a store", "no store"])
+def test_too_little_memory_is_said_in_one_sentence_and_what_was_begun_is_completed_by_the_next_run(ctx: Ctx, captured: bool):
+    if captured:
+        ctx("run")
+    refused = 0
+    for megabytes in (450, 300, 200):
+        for words in (["usage", "daily"], ["list"], ["search", "export"], ["sync"], ["run"]):
+            done = limited(ctx, words, resource.RLIMIT_AS, megabytes << 20)
+            said = [line for line in done.stderr.splitlines() if line.startswith("ctx: ")]
+            assert done.returncode in {0, 1}, (megabytes, words, done)
+            assert not re.search("Traceback|MemoryError|ABORT|terminate called", done.stderr), (megabytes, words, done)
+            assert done.returncode == 0 or len(said) == 1, (megabytes, words, done)
+            refused += any("there is not enough memory" in line for line in said)
+    assert refused
+    ctx("run")
+    assert ctx.json("doctor")["sound"]
+    assert ctx.json("usage", "daily")["totals"]["calls"] == 46
 
 
 @pytest.mark.feature("faults.read-only")

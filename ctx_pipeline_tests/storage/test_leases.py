@@ -250,3 +250,16 @@ def test_another_connection_of_the_process_leaves_the_locks_of_the_first(tmp_pat
     assert taken() == "database is locked"
     first.close()
     assert taken() == "delete"
+
+
+@pytest.mark.feature("faults.little-memory")
+def test_a_lease_whose_renewal_cannot_begin_is_given_back(ledger, monkeypatch):
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(RuntimeError), ledger.lease("cell"):
+        pass
+    monkeypatch.undo()
+
+    assert ledger.live_leases() == {}

@@ -321,8 +321,10 @@ class Leases(Database):
             pause = min(pause * 1.5, _LONGEST_PAUSE)
         self._held[name] = text
         self._renewed = time.monotonic()
-        beating = None if forks else self._begin_beat()
+        beating = None
         try:
+            # no memory for a thread: the lease would stay with a process that lives and works under no lease
+            beating = None if forks else self._begin_beat()
             yield
         finally:
             if beating is not None:

@@ -1,0 +1,97 @@
+"""Little memory: libraries end their process before Python can say why, so a child does the work and its parent says it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+LEAST = 1 << 30
+"""Bytes of address space from which on no command was seen to be ended by a library."""
+
+_NO_MEMORY = 75
+"""Status of a child that ended without asking Python, as a library does."""
+
+_KILLED = {-getattr(signal, name) for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGKILL") if hasattr(signal, name)}
+"""How a library, or the system, ends a process for want of memory; some exit instead, and Python is not asked."""
+
+
+def guard() -> None:
+    """Return at once, or in a child where this process is allowed less than :data:`LEAST`; its parent exits as the child does."""
+    if not _is_little() or not hasattr(os, "fork"):
+        return
+    import shutil
+    import tempfile
+
+    # what libraries write themselves is told only where the child ends by itself
+    with tempfile.TemporaryFile() as written:
+        ended, ending = os.pipe()
+        try:
+            child = os.fork()
+        except OSError:
+            _fail()
+        if not child:
+            _prepare(written.fileno(), ending)
+            return
+        os.set_blocking(ended, False)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, _frame: os.kill(child, number))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status in _KILLED or (status > 0 and not _any(ended)):
+            _fail()
+        written.seek(0)
+        shutil.copyfileobj(written, sys.stderr.buffer)
+        sys.stderr.flush()
+    os._exit(status if status >= 0 else 128 - status)
+
+
+def _is_little() -> bool:
+    try:
+        import resource
+    except ImportError:  # no POSIX system
+        return False
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return most != resource.RLIM_INFINITY and most < LEAST
+
+
+def _any(pipe: int) -> bool:
+    try:
+        return bool(os.read(pipe, 1))
+    except BlockingIOError:
+        return False
+
+
+def _prepare(written: int, ending: int) -> None:
+    """Send what libraries write into a file, say when Python ends by itself, and end where a thread has no memory to begin."""
+    import atexit
+
+    atexit.register(os.write, ending, b".")
+    sys.stderr.flush()
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
+    os.dup2(written, 2)
+    usual = sys.unraisablehook
+
+    # whoever started the thread would wait for it for ever
+    def ended(told: Any) -> None:
+        if isinstance(told.exc_value, MemoryError) or told.exc_type is MemoryError:
+            os._exit(_NO_MEMORY)
+        usual(told)
+
+    def failed(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if issubclass(kind, MemoryError | SystemError):  # the interpreter's own: it had none to say what was wrong
+            os._exit(_NO_MEMORY)
+        shown(kind, error, trace)
+
+    shown = sys.excepthook
+    sys.unraisablehook, sys.excepthook = ended, failed
+
+
+def _fail() -> NoReturn:
+    from ctx_pipeline.errors import scarce
+
+    if error := scarce(MemoryError()):
+        sys.stderr.write(f"ctx: {error.message}\nhint: {error.hint}\n")
+        sys.stderr.flush()
+    os._exit(1)
