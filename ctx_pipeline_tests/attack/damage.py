@@ -52,6 +52,8 @@ class Outcome(NamedTuple):
     path: str
     wrong: list[str]
     told: str
+    lost: bool = False
+    """whether something could not be made again, and a sentence named it"""
 
     @property
     def survived(self) -> bool:
@@ -138,13 +140,13 @@ def attack(world: World, before: dict[str, Any], kind: str, how: str, seed: int)
     WAYS[how](path, draw)
     changed = not NOTES.fullmatch(rel) and _meaning(path) != meant
     try:
-        wrong, told = world.apart(lambda: _trial(world, before, rel, changed=changed))
+        wrong, told, lost = world.apart(lambda: _trial(world, before, rel, changed=changed))
     except AssertionError as error:
-        wrong, told = ["crash"], str(error)
-    return Outcome(kind, how, rel, wrong, told)
+        wrong, told, lost = ["crash"], str(error), False
+    return Outcome(kind, how, rel, wrong, told, lost)
 
 
-def _trial(world: World, before: dict[str, Any], rel: str, *, changed: bool) -> tuple[list[str], str]:
+def _trial(world: World, before: dict[str, Any], rel: str, *, changed: bool) -> tuple[list[str], str, bool]:
     from ctx_pipeline.pipeline import run
 
     if not rel.startswith("dagster/"):
@@ -169,12 +171,13 @@ def _trial(world: World, before: dict[str, Any], rel: str, *, changed: bool) -> 
             wrong.append(f"other values: {name}")
     said = "\n".join(one.said for one in (doctor, *looked.values(), *runs, after))
     differs = differences(state(world), before)
-    if (differs or after.code) and not re.search(r"\blost\b|is gone for good|put a backup", after.said + runs[0].said):
+    lost = bool(differs or after.code)
+    if lost and not re.search(r"\blost\b|is gone for good|put a backup", after.said + runs[0].said):
         wrong.append("not repaired")
         told.append(f"{differs[:5]} doctor after: {after.code} {after.said[:600]}; run: {runs[0].err[:500]}")
     if wrong:
         told.append(said[:300] if not told else "")
-    return list(dict.fromkeys(wrong)), "\n".join(told)
+    return list(dict.fromkeys(wrong)), "\n".join(told), lost
 
 
 def state(world: World) -> dict[str, Any]:

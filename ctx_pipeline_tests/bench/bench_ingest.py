@@ -45,6 +45,17 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.storage import open_store
 home, store = Path(sys.argv[1]), Path(sys.argv[2])
+if sys.argv[3:]:
+    import os, time
+    from ctx_pipeline.pipeline.ingest import decoding
+    spent = os.open(sys.argv[3], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    def measured(*given, do=decoding.secrets_in):
+        began = time.process_time()
+        try:
+            return do(*given)
+        finally:
+            os.write(spent, f"{time.process_time() - began}\\n".encode())
+    decoding.secrets_in = measured
 settings = Settings(home=store, demo_roots={"claude": (home / ".claude",), "codex": (home / ".codex",)})
 with open_store(settings) as opened:
     sync(opened, settings)
@@ -59,6 +70,18 @@ def ingest_rows(home: Path) -> list[Row]:
         Row("ingest: memory of all processes", found.memory / 1e6, "MB"),
         Row("ingest: store / raw", found.stored / 1e6 / found.floor.megabytes, ""),
     ]
+
+
+def redaction_rows(home: Path) -> list[Row]:
+    """Return the processor time of a first ingest over that of what it does beside looking for secrets, both of the same processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        spent = Path(folder) / "spent.txt"
+        _, status, used = os.wait4(_syncing(copied(home, Path(folder) / "home"), Path(folder) / "store", str(spent)).pid, 0)
+        if status:
+            raise RuntimeError(f"the ingest ended with {status}")
+        looking = sum(map(float, spent.read_text().split()))
+    whole = used.ru_utime + used.ru_stime
+    return [Row("ingest: processor time with redaction / without", whole / (whole - looking), "")]
 
 
 def sync_rows(home: Path) -> list[Row]:
@@ -181,8 +204,8 @@ def _pss(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
-def _syncing(home: Path, store: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", _SYNC, str(home), str(store)], env={**os.environ, "CTX_HOME": str(store)})
+def _syncing(home: Path, store: Path, *more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", _SYNC, str(home), str(store), *more], env={**os.environ, "CTX_HOME": str(store)})
 
 
 def _timed(home: Path, store: Path) -> float:

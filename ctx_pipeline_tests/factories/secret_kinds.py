@@ -420,7 +420,7 @@ def _halves(secret: str, between: str) -> str:
 
 def _decoded(text: str) -> str:
     found = [text]
-    runs = re.findall(r"[A-Za-z0-9+/]{16,}={0,2}", text)
+    runs = [run[: -1 if len(run) % 4 == 1 else None] for run in re.findall(r"[A-Za-z0-9+/]{16,}", text)]
     found += [base64.b64decode(run + "=" * (-len(run) % 4)).decode("utf-8", "replace") for run in runs]
     return "\n".join(found)
 
