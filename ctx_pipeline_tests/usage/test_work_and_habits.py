@@ -210,7 +210,7 @@ def test_checks_are_added_up_by_what_they_check_and_order_is_by_failures_when_as
 def test_what_a_run_took_beyond_its_limit_is_a_wait_and_no_time_of_the_program(tmp_path: Path) -> None:
     ran = Ran()
     ran.join(2, 0, [2_000_000, 3_000_000], [700_000_000])
-    assert (ran.total_seconds, ran.waits, ran.median_seconds) == (5.0, [700.0], 2.5)
+    assert (ran.total_seconds, ran.waits, ran.median_seconds) == (5.0, [700_000_000], 2.5)
 
     main = claude.ClaudeHome(tmp_path / "claude").session()
     main.prompt("build it")

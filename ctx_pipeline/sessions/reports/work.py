@@ -54,10 +54,10 @@ class Ran:
 
     times: int = 0
     failed: int = 0
-    seconds: list[float] = field(default_factory=list)
-    """of those that were waited for, without :attr:`waits`"""
-    waits: list[float] = field(default_factory=list)
-    """seconds for which some of them waited for the person before they ran (:func:`ctx_pipeline.facts.pauses.waited`)"""
+    took: list[int] = field(default_factory=list)
+    """microseconds of those that were waited for, without :attr:`waits`"""
+    waits: list[int] = field(default_factory=list)
+    """microseconds for which some of them waited for the person before they ran (:func:`ctx_pipeline.facts.pauses.waited`)"""
 
     @property
     def rate(self) -> float:
@@ -67,19 +67,19 @@ class Ran:
     @property
     def total_seconds(self) -> float | None:
         """What the runs took in all; None where none was waited for."""
-        return round(sum(self.seconds), 1) if self.seconds else None
+        return round(sum(self.took) / 1e6, 1) if self.took else None
 
     @property
     def median_seconds(self) -> float | None:
         """Median of what the runs took; None where none was waited for."""
-        return round(statistics.median(self.seconds), 1) if self.seconds else None
+        return round(statistics.median(self.took) / 1e6, 1) if self.took else None
 
-    def join(self, times: int, failed: int, took: Iterable[int], waits: Iterable[int] = ()) -> None:
+    def join(self, times: int, failed: int, took: Sequence[int], waits: Sequence[int] = ()) -> None:
         """Count so many more, of which some failed, some took so many microseconds and some waited for the person so long before."""
         self.times += times
         self.failed += failed
-        self.seconds += [one / 1e6 for one in took]
-        self.waits += [one / 1e6 for one in waits]
+        self.took += took
+        self.waits += waits
 
 
 @dataclass(slots=True)
@@ -111,6 +111,20 @@ class Work:
             for action, times in after.items():
                 self.transitions[before, action] += times
 
+    def merge(self, other: Work) -> None:
+        """Add the work of another host."""
+        for mine, theirs in (
+            (self.tools, other.tools),
+            (self.programs, other.programs),
+            (self.checks, other.checks),
+            (self.lines, other.lines),
+        ):
+            for key, ran in theirs.items():
+                mine.setdefault(key, Ran()).join(ran.times, ran.failed, ran.took, ran.waits)
+        for one, ran in ((self.tool_calls, other.tool_calls), (self.commands, other.commands)):
+            one.join(ran.times, ran.failed, ran.took, ran.waits)
+        self.transitions.update(other.transitions)
+
     def to_json(self, top: int = _TOP, *, by: str = "times") -> dict[str, Any]:
         """Return the sums, and the first ``top`` of everything by one of :data:`ORDERS`."""
         return {
@@ -134,7 +148,7 @@ class Work:
 ORDERS = {
     "times": lambda ran: -ran.times,
     "failed": lambda ran: -ran.failed,
-    "time": lambda ran: -sum(ran.seconds),
+    "time": lambda ran: -sum(ran.took),
 }
 """What names are put in order by: how often they ran, how often they failed, or how long they took in all, without waits."""
 
@@ -148,7 +162,12 @@ def ranked(found: dict[str, Ran], name: str, top: int, *, by: str = "times") -> 
     rows: list[dict[str, Any]] = []
     for key, ran in order:
         waits = ran.waits
-        took = {"timed": len(ran.seconds), "total_seconds": ran.total_seconds, "waits": len(waits), "waited_seconds": round(sum(waits), 1)}
+        took = {
+            "timed": len(ran.took),
+            "total_seconds": ran.total_seconds,
+            "waits": len(waits),
+            "waited_seconds": round(sum(waits) / 1e6, 1),
+        }
         took |= {} if name == "tool" else {"median_seconds": ran.median_seconds}
         rows.append({name: key, "times": ran.times, "failed": ran.failed, "failure_rate": round(ran.rate, 4), **took})
     return rows
@@ -176,8 +195,12 @@ def work(
         for (name, _), values in figures(store, chosen, WORK, bounds=filters.bounds(), only=fits(store, chosen, filters)):
             for value in values:
                 if value["tools"]:
-                    for one in (name,) if host else (ALL, name):
-                        found.setdefault(one, Work(one)).add(value)
+                    found.setdefault(name, Work(name)).add(value)
+    if found and not host:
+        whole = Work(ALL)
+        for one in found.values():
+            whole.merge(one)
+        found[ALL] = whole
     return sorted(found.values(), key=lambda one: (one.host != ALL, one.host))
 
 
