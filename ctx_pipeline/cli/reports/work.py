@@ -263,7 +263,7 @@ def _show(one: Work, sort: str) -> None:
             timed = timed or bool(took)
     if timed:
         say("times are of commands that ran one program alone, without waits for your permission that are certain", dim=True)
-    waits = sorted(((sum(ran.waits), len(ran.waits), name) for name, ran in one.programs.items() if ran.waits), reverse=True)
+    waits = sorted(((sum(ran.waits) / 1e6, len(ran.waits), name) for name, ran in one.programs.items() if ran.waits), reverse=True)
     if waits:
         told_waits = ", ".join(f"{runs:,} of {one_line(name, 40)} ({duration(took)})" for took, runs, name in waits[:_MOST_WAITS])
         say(f"such waits: {told_waits}", dim=True)
