@@ -14,7 +14,7 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.session_tools import SESSION_ACTIONS, SessionTools
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.storage import open_store
-from ctx_pipeline_tests.factories.claude import ClaudeHome, text
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.sessions.conftest import LATER, WORK, Shop
 
@@ -53,6 +53,21 @@ def test_load_says_what_came_back_and_how_much_smaller_it_is(shop: Shop, monkeyp
     other = shop.json(monkeypatch, "session", "load", "--session", f"codex:{THREAD}")
     # its read is a shell command: 20 lines of six characters
     assert (other["session_id"], other["cold_tokens"]) == (THREAD, 120 // 4)
+
+
+@pytest.mark.feature("session.load")
+def test_load_says_a_failing_check_once_and_files_that_were_only_read_as_read(own: Shop, monkeypatch):
+    main = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l", started=datetime(2026, 3, 7, tzinfo=UTC))
+    main.prompt("Why does the lint fail?").call("l1", "Read", "a = 1", file_path=f"{own.clone}/shop/cart.py")
+    main.answer(tool_use("l2", "Bash", command="ruff check ."))
+    main.result("l2", "Exit code 1\nshop/cart.py:1:1: F401 unused import", is_error=True).answer(text("An import is unused.")).save()
+    with open_store(own.settings) as store:
+        ingest(store, own.settings)
+    told = own.ctx(monkeypatch, "session", "load", LATER[:8]).stdout
+
+    assert told.count("ruff check .") == 1
+    assert "Findings" not in told
+    assert "No changed file is recorded; read: shop/cart.py\n" in told
 
 
 @pytest.mark.feature("session.one-task")

@@ -258,11 +258,9 @@ def test_what_a_formatter_rewrote_and_what_a_clean_build_checked_again_is_not_sa
     odd = 'Diff in /w/a.rs:3:\n-    .map_err(|e| eyre!("failed to read: {}", e))?;\n+    .map_err(|e| eyre!("failed to read: {e}"))?;'
     work = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").shell("cargo fmt --check", exit=1, text=odd)
     assert any("`cargo fmt --check` failed when it last ran" in item.text for item in fold(work.build()).findings)
-    told = [item.text for item in fold(work.shell("cargo fmt", text="").build()).findings]
-    assert any("`cargo fmt` passed later" in text for text in told)
+    assert fold(work.shell("cargo fmt", text="").build()).findings == []
     other = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").shell("cargo fmt --check", exit=1, text=odd).shell("black .", text="")
     assert any("`cargo fmt --check` failed when it last ran" in item.text for item in fold(other.build()).findings)
-    assert not any("last ran" in text for text in told)
     red = "src/a.ts(3,9): error TS2769: No overload matches this call.\nFound 1 error."
     build = view(cwd="/w").prompt("Build").edit("/w/a.ts").shell("npm run build", exit=2, text=red).edit("/w/a.ts")
     told = [item.text for item in fold(build.shell("npm run build", text="> tsc\n").build()).findings]
@@ -672,9 +670,28 @@ def test_a_model_is_told_no_words_of_a_call_or_a_path_that_a_check_finds():
 
 
 @pytest.mark.feature("session.proven")
+def test_a_command_line_of_several_checks_is_told_once_and_a_bare_choice_not_at_all():
+    both = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").shell("cargo fmt && cargo check", text="    Finished dev in 0.1s")
+    told = said(both.answer("It is tidy. Which crate is next, 1 or 2?").prompt("1").answer("The second is tidy."), "tests")
+    assert told == ["Last type check: `cargo fmt && cargo check` passed"]
+    assert "“1”" not in block(fold(both.build()), len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+def test_an_error_is_told_with_the_innermost_cause_that_its_program_names():
+    printed = "error: failed to verify manifest at `/w/Cargo.toml`\n\nCaused by:\n  no matching package named `tax` found\n"
+    failed = view(cwd="/w").prompt("Pack it").edit("/w/a.rs").shell("cargo package -p shop", exit=101, text=printed)
+    (told,) = said(failed, "tests")
+    assert told.endswith("error: failed to verify manifest at `/w/Cargo.toml`: no matching package named `tax` found”")
+
+
+@pytest.mark.feature("session.proven")
 def test_a_call_that_was_refused_is_told_where_no_answer_is_recorded():
     refused = view(cwd="/w").prompt("Push it").shell("git push", refused="")
-    assert "No answer is recorded; the last one, `git push`, did not run: it was refused" in block(fold(refused.build()), len, 10**6).text
+    assert (
+        "No answer is recorded; the last tool call, `git push`, did not run: it was refused"
+        in block(fold(refused.build()), len, 10**6).text
+    )
 
 
 @pytest.mark.feature("session.proven")

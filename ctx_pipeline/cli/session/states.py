@@ -250,9 +250,11 @@ def _lines(found: Found) -> None:
 
     state = found.state
     say(task_line(state))
-    if state.findings:
-        say(f"Findings: {len(state.findings)}")
-    for finding in state.findings[:_FINDINGS]:
+    again = {check.event for check in state.checks if not check.ok}  # the lines of checks say it too
+    findings = [one for one in state.findings if one.event is None or one.event not in again]
+    if findings:
+        say(f"Findings: {len(findings)}")
+    for finding in findings[:_FINDINGS]:
         say(f"  {one_line(finding.text, 240)}")
     _files(state)
     if state.next_steps:
@@ -261,16 +263,17 @@ def _lines(found: Found) -> None:
 
 def _files(state: SessionState) -> None:
     """Print the changed files, the last first; where none was changed, those that were read."""
-    files = [f"{plain(f.path)}{' (deleted)' if f.deleted else ''}" for f in state.modified]
-    if not files:
+    files, said = [f"{plain(f.path)}{' (deleted)' if f.deleted else ''}" for f in state.modified], "Files touched"
+    if not files and state.read:
         # what was read beside the project, such as an agent's own skills, tells nothing about the work
-        files = [f"{plain(f.path)} (read)" for f in [f for f in state.read if not f.path.startswith(("/", "~"))] or state.read]
+        files = [plain(f.path) for f in [f for f in state.read if not f.path.startswith(("/", "~"))] or state.read]
+        said = "No changed file is recorded; read"
     if not files and state.committed:
         return  # a commit holds what no record names
     more = f" and {len(files) - _FILES} more" if len(files) > _FILES else ""
     agents = counted(state.unseen_agents, "subagent")
     unseen = f"; {agents} may have changed more, of which only their reports tell" if state.unseen_agents else ""
-    say(f"Files touched: {', '.join(files[:_FILES]) or 'none is recorded'}{more}{unseen}")
+    say(f"{said}: {', '.join(files[:_FILES]) or 'none is recorded'}{more}{unseen}")
 
 
 # ctx session profile: which profile is in force, which there are, and what one would have meant.

@@ -355,7 +355,9 @@ def lines_of(state: SessionState) -> list[Line]:
         made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
     stated = [i for i in state.findings if i.stated or i.by == BUNDLE]
     made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(stated[:_ITEMS])]
-    made += [_check_line(check, n) for n, check in enumerate(state.checks or ([state.tests] if state.tests else []))]
+    # one command line that did several checks is told once
+    checks = {check.command: check for check in reversed(state.checks or ([state.tests] if state.tests else []))}
+    made += [_check_line(check, n) for n, check in enumerate(reversed(checks.values()))]
     if state.commit:
         made.append(Line("commit", f"Last commit: {state.commit.text}", 68, _shown_by(state.commit)))
     elif state.modified and state.committed is False and not state.unseen_agents:
@@ -373,7 +375,14 @@ def lines_of(state: SessionState) -> list[Line]:
         longer = tuple(_answer_line(state, item.text) for item in (state.answer_more, state.answer_some) if item)
         made.append(Line("answer", _answer_line(state, state.answer.text), 74, _shown_by(state.answer), longer))
     elif state.last_call:
-        made.append(Line("answer", f"No answer is recorded; {state.last_call.text}", 74, _shown_by(state.last_call)))
+        made.append(
+            Line(
+                "answer",
+                f"No answer is recorded; {state.last_call.text.replace('the last one', 'the last tool call', 1)}",
+                74,
+                _shown_by(state.last_call),
+            )
+        )
     return made
 
 
@@ -411,8 +420,13 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         yield Line("task", f"Asked before the last{_refusing(before)}: “{cut(before.text, _BLOCK_TEXT)}”", 88, _shown_by(before))
     if last:
         yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, _BLOCK_TEXT)}”{_offer(last)}", 90, _shown_by(last))
-    if said := state.said_last:
+    said = state.said_last
+    if said and not _PICK.fullmatch(said.text):
         yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, _SHORT)}”{_offer(said)}", 89, _shown_by(said))
+
+
+_PICK = lazy_pattern(r"\W*(?:\d{1,2}|[A-Za-z])\W*")
+"""A choice among things that are not told."""
 
 
 def _offer(item: Item) -> str:

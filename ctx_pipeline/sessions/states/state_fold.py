@@ -290,7 +290,8 @@ def _failures(view: SessionView) -> Iterator[Item]:
     """Yield for each check the failure that it ended with, or the last one that was mended; what still fails ranks first.
 
     Runs that check the same are one check, whatever shapes their output; what a later run
-    checked too, by itself or among more, and found in order, is not said to fail.
+    checked too, by itself or among more, and found in order, is not said to fail. What a
+    formatter rewrote later is no finding.
     """
     cwd, commands = view.session.cwd, runs_by_call(view)
     by_scope: dict[tuple[str, Scope], list[Any]] = {}
@@ -306,10 +307,11 @@ def _failures(view: SessionView) -> Iterator[Item]:
         place = _PLACE.search(why)
         path, line = (place[1], int(place[2])) if place else (None, None)
         behind = [c for c in every if c.thread_id == thread and c.seq > bad.seq]
+        if _formatted(bad, behind):
+            continue
         later = (
             _passed_later(bad, scope, [(c, scope_of(c, cwd)) for c in behind])
             or _passed_with_same_words(bad, every, commands, cwd)
-            or _formatted(bad, behind)
             or _named_as_passed(view, bad, behind)
         )
         uncounted = not bad.passed and not bad.failed
@@ -370,13 +372,12 @@ def _passed_with_same_words(bad: Any, every: Sequence[Any], commands: Mapping[st
     return last[-1] if last and all(c.result == "passed" for c in last) else None
 
 
-def _formatted(bad: Any, behind: Sequence[Any]) -> Any:
-    """Return the last later run of a formatter that rewrote what a check of the format had found, if it passed."""
+def _formatted(bad: Any, behind: Sequence[Any]) -> bool:
+    """Tell whether a formatter, which is not known to have failed, rewrote later what a check of the format had found."""
     if not bad.program or not checks_format(bad.program):
-        return None
+        return False
     tool = bad.program.split()[0]
-    last = next((c for c in reversed(behind) if c.program and c.program.split()[0] == tool and formats(c.program)), None)
-    return last if last is not None and last.result == "passed" else None
+    return any(c.program and c.program.split()[0] == tool and formats(c.program) and c.result != "failed" for c in behind)
 
 
 _FAILED_PART = lazy_pattern(r"(?m)^\s{0,8}FAIL\s{1,4}(\S*[./]\S*)")
@@ -408,6 +409,9 @@ def _why(view: SessionView, check: Any) -> str:
     """Return the line of what a check printed that says what is wrong, or where: the first place that it names."""
     output = shortened(printed(view, runs_by_call(view)[check.call_event]))
     line = salient_line(output, view.session.cwd, of_tests=check.kind == "test")
+    causes = [cause for cause in _CAUSE.findall(output) if quotable(cause)] if line.startswith("error: ") else []
+    if causes:
+        return f"{line}: {shorten_paths(causes[-1], view.session.cwd)}"
     if line and not (check.kind == "test" and _BESIDE.match(line)):
         return line
     failed = (_TEST_FAILED_AT if check.kind == "test" else _WRONG_AT).search(without_warnings(output))
@@ -416,6 +420,9 @@ def _why(view: SessionView, check: Any) -> str:
 
 _BESIDE = lazy_pattern(r"(?i)(?:error|fatal): ")
 """What the program under test may have printed as well."""
+
+_CAUSE = lazy_pattern(r"(?m)^Caused by:\n[ \t]{1,8}(?:\d{1,2}: )?(\S[^\n]{0,200})$")
+"""What an error of a Rust program comes from, the innermost last."""
 
 _TEST_FAILED_AT = lazy_pattern(r"(?m)^ {0,8}--- FAIL: .*\n(?:.*\n){0,2}? +(\w[\w.-]{0,80}\.go:\d{1,6}): ")
 _WRONG_AT = lazy_pattern(
