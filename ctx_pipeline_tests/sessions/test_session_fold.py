@@ -710,7 +710,10 @@ def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
     work.shell("git commit -am x", refused="keep the hook types apart first, in a commit of their own").answer("I do so.")
     state = fold(work.build())
     assert "Asked last, refusing `git commit -am x`: “keep the hook types apart first, in a commit of their own”" in said(work, "task")
-    assert task_line(state) == "Task: keep the hook types apart first, in a commit of their own  (from the words of a refusal)"
+    assert (
+        task_line(state)
+        == "Task: keep the hook types apart first, in a commit of their own  (from the words that refused `git commit -am x`)"
+    )
     assert from_json(state.to_json()) == state
     assert not said(work, "decisions"), "it stands among what was asked"
     later = fold(work.prompt("now rename the callers of it").answer("Done.").build())

@@ -576,7 +576,11 @@ def _more(items: Sequence[object], most: int) -> list[str]:
 
 
 def _from(item: Item) -> str:
-    return f"said by {'you' if item.by == 'person' else 'the agent'}" if item.stated else f"from {_SOURCES.get(item.by, item.by)}"
+    if item.stated:
+        return f"said by {'you' if item.by == 'person' else 'the agent'}"
+    if item.by == REFUSAL and item.reason:
+        return f"from the words that refused {cut(item.reason, _SHORT)}"
+    return f"from {_SOURCES.get(item.by, item.by)}"
 
 
 _SOURCES = {
