@@ -57,11 +57,14 @@ def stacked(columns: Sequence[Column], classes: Sequence[str], ticks: Callable[[
 
 
 def axis(labels: Sequence[str], most: int = 7) -> Markup:
-    """Return the line of words below a chart: at most ``most``, evenly spread, the first and the last among them."""
-    if len(labels) > most:
-        places = [round(i * (len(labels) - 1) / (most - 1)) for i in range(most)]
-        labels = [labels[i] for i in places]
-    return Markup('<div class="axis">{}</div>').format(Markup("").join(Markup("<span>{}</span>").format(text) for text in labels))
+    """Return the line of words below a chart of as many columns: at most ``most``, each below its column, the last among them."""
+    step = max(1, math.ceil((len(labels) - 1) / (most - 1)))
+    words = []
+    for i in range((len(labels) - 1) % step, len(labels), step):
+        edge = i == 0 and len(labels) > most
+        place = 0.0 if edge else 100 * (i + 0.5) / len(labels)
+        words.append(Markup('<text{} x="{:.2f}%" y="11">{}</text>').format(Markup(' class="edge"') if edge else "", place, labels[i]))
+    return Markup('<svg class="axis">{}</svg>').format(Markup("").join(words))
 
 
 def bar(part: float, whole: float, name: str = "c0") -> Markup:

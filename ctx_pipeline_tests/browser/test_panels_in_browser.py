@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from statistics import median
 from typing import TYPE_CHECKING
@@ -99,6 +100,37 @@ def test_accounts_add_up_by_model_and_follow_the_chosen_days(page):
     assert (calls["claude-opus-4-5"], calls["gpt-5.1-codex"]) == (str(opus), str(codex))
     assert _cells(accounts.locator(".grid tbody tr"), 1) == ["claude-opus-4-5"]
     assert accounts.locator(".charts svg.plot").count() == 2
+
+
+_LABELS = """axes => axes.map((axis) => {
+  const columns = [...axis.previousElementSibling.querySelectorAll(".plot g")];
+  const seen = [...axis.querySelectorAll("text")].filter((text) => getComputedStyle(text).display !== "none");
+  return seen.map((text) => {
+    const own = columns.find((column) => column.textContent.includes(text.textContent)).querySelector(".hover").getBoundingClientRect();
+    const box = text.getBoundingClientRect();
+    return [box.left, box.right, own.left, own.right];
+  });
+})"""
+"""Where each shown label of each chart stands, and where its column does."""
+
+
+@pytest.mark.feature("dashboard.accounting", "dashboard.activity-by-day")
+@pytest.mark.parametrize("width", [1400, 400])
+def test_labels_of_a_chart_stand_below_their_columns_and_apart(browser, site, width):
+    with watched(browser, viewport={"width": width, "height": 900}) as (page, trouble):
+        for name, charts in (("index", 2), ("history", 1), ("accounting", 2)):
+            page.goto(f"{site.as_uri()}/{name}.html")
+            page.wait_for_selector("svg.axis text", state="attached")
+            axes = page.locator("svg.axis").evaluate_all(_LABELS)
+            assert len(axes) >= charts
+            for labels in axes:
+                assert len(labels) > 1
+                assert all(left < column_right and right > column_left for left, right, column_left, column_right in labels)
+                assert all(abs(sum(label[:2]) - sum(label[2:])) < 4 for label in labels[1:]), "in the middle, but for the first one"
+                assert all(one[1] < after[0] for one, after in itertools.pairwise(labels)), "none runs into the next one"
+                assert labels[0][0] >= 0
+                assert labels[-1][1] <= width
+        assert trouble == []
 
 
 @pytest.mark.feature("dashboard.accounting", "dashboard.sort-and-pages")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -70,5 +71,18 @@ def test_columns_are_stacked_from_the_bottom_in_proportion():
     assert "<title>Tuesday</title>" in drawn
 
 
-def test_an_axis_keeps_the_first_and_the_last_label():
-    assert axis([str(n) for n in range(31)], 4) == '<div class="axis"><span>0</span><span>10</span><span>20</span><span>30</span></div>'
+@pytest.mark.feature("dashboard.activity-by-day")
+@pytest.mark.parametrize(
+    ("columns", "most", "placed"),
+    [
+        (31, 4, [("0.00%", 0), ("33.87%", 10), ("66.13%", 20), ("98.39%", 30)]),
+        (4, 7, [("12.50%", 0), ("37.50%", 1), ("62.50%", 2), ("87.50%", 3)]),
+        (6, 4, [("25.00%", 1), ("58.33%", 3), ("91.67%", 5)]),
+        (1, 7, [("50.00%", 0)]),
+        (0, 7, []),
+    ],
+)
+def test_a_label_of_an_axis_stands_below_its_column_and_the_last_is_among_them(columns, most, placed):
+    drawn = re.findall(r'<text[^>]* x="([^"]+)" y="11">(\d+)</text>', axis([str(n) for n in range(columns)], most))
+
+    assert [(place, int(text)) for place, text in drawn] == placed

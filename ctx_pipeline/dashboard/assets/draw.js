@@ -58,9 +58,15 @@
     return ctx.el("div.chart", ctx.el("div.scale", [1, 0.5, 0].map((part) => ctx.el("span", ticks(top * part)))), plot);
   }
 
+  // The words below a chart of as many columns, each below its column, the last among them; as figures.py places them.
   function axis(labels, most = 7) {
-    const places = labels.length > most ? Array.from({ length: most }, (_, i) => Math.round((i * (labels.length - 1)) / (most - 1))) : labels.map((_, i) => i);
-    return ctx.el("div.axis", places.map((i) => ctx.el("span", labels[i])));
+    const step = Math.max(1, Math.ceil((labels.length - 1) / (most - 1)));
+    const words = labels.flatMap((text, i) => {
+      if ((labels.length - 1 - i) % step) return [];
+      const edge = i === 0 && labels.length > most;
+      return [svg(`text${edge ? ".edge" : ""}`, { x: `${edge ? "0.00" : ((100 * (i + 0.5)) / labels.length).toFixed(2)}%`, y: 11 }, text)];
+    });
+    return svg("svg.axis", null, words);
   }
 
   // Bars of a histogram of [from, to, count] bins.

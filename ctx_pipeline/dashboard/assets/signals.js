@@ -107,7 +107,7 @@ ctx.near("signals", (body, { signals }) => {
       el("p.note", ctx.copyable(el("code.command", `ctx signal summary --signal ${s.signal}`))),
     );
     const side = el("div");
-    if (s.histogram.length > 1) side.append(el("h4", "How sessions spread"), ctx.histogram(s.histogram, unit), el("div.axis.flush", el("span", ctx.reading(s.histogram[0][0], unit)), el("span", ctx.reading(s.histogram[s.histogram.length - 1][1], unit))));
+    if (s.histogram.length > 1) side.append(el("h4", "How sessions spread"), ctx.histogram(s.histogram, unit), el("div.ends", el("span", ctx.reading(s.histogram[0][0], unit)), el("span", ctx.reading(s.histogram[s.histogram.length - 1][1], unit))));
     if (s.labels.length) side.append(bars("Sessions", s.labels.map(([label, n]) => [label, n, ctx.count(n)])));
     const months = s.months.filter(([, , level]) => level !== null);
     if (months.length > 1) side.append(bars(s.hosts.length > 1 && s.trend ? `By month, ${s.trend.host}, mean` : "By month, mean", months.map(([month, n, level]) => [month, level, ctx.reading(level, unit), n])));
