@@ -15,6 +15,9 @@ _PART = r"(?:[^/\\\s\"'`:;,<>|()\[\]{}*?$%&]|\\{1,4} )+"
 _ESCAPE = r"(?<=\\[nrt])|(?<=%2F)|(?<=%3A)|(?<=\[\dm)|(?<=\[\d\dm)"
 """What stands for a sign that is no letter and ends in one: an escape of JSON, of an address, of a terminal."""
 
+_LIBRARY = r"(?<=(?<![A-Za-z0-9])lib)|(?<=\\[nrt]lib)"
+"""What a compiler puts before the name of what it builds, without a sign between them."""
+
 _HOME = re.compile(
     rf"(?:(?<![\w.])|{_ESCAPE})(?:[A-Za-z]:|/(?:mnt/)?[a-z](?=/Users/)|/System/Volumes/Data|(?<=://)file)?"
     rf"(?P<sep>\\{{0,4}}/|\\{{1,4}}|%2F)(?:Users|home)(?P=sep)(?P<name>{_PART})(?P<tail>(?:(?P=sep){_PART})*)"
@@ -156,7 +159,8 @@ class Sharing:
     ``folders`` are those that the session worked in: paths below one become relative. What lies
     in a home becomes ``~/…/name``, written with the name of the home or without, settings and
     programs apart; another absolute folder ``[folder]/name``; user names, which paths, remotes and
-    answers of code hosts tell, and accounts that begin or end in one ``user``; mail addresses
+    answers of code hosts tell, accounts that begin or end in one, and names of people written as
+    one word ``user``, also as a part of a longer identifier or name of a file; mail addresses
     ``[email]``, hosts ``[host]``, names of people ``[person]``. Folders that every machine has
     stay, and so does the address of a repository whose owner is none of these users. A branch that
     begins with a name begins with ``user``; names in ``branches`` are no persons. Secrets were
@@ -258,10 +262,11 @@ class Sharing:
         text = self._replaced("names of people", _given(given - set(map(str.title, self._kept_branches))), "[person]", text)
         for owner, rest in sorted(self._branches):
             text = self._replaced("user names", re.compile(rf"(?<![\w.-]){re.escape(owner)}(?=/{re.escape(rest)}(?![\w-]))"), "user", text)
-        known = self._names | {name for name in self._mentioned | self._doubtful if _is_variant(name, self._names)}
+        own = self._names | _accounts(self._people)
+        known = own | {name for name in self._mentioned | self._doubtful if _is_variant(name, own)}
         words = {name for name in known if _WORD.fullmatch(name)}
         for names, before in (
-            (known - words, rf"(?:(?<![A-Za-z0-9])|{_ESCAPE})"),
+            (known - words, rf"(?:(?<![A-Za-z0-9])|{_ESCAPE}|{_LIBRARY})"),
             (words, r"(?<=[@/])"),
             (self._doubtful - known, _TOLD_AS_A_NAME),
         ):
@@ -320,6 +325,11 @@ def _identifies(name: str) -> bool:
 def _is_short(name: str) -> bool:
     """Return whether a name has two letters: it is replaced where it is told as a name alone."""
     return len(name) == 2 and name.isalpha() and not _GENERIC.fullmatch(name)
+
+
+def _accounts(people: Iterable[str]) -> set[str]:
+    """Return full names as accounts, domains and folders have them: written as one word, or joined by a sign."""
+    return {sign.join(parts) for parts in map(str.split, people) if len("".join(parts)) > 4 for sign in ("", "-", "_", ".")}
 
 
 def _is_variant(login: str, names: Iterable[str]) -> bool:

@@ -64,6 +64,15 @@ ROOT = "/Users/sam.doe/src/shop"
         ),
         ('"author": {\n  "name": "Maria Lopez"\n}', '"author": {\n  "name": "[person]"\n}'),
         ("Author: Maria Lopez <m@acme.io>\nMaria says so; ask Maria.", "Author: [person] <[email]>\n[person] says so; ask [person]."),
+        (
+            "Author: Jo Doe-Moe <j@acme.io>\nproject: jodoe-moe.me-next, https://www.jodoe-moe.me/x, Jo_Doe-Moe jo.doe-moe, jodoe",
+            "Author: [person] <[email]>\nproject: user.me-next, https://www.user.me/x, user user, jodoe",
+        ),
+        ("by @jo-moe, github.com/jo-moe/x; Jo Moe <jo@acme.io>", "by @user, github.com/user/x; [person] <[email]>"),
+        (
+            r"sam.doe_tar sam.doe-tar/x.rs my_sam.doe libsam.doe_tar-c2.rlib target\nlibsam.doe-x gelibsam.doe_x sam.does",
+            r"user_tar user-tar/x.rs my_user libuser_tar-c2.rlib target\nlibuser-x gelibsam.doe_x sam.does",
+        ),
         ('{"login":"jo","id":7} @jo, github.com/jo/x', '{"login":"user","id":7} @user, github.com/user/x'),
         ("Sams-MacBook-Pro.local, nas.lan, 192.168.1.20, thishost", "[host], [host], [host], [host]"),
     ],
