@@ -21,16 +21,16 @@ _MOST_USED = 5
 
 
 def _unknown(kind: str, name: str, rows: Iterable[Mapping[str, Any]], others: Iterable[str] = ()) -> UnknownName:
-    """Return the error for a name that no row of usage has: the nearest names, else those with most calls and the command for all.
+    """Return the error for a name that nothing has: the nearest names, else how many there are and those with most calls.
 
-    The names are counted as the rows of that command.
+    ``others`` are names that may have no model call; the command that is told lists those with one.
     """
-    rows = list(rows)
     calls = Counter[str](dict.fromkeys(others, 0))
     for row in (row for row in rows if row[kind] or kind != "project"):
         calls[str(row[kind] or UNNAMED)] += int(row["calls"])
     known = [one for one, _ in sorted(calls.items(), key=lambda pair: (-pair[1], pair[0]))]
-    hint = f"most used of {len({row[kind] or UNNAMED for row in rows}):,}: {', '.join(known[:_MOST_USED])}; all of them: ctx usage {kind}"
+    listed = "all of them" if all(calls.values()) else "those with model calls"
+    hint = f"most used of {len(known):,}: {', '.join(known[:_MOST_USED])}; {listed}: ctx usage {kind}"
     return UnknownName(kind, name, known, hint="" if len(known) <= _MOST_USED or nearest(name, known) else hint)
 
 

@@ -156,6 +156,7 @@ def test_memories_are_searched_and_filtered_by_status_kind_method_scope_and_risk
     memories = _panel(page, "memories")
     listed = memories.locator("ul.memories > li")
     assert listed.count() == 5
+    assert memories.locator(".pages p").text_content() == "5 of 5 lessons, 1 of them superseded by another."
     for name, value, count in (
         ("Status", "needs_review", 1),
         ("Kind", "failure_trigger", 2),

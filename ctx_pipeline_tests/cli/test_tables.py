@@ -197,9 +197,17 @@ def test_a_name_that_nothing_is_near_gets_the_most_used_ones_and_the_command_for
             one.answer(text("done"))
         one.save()
     said = ctx("cost", "--project", "qzqzqz", ok=False).stderr
-    rows = {row["project"] or "unknown" for row in ctx.json("usage", "project")["rows"]}
+    home.session("99999999-1111-4111-8111-111111111111", cwd="/home/dev/quiet", mark="quiet").prompt("x").save()
+    ctx("sync")
+    quiet = ctx("list", "--project", "qzqzqz", ok=False).stderr
+    rows = {row["project"] for row in ctx.json("usage", "project")["rows"]} - {None, ""}
+    captured = {row["project"] for row in ctx.json("list", "--all", "--limit", "1000")["sessions"]} - {None, ""}
 
+    assert captured == {*rows, "quiet"}
     assert f"hint: most used of {len(rows)}: often, bookshop-api, trail-map, aaa, bbb; all of them: ctx usage project" in said
+    assert (
+        f"hint: most used of {len(captured)}: often, bookshop-api, trail-map, aaa, bbb; those with model calls: ctx usage project" in quiet
+    )
 
 
 @pytest.mark.feature("cli.usage-days")

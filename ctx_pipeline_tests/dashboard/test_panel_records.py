@@ -223,6 +223,7 @@ def test_the_persons_part_counts_corrections_and_knows_the_busiest_hour():
     data = _data(
         aggregates=({"signal": "user_correction_count", "trend": seen, **figures}, checked),
         prompt_hours=((1, 9, 4), (1, 23, 2), (3, 23, 5)),
+        sessions=tuple(_session(name) for name in "abcdef"),
     )
 
     text = _words(user_input.build.build(data))
@@ -234,6 +235,7 @@ def test_the_persons_part_counts_corrections_and_knows_the_busiest_hour():
         in text
     )
     assert '<td class="n strong">25%</td> <td class="muted">of 8 sessions</td>' in text
+    assert "by weekday and hour, 12 in all, 1 without a time, most on a Tuesday" in text
 
 
 @pytest.mark.feature("dashboard.missing-artifacts")

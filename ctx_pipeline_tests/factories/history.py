@@ -197,6 +197,7 @@ def _memory(i: int) -> dict[str, Any]:
         "sessions": ["claude/0198c0de-0000-7000-8000-000000000000"],
         "evidence": ["0.2", "0.3"],
         "links": ["mem-000000000001", "mem-ffffffffffff"] if i == 2 else [],
+        "superseded_by": "mem-000000000000" if i == 3 else None,
     }
 
 

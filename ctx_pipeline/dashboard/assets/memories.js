@@ -55,7 +55,9 @@ ctx.near("memories", (body, { memories, total }) => {
     list.replaceChildren(...found.slice(0, most).map(card));
     more.hidden = found.length <= most;
     const all = total > memories.length ? ` The page holds ${ctx.count(memories.length)} of ${ctx.count(total)}.` : "";
-    shown.textContent = found.length ? `${ctx.count(Math.min(most, found.length))} of ${ctx.plural(found.length, "lesson")}.${all}` : "No lesson fits. Clear the search or a filter.";
+    const older = found.filter((m) => m.superseded_by).length;
+    const about = older ? `, ${ctx.count(older)} of them superseded by another` : "";
+    shown.textContent = found.length ? `${ctx.count(Math.min(most, found.length))} of ${ctx.plural(found.length, "lesson")}${about}.${all}` : "No lesson fits. Clear the search or a filter.";
   }
 
   function card(m) {

@@ -55,7 +55,9 @@ def build(data: PageData) -> str:
     """When you write prompts, and how often you have to correct, stop or refuse; none of it leaves this machine."""
     by_name = {r["signal"]: r for r in data.aggregates}
     lines = [_line(by_name[signal], name, words) for signal, name, words in _LINES if signal in by_name and by_name[signal]["count"]]
-    return template("user_input.html", total=sum(n for _, _, n in data.prompt_hours), lines=lines, busiest=busiest(data))
+    timed = sum(n for _, _, n in data.prompt_hours)
+    untimed = sum(s.prompts for s in data.sessions) - timed
+    return template("user_input.html", total=timed, untimed=untimed, lines=lines, busiest=busiest(data))
 
 
 def _line(record: Mapping[str, Any], name: str, words: str) -> Line:
