@@ -358,6 +358,13 @@ def first_counts(calls: int, missing: int) -> str:
     return f"{made} only the first count of the output: about {tokens(missing)} output tokens are not counted here"
 
 
+def unrecorded_agents(agents: int, told: int) -> str:
+    """Return the sentence for subagents that were started and of which the history has no record."""
+    own = ("its", "answer tells") if agents == 1 else ("their", "answers tell")
+    spent = f" ({own[0]} {own[1]} about {tokens(told)} tokens, which no total holds)" if told else ""
+    return f"{counted(agents, 'subagent was', 'subagents were')} started whose records are not in the history{spent}"
+
+
 def dollars(nano: int | None) -> str:
     """Return nano-dollars as dollars and cents; unpriced for None."""
     return "unpriced" if nano is None else money(nano)

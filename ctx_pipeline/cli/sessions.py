@@ -26,6 +26,7 @@ from ctx_pipeline.cli.output import (
     say,
     table,
     terminal_width,
+    unrecorded_agents,
     zone_name,
 )
 from ctx_pipeline.cli.session_names import reading_session, session_argument, short_names
@@ -270,6 +271,8 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     if missing is not None:
         say(first_counts(len(json.loads(missing["metadata"])["calls"]), round(missing["value"])))
     say(f"{counted(s['prompts'], 'prompt')}, {counted(s['tool_calls'], 'tool call')}, {s['failed_tool_calls']:,} failed")
+    if lost := detail["unrecorded_subagents"]["agents"]:
+        say(unrecorded_agents(lost, detail["unrecorded_subagents"]["tokens"]))
     _window(detail["readings"])
     if s["unknown"] or s["quarantined"]:
         say(f"{counted(s['unknown'], 'record')} of an unknown kind, {counted(s['quarantined'], 'record')} that could not be read")

@@ -157,6 +157,8 @@ class Records:
     """Pattern, at the beginning of an injected event: what such a command printed."""
     reading_agents: frozenset[str] = frozenset()
     """Kinds of subagents that have no tool which changes anything, as a call that starts one names them."""
+    agent_tokens: str = ""
+    """Pattern of the tokens that the answer to a call which started a subagent tells; its group is the number."""
     approval_tools: frozenset[str] = frozenset()
     """Names of the tools with which the agent asks the person for approval, of a plan or a right."""
     windows: Windows = field(default_factory=Windows)

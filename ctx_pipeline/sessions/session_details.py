@@ -41,8 +41,10 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
     Keys: session, threads, kinds (event kind -> count), usage (tokens, calls, cost in
     nano-dollars, owner rows only), restamped (first and last time of fifty events and more that
     carry the same one, and how many; else None), readings, unknown (label -> count), quarantined,
-    resume. Raises UnknownName.
+    resume, unrecorded_subagents (agents that were started and of which no thread is there, and the
+    tokens that their answers tell). Raises UnknownName.
     """
+    from ctx_pipeline.facts.started_agents import AGENTS, Unrecorded, unrecorded_agents
     from ctx_pipeline.storage.warehouse.session_queries import session_detail
 
     with reading(settings) as (store, chosen):
@@ -50,13 +52,18 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
         detail = session_detail(store.lake, key, full, cost_mode=chosen.cost_mode)
         if detail is None:
             raise UnknownName(f"{key} session", full, ())
+        alone = detail["session"]["tool_calls"] and not any(thread["kind"] in AGENTS for thread in detail["threads"])
+        agents = unrecorded_agents(view_of(store, key, full, ("events", "tool_calls", "threads"))) if alone else Unrecorded(0)
         unknown = store.ledger.unknowns(key, full)
         quarantined = [r._asdict() for r in store.ledger.quarantined(key, full)]
     for row in (detail["session"], *detail["threads"], *filter(None, [detail["restamped"]])):
         _times(row)
     session = detail["session"]
     resume = discovery.hosts()[key].resuming(full, session.get("cwd"), archived=session["status"] == "archived")
-    return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume}
+    for row in detail["readings"] if agents.agents else ():
+        if row["signal"].startswith("subagent_") and not row["value"]:
+            row["reason"] = "no record of a subagent is in the history"
+    return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume, "unrecorded_subagents": agents._asdict()}
 
 
 def turns(host: str, session_id: str, *, settings: Settings | None = None) -> list[dict[str, Any]]:

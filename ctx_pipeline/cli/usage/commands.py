@@ -28,11 +28,13 @@ from ctx_pipeline.cli.output import (
     local_time,
     more_rows,
     one_line,
+    paragraph,
     plain,
     say,
     table,
     terminal_width,
     tokens,
+    unrecorded_agents,
     zone_name,
 )
 from ctx_pipeline.cli.session_names import short_names
@@ -327,6 +329,12 @@ def _report(
     else:
         meant = {name: value for name, value in chosen.items() if name not in ("since", "until")}
         show(report, key, settings, breakdown=breakdown, sort=sort, limit=limit, meant=meant)
+        if by == "thread":
+            from ctx_pipeline.usage.unrecorded_agents import unrecorded
+
+            lost = unrecorded(settings, report.filters)
+            if lost.agents:
+                paragraph(unrecorded_agents(*lost))
 
 
 def _named(rows: list[dict[str, Any]], key: str, settings: Settings) -> list[dict[str, Any]]:

@@ -42,6 +42,7 @@ HOST = Host(
         shell_command=r"<bash-input>\s*([^<][\s\S]{0,4000}?)\s*</bash-input>",
         shell_output=r"<bash-std(?:out|err)>",
         reading_agents=frozenset({"Explore", "Plan"}),
+        agent_tokens=r"<usage>\s{0,9}(?:<total_tokens>|total_tokens:\s?)(\d{1,12})\b",
         approval_tools=frozenset({"ExitPlanMode", "exit_plan_mode"}),
         windows=Windows((200_000, 1_000_000), r"(?:^|/)claude-(?:opus|sonnet)-4-\d{1,2}(?:-\d{8})?$"),
         steps=("assistant", "queue-operation", "user"),

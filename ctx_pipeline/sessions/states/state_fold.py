@@ -10,6 +10,7 @@ from ctx_pipeline.context.session_state.state import REFUSAL, CheckRun, Item, Se
 from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, task
+from ctx_pipeline.facts.started_agents import starting_calls
 from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, shortened, without_warnings
 from ctx_pipeline.mining.lessons.quoting import quotable, repeats
@@ -77,8 +78,6 @@ _CHECKED = ("test", "check", "types", "lint", "build")
 
 _OF_HOOK = lazy_pattern(r"(?:\x1b\[\d*m)?(?:Stop|SubagentStop|PostToolUse)(?:\x1b\[\d*m)? \[([^\]\n]{1,400})\]")
 """How an agent tells of a command of the person's that ran at a moment (Claude Code until 2.0)."""
-
-_STARTS_AGENTS = frozenset({"Task", "Agent", "spawn_agent"})
 
 _PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
 _CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
@@ -454,8 +453,7 @@ def _hook_checked(event: Any) -> bool:
 def _unseen_agents(view: SessionView) -> int:
     """Return how many subagents that may change files were started whose threads are not in the view."""
     reading = discovery.declared_texts("records.reading_agents")
-    calls = [c for c in view.tool_calls if c.tool in _STARTS_AGENTS and not c.is_error]
-    started = sum(arguments_of(view.call_text(c)).get("subagent_type") not in reading for c in calls)
+    started = sum(arguments_of(view.call_text(c)).get("subagent_type") not in reading for c in starting_calls(view))
     return int(max(0, started - sum(thread.kind in ("subagent", "sidechain") for thread in view.threads)))
 
 
