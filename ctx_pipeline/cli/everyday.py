@@ -120,7 +120,8 @@ def cost(
     """Show what agents cost today, this week, this month and in all, or from --since to --until; or what WHAT cost.
 
     WHAT is a session, project, model, day (2026-10-03), week (2026-W40) or month (2026-10),
-    or a row of the table --by: ctx cost Bash --by tool. Its calls one by one: ctx explain WHAT.
+    a row of this table ("last week") or of the table --by: ctx cost Bash --by tool. Its calls
+    one by one: ctx explain WHAT.
     Where this week and the last have no calls, the latest seven days that end with one
     follow.
     """

@@ -359,7 +359,9 @@ def _nothing(what: str, by: str | None, kind: str, *, host: str | None, stored: 
         weeks = {one - timedelta(days=one.weekday()) for one in days}
         week = f"the week that begins then: ctx explain {what} --by weekly; " if asked in weeks else ""
         return NothingFound(f"no model call on {what}", hint=week + hint)
-    said = "day, session, thread, model, project or call" if by is None and kind != "week" else kind
+    if by is None and kind == "week":
+        return NothingFound(f"no model call in the week {what}", hint="weeks with calls: ctx usage weekly")
+    said = "day, session, thread, model, project or call" if by is None else kind
     hint = f"ctx usage {by}" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
     names = _near(what, by, stored, settings)
     return NothingFound(f"nothing matches the {said} {what!r}", hint=f"did you mean {', '.join(names)}? {hint}" if names else hint)

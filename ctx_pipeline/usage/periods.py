@@ -42,6 +42,31 @@ def period(name: str, *, zone: str | None, today: date | None = None) -> Period:
     return Period(name, None, None)
 
 
+_SAID = re.compile(r"(this|last) (week|month)")
+_PERIOD = re.compile(r"\d{4}-(?:\d\d(?:-\d\d)?|W\d\d)", re.IGNORECASE)
+
+
+def said_period(text: str, *, zone: str | None, today: date | None = None) -> str | None:
+    """Return the day, week or month that words like yesterday, this week and last month mean, as 2026-10-01, 2026-W40 or 2026-10.
+
+    The words are the names of rows of ``ctx cost``. None for other text.
+    """
+    words = " ".join(text.lower().split())
+    if words in {"today", "yesterday"}:
+        return f"{day(words, '--since', zone, today=today)}"
+    said = _SAID.fullmatch(words)
+    if said is None:
+        return None
+    meant = period(said[2], zone=zone, today=today)
+    meant = (before(meant) or meant) if said[1] == "last" else meant
+    return f"{meant.since:%G-W%V}" if said[2] == "week" else f"{meant.since:%Y-%m}"
+
+
+def is_period(text: str) -> bool:
+    """Tell whether text is written as a day, week or month of the calendar."""
+    return bool(_PERIOD.fullmatch(text))
+
+
 def before(one: Period) -> Period | None:
     """Return the period right before one; None where there is none."""
     if one.since is None or one.until is None:

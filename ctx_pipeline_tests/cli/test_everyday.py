@@ -89,6 +89,32 @@ def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
 
 
 @pytest.mark.feature("cli.cost")
+def test_rows_of_cost_are_asked_for_by_their_names_and_are_no_words_of_a_title(bare: Ctx):
+    home = build.ClaudeHome(bare.folder / "claude")
+    home.session().prompt("yesterday and today, this week and last month").answer(build.text("ok")).save()
+    bare.environ |= {"CLAUDE_CONFIG_DIR": str(bare.folder / "claude"), "TZ": "Asia/Tokyo"}
+    bare("run")
+    for command in ("cost", "explain"):
+        assert bare(command, "yesterday", ok=False).stderr.startswith("ctx: no model call on ")
+        assert bare(command, "this week", ok=False).stderr.startswith("ctx: no model call in the week ")
+
+    now = datetime.now(UTC)
+    recent = home.session("22222222-2222-4222-8222-222222222222")
+    for days in (0, 1, 6, 8, 20, 35):
+        at = (now - timedelta(days=days)).isoformat()
+        recent.prompt("go on", timestamp=at).answer(build.text("ok"), timestamp=at)
+    recent.save()
+
+    rows = {row["period"]: row["calls"] for row in bare.json("cost")["periods"]}
+    names = ("today", "yesterday", "this week", "last week", "this month", "last month")
+    told = {name: bare.json("explain", name) for name in names if rows[name]}
+    assert {"today", "yesterday", "this week", "this month"} <= told.keys()
+    assert {name: one["totals"]["calls"] for name, one in told.items()} == {name: rows[name] for name in told}
+    assert {one["kind"] for one in told.values()} == {"day", "week", "month"}
+    assert bare.json("cost", "Last", "week")["totals"]["calls"] == rows["last week"]
+
+
+@pytest.mark.feature("cli.cost")
 def test_cost_of_chosen_days_is_that_of_usage(ran: Ctx):
     usage = ran.json("usage", "daily", "--until", "2026-09", "--since", "2026-01-01")["totals"]
     chosen, whole = ran.json("cost", "--since", "2026-01-01", "--until", "2026-09")["periods"]
@@ -122,7 +148,7 @@ def test_a_week_is_named_as_the_calendar_names_it(ran: Ctx):
     assert ran("cost", name).stdout.startswith(f"week {name}: {by_week[monday]} call")
     assert ran.json("explain", name, "--limit", "0")["totals"] == ran.json("explain", monday, "--by", "weekly")["totals"]
     assert ran("explain", "2026-W60", ok=False).stderr.startswith("ctx: 2026-W60 is not a week of the calendar")
-    assert ran("explain", "1999-W03", ok=False).stderr.startswith("ctx: nothing matches the week '1999-W03'")
+    assert ran("explain", "1999-W03", ok=False).stderr.startswith("ctx: no model call in the week 1999-W03")
 
 
 @pytest.mark.feature("cli.usage-default")

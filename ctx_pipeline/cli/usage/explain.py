@@ -55,12 +55,14 @@ _ROWS = 5
 def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: Any) -> None:
     """Show the calls that WHAT is made of: a day (2026-10-01), week (2026-W40), month, session, thread, model, project or call.
 
+    Also today, yesterday, "this week", "last week", "this month" and "last month".
     Each call with its file and bytes, its price with date and source, and what was
     dropped as a copy of it, by which rule. The id of an event, which signals and memories
     name as evidence, leads to the record that it was read from.
     """
     from ctx_pipeline import discovery
     from ctx_pipeline.usage.explain import explain as run
+    from ctx_pipeline.usage.periods import said_period
     from ctx_pipeline.usage.source_records import EVENT_ID
 
     if EVENT_ID.fullmatch(what):
@@ -70,10 +72,11 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     said = dict(chosen)
     chosen["model"] = "" if chosen["model"] == UNNAMED else chosen["model"]
     chosen["host"] = discovery.host(str(chosen["host"])).key if chosen["host"] else None
-    if tool:
-        _against(tool, what, limit=limit, as_json=as_json, **chosen)
-        return
     settings = for_reading()
+    what = (None if chosen["by"] else said_period(what, zone=chosen["timezone"] or settings.timezone)) or what
+    if tool:
+        _against(tool, what, settings, limit=limit, as_json=as_json, **chosen)
+        return
     found: Explained = _of_any_name(run, what, settings, chosen)
     if as_json:
         emit(found.to_json())
@@ -177,12 +180,13 @@ def _explaining(what: str, said: dict[str, Any]) -> str:
 def _of_any_name(ask: Callable[..., Any], what: str, settings: Settings, chosen: dict[str, Any]) -> Any:
     """Return what is told of ``what``, which may name a session in any way."""
     from ctx_pipeline.usage.known_names import known_names
+    from ctx_pipeline.usage.periods import is_period
 
     try:
         return ask(what, **chosen, settings=settings)
     except NothingFound as error:
         known_names(settings, project=chosen["project"], model=chosen["model"], stored=bool(chosen["stored"]))
-        full = None if chosen["by"] else _session_of(what, settings, error)
+        full = None if chosen["by"] or is_period(what) else _session_of(what, settings, error)
         if full is None:
             raise
         return ask(full, **chosen, settings=settings)
@@ -248,10 +252,10 @@ _PRICES = {
 _OF_THE_DAY = "cost, prices of the day"
 
 
-def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
+def _against(tool: str, what: str, settings: Settings, *, limit: int, as_json: bool, **chosen: Any) -> None:
     from ctx_pipeline.usage.ccusage_comparison import VERSIONS, against
 
-    found: Against = _of_any_name(partial(against, tool), what, for_reading(), chosen)
+    found: Against = _of_any_name(partial(against, tool), what, settings, chosen)
     if as_json:
         emit(found.to_json())
         return
