@@ -367,6 +367,13 @@ def showing(habit: Habit, history: History) -> dict[Key, Measured]:
     }
 
 
+def _where(habit: Habit, sessions: int, measured: int) -> str:
+    """Return in how many of the measured sessions it was, and from which reading on where the sum is theirs alone."""
+    part = habit.at_least > 1 and not habit.whole and "{sum" in habit.title
+    least = f" with {habit.at_least:,.0f} or more" if part else ""
+    return f"In {'the ' if part else ''}{count(sessions)} of {plural(measured, 'measured session')}{least}."
+
+
 def _rule_of(habit: Habit) -> Rule:
     def look(history: History) -> Finding | None:
         found = showing(habit, history)
@@ -382,7 +389,7 @@ def _rule_of(habit: Habit) -> Rule:
             "",
             habit.title.format(sum=sum(one.value for one in every.values())),
             f"ctx signal evidence {habit.signal}" if habit.whole else command,
-            f"In {count(len(every))} of {plural(len(history.readings[habit.signal]), 'session')}.",
+            _where(habit, len(every), len(history.readings[habit.signal])),
             habit.advice,
             cases=len(every),
             of=len(history.readings[habit.signal]),

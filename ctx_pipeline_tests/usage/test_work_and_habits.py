@@ -159,6 +159,7 @@ def test_a_habit_is_told_with_the_sessions_that_show_it_the_strongest_first(rere
 
     assert (one.cases, one.of) == (2, 3)
     assert one.title == "Files were read again 10 times though they were still in the context, unchanged"
+    assert one.detail == "In the 2 of 3 measured sessions with 3 or more."
     assert [(s.session_id[:8], s.title, s.value) for s in one.examples] == [("00000002", "task 2", 7.0), ("00000001", "task 1", 3.0)]
     assert one.command == "ctx list --signal file_reread_without_reason_count --at-least 3"
 
@@ -186,7 +187,10 @@ def test_the_command_tells_them_without_asking_anybody(rereading: Settings, tmp_
     done = CliRunner().invoke(cli, ["hints"])
 
     assert done.exit_code == 0, done.output
-    assert "Files were read again 10 times though they were still in the context, unchanged (2 of 3 measured sessions)" in done.stdout
+    assert (
+        "Files were read again 10 times though they were still in the context, unchanged (in the 2 of 3 measured sessions with 3 or more)"
+        in " ".join(done.stdout.split())
+    )
     assert "ctx list --signal file_reread_without_reason_count --at-least 3" in done.stdout
     made = json.loads(CliRunner().invoke(cli, ["hints", "--json"]).stdout)
     assert (made["schema"], {h["signal"] for h in made["habits"]}) == (2, {f["signal"] for f in made["findings"]} - {""})

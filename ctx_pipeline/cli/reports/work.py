@@ -303,7 +303,7 @@ def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
     for one in found:
         cost = f", {dollars(round(one.usd * 1e9))}" if one.usd and one.signal else ""
         habit = one.rule == one.signal.replace("_", "-") and one.of
-        of = f" ({one.cases:,} of {one.of:,} measured sessions)" if habit else ""
+        of = f" ({one.detail[:1].lower()}{one.detail[1:].rstrip('.')})" if habit else ""
         say(f"{plain(one.title)}{of}{cost}", bold=True)
         for text in ("" if habit else one.detail, one.advice):
             if text:
