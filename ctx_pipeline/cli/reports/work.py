@@ -153,7 +153,7 @@ def _time(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
     ]
     say()
     table(sessions, {"session": "session", "total": "time", **_PARTS, "title": "title"}, drop=("still",), keep=("session",))
-    for name, longest in (("ran longest", found.ran), ("waited longest for you", found.waited)):
+    for name, longest in (("ran longest", found.ran), ("waited longest for you", found.waited), ("stood still longest", found.stood)):
         if longest:
             say()
             calls = [{"time": duration(one.seconds), "session": ids[one.session_id], "what": one.what} for one in longest[:_LONGEST]]

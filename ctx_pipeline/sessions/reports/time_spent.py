@@ -36,19 +36,20 @@ PARTS = {
 """Part of the time -> what happened in it; a moment counts for one part alone."""
 _MOST = 10
 _LONGEST = 160
+_LISTS = ("ran", "waited", "stood")
 _PAUSE = PAUSE_MINUTES * 60 * 1_000_000
 
 
 class Long(NamedTuple):
-    """A call that took long, or that waited long for the person."""
+    """A call that took long or waited long for the person, or a time in which nothing came."""
 
     seconds: float
     what: str
-    """the command on one line, else the tool with its file"""
+    """the command on one line, else the tool with its file; "no open call" where nothing came and none was open"""
     host: str
     session_id: str
     event: str
-    """event of the call"""
+    """event of the call; empty without one"""
 
 
 @dataclass(slots=True)
@@ -90,7 +91,9 @@ class Spent:
     ran: list[Long] = field(default_factory=list)
     """calls that ran longest"""
     waited: list[Long] = field(default_factory=list)
-    """calls that waited for the person longest"""
+    """calls that waited for the person longest, as far as the time counts as such a wait"""
+    stood: list[Long] = field(default_factory=list)
+    """the longest times in which nothing came, with the call that was open"""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -98,7 +101,8 @@ class Spent:
             {"host": host, "session_id": name, "title": self.titles.get((host, name)), **one.to_json()}
             for (host, name), one in self.sessions.items()
         ]
-        longest = {"longest_runs": [one._asdict() for one in self.ran], "longest_waits": [one._asdict() for one in self.waited]}
+        lists = {"longest_runs": self.ran, "longest_waits": self.waited, "longest_still": self.stood}
+        longest = {name: [one._asdict() for one in calls] for name, calls in lists.items()}
         return {"time": self.whole.to_json(), "sessions": rows, **longest}
 
 
@@ -113,7 +117,7 @@ def time_spent(
 ) -> Spent:
     """Return where the time of main threads went; a turn, and the wait behind it, belong to the day on which the turn began."""
     found = Spent()
-    ran, waits = list[Long](), list[Long]()
+    longest: dict[str, list[Long]] = {name: [] for name in _LISTS}
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, since=since, until=until, timezone=timezone)
         for key, values in figures(store, chosen, TIME, bounds=filters.bounds(), only=fits(store, chosen, filters)):
@@ -121,13 +125,13 @@ def time_spent(
             for value in values:
                 one.add(value)
                 found.whole.add(value)
-                ran += [Long(took / 1e6, what, *key, event) for took, what, event in value["ran"]]
-                waits += [Long(took / 1e6, what, *key, event) for took, what, event in value["waited"]]
+                for name, calls in longest.items():
+                    calls += [Long(took / 1e6, what, *key, event) for took, what, event in value[name]]
             if one.turns:
                 found.sessions[key] = one
         found.titles = {(r.host, r.session_id): str(r.rows.get("title") or "") for r in store.ledger.sessions(host=filters.host)}
     found.sessions = dict(sorted(found.sessions.items(), key=lambda pair: (-pair[1].total, pair[0])))
-    found.ran, found.waited = heapq.nlargest(_MOST, ran), heapq.nlargest(_MOST, waits)
+    found.ran, found.waited, found.stood = (heapq.nlargest(_MOST, longest[name]) for name in _LISTS)
     return found
 
 
@@ -201,7 +205,17 @@ def _add_turn(value: dict[str, Any], turn: Stretch, idle: list[Stretch], calls: 
     value["model"] += turn[1] - turn[0] - still - opened
     own = [call for call in inside if call.what and turn[0] <= call.open[0]]
     value["ran"] = _longest([*value["ran"], *([call.took, call.what, call.event] for call in own if call.took >= 1_000_000)])
-    value["waited"] = _longest([*value["waited"], *([call.waited, call.what, call.event] for call in own if call.waited >= 1_000_000)])
+    rans = [call.ran for call in inside]
+    waits = [(part([(call.open[0], call.ran[0]), *rans]) - tools, call.what, call.event) for call in own if call.waited >= 1_000_000]
+    value["waited"] = _longest([*value["waited"], *([*wait] for wait in waits if wait[0] >= 1_000_000)])
+    stood = [(_micros([turn], [stretch]), *_open_in(stretch, inside)) for stretch in idle]
+    value["stood"] = _longest([*value["stood"], *([*time] for time in stood if time[0] >= 1_000_000)])
+
+
+def _open_in(stretch: Stretch, calls: list[_Call]) -> tuple[str, str]:
+    """Return what was open for most of a time, and its event."""
+    most = max((c for c in calls if c.what), key=lambda call: _micros([stretch], [call.open]), default=None)
+    return (most.what, most.event) if most is not None and _micros([stretch], [most.open]) else ("no open call", "")
 
 
 def _micros(within: list[Stretch], stretches: Iterable[Stretch]) -> int:
@@ -216,7 +230,7 @@ def _longest(found: list[Any]) -> list[Any]:
 
 
 def _nothing() -> dict[str, Any]:
-    return {**dict.fromkeys(PARTS, 0), "turns": 0, "away": [], "ran": [], "waited": []}
+    return {**dict.fromkeys(PARTS, 0), "turns": 0, "away": [], **{name: [] for name in _LISTS}}
 
 
 def _spent_in_all(values: Iterable[Any]) -> dict[str, Any]:
@@ -224,12 +238,12 @@ def _spent_in_all(values: Iterable[Any]) -> dict[str, Any]:
     for value in values:
         for name, more in value.items():
             total[name] += more
-    return {**total, "ran": _longest(total["ran"]), "waited": _longest(total["waited"])}
+    return {**total, **{name: _longest(total[name]) for name in _LISTS}}
 
 
 TIME = Figure(
     "time",
-    1,
+    2,
     _spent,
     _spent_in_all,
     {
