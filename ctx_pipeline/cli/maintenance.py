@@ -13,7 +13,7 @@ from ctx_pipeline.cli.session_names import complete_sessions, read_name
 from ctx_pipeline.model.display import percent, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.maintenance.verify import Verification
     from ctx_pipeline.pipeline.forget.sessions import ForgetReport
@@ -84,12 +84,20 @@ def doctor(
     else:
         for line in report.lines():
             say(line)
+        say(_last_backup(report.backups, settings.timezone))
         for one in switched:
             say(f"by itself: {one['name']} ({one['kind']}) is {'on' if one['on'] else 'off'}, last ran {one['last'] or 'never'}")
         if not switched:
             say("by itself: nothing is switched on; ctx schedule install, ctx hooks install HOST, or the sensors in ctx ui")
     if report.damaged:
         raise SystemExit(1)
+
+
+def _last_backup(known: Mapping[str, str], zone: str | None) -> str:
+    for folder, at in known.items():
+        others = f"; {counted(len(known) - 1, 'other folder has', 'other folders have')} an earlier one" if len(known) > 1 else ""
+        return f"last backup: {local_time(at, zone) or 'at a time that was not written down'} in {plain(folder)}{others}"
+    return "no backup is known: ctx backup DIR"
 
 
 def _begin_journal(store: Store, *, yes: bool) -> None:

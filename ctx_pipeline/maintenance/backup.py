@@ -36,7 +36,7 @@ INDEX = "backup.json"
 """File of a backup that lists all others with size, time and digest; written last."""
 
 KNOWN = "backups.json"
-"""File of the store that names the folders with its backups: what is forgotten goes from them too."""
+"""File of the store that names the folders with its backups, and when each was made: what is forgotten goes from them too."""
 
 SCHEMA = 1
 _DATABASES = ("ledger.db", "journal.db", "contexts.db")
@@ -181,7 +181,7 @@ def restore(folder: Path, settings: Settings, *, identity: Path | None = None) -
 def update_known(store: Store) -> list[tuple[str, str]]:
     """Bring the backups up to date that lie where they were made, so that what was forgotten leaves them; return (folder, trouble)."""
     found = []
-    for folder in _known(store):
+    for folder in known_backups(store):
         if not Path(folder, INDEX).exists():
             found.append((folder, "is not there: what was forgotten stays in it"))
             continue
@@ -426,18 +426,21 @@ def _index(folder: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _known(store: Store) -> list[str]:
+def known_backups(store: Store) -> dict[str, str]:
+    """Return folder -> when the backup in it was made last, the latest first; empty for one of a version that did not write it down.
+
+    The folders are not looked at: they may lie on a disk that is not there.
+    """
     try:
         found = json.loads(store.files.read(KNOWN))
     except (StoreError, ValueError):
-        return []
-    return [str(one) for one in found] if isinstance(found, list) else []
+        return {}
+    known = found if isinstance(found, dict) else dict.fromkeys(found, "") if isinstance(found, list) else {}
+    return {str(folder): str(at) for folder, at in sorted(known.items(), key=lambda pair: str(pair[1]), reverse=True)}
 
 
 def _remember(store: Store, target: Path) -> None:
-    known = _known(store)
-    if str(target) not in known:
-        store.files.write(KNOWN, json.dumps([*known, str(target)]).encode())
+    store.files.write(KNOWN, json.dumps({**known_backups(store), str(target): store_marker.now()}).encode())
 
 
 def _remove_tree(path: Path) -> None:

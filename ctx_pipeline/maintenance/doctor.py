@@ -11,6 +11,7 @@ import msgspec
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import CtxError, RawLocked
+from ctx_pipeline.maintenance.backup import known_backups
 from ctx_pipeline.model.codec import plain
 from ctx_pipeline.model.display import size
 from ctx_pipeline.pipeline import capture, code_versions, session_errors
@@ -91,6 +92,8 @@ class Examination:
     """sources that the store still holds and the homes no longer do"""
     unfinished: bool = False
     """whether a forgetting was interrupted"""
+    backups: dict[str, str] = field(default_factory=dict)
+    """folder of each known backup -> when it was made last, the latest first; empty where that is not known"""
     leases: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     """the person's files of signals and methods, and plug-ins, that cannot be used, and why"""
@@ -192,6 +195,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.session_errors = session_errors.stored_errors(store, settings)
     report.unknown = ledger.unknowns()
     report.unfinished = store.files.exists(FORGETTING)
+    report.backups = known_backups(store)
     report.leases = ledger.live_leases()
     report.left_out = code_versions.versions(store.files, settings, keep=False).left_out
     scan = capture.scan(store, settings, hosts=hosts)

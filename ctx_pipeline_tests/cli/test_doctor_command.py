@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -79,3 +80,22 @@ def test_what_cannot_be_read_is_one_quiet_line_of_the_run_and_named_by_the_sessi
     doctor = ctx.json("doctor")
     assert {(q["session_id"], q["reason"]) for q in doctor["quarantined"]} == {(SESSION, reason) for reason in reasons}
     assert all(f"claude {SESSION}: {reason}" in ctx("doctor").stdout for reason in reasons)
+
+
+@pytest.mark.feature("doctor.backup")
+def test_when_and_where_the_last_backup_was_made_is_one_line(ctx: Ctx):
+    ctx("sync")
+    assert "\nno backup is known: ctx backup DIR\n" in ctx("doctor").stdout
+    first, second = ctx.folder / "first", ctx.folder / "second"
+    (ctx.store / "backups.json").write_text(json.dumps([str(first)]))  # as it was written before times were
+    assert f"\nlast backup: at a time that was not written down in {first}\n" in ctx("doctor").stdout
+
+    ctx("backup", str(first))
+    ctx("backup", str(second))
+
+    made = ctx.json("doctor")["backups"]
+    assert list(made) == [str(second), str(first)]
+    assert made[str(second)] > made[str(first)] > ""
+    told = re.search(r"\nlast backup: (\d{4}-\d\d-\d\d \d\d:\d\d) in (.*); 1 other folder has an earlier one\n", ctx("doctor").stdout)
+    assert told is not None
+    assert (told[1].replace(" ", "T"), told[2]) == (made[str(second)][:16], str(second))
