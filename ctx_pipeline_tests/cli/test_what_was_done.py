@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from ctx_pipeline.cli import cli
 from ctx_pipeline.cli.sessions import _turns
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories import claude
 
 DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 
@@ -61,6 +62,25 @@ def test_what_the_cache_did_stands_in_the_table_and_in_csv(ctx) -> None:
     assert "cache hits" not in ctx("usage", "model")
     header = ctx("usage", "daily", "--cache", "--csv").splitlines()[0]
     assert all(name in header for name in ("cache_hit_share", "cache_rebuilds", "cache_saved_usd"))
+
+
+@pytest.mark.feature("usage.cache-efficiency")
+def test_sessions_are_put_in_the_order_of_their_rebuilds(bare: Ctx) -> None:
+    home = claude.ClaudeHome(bare.folder / "claude")
+    for number, sizes in enumerate(((9_000, 9_000, 9_000), (10, 9_000, 10), (9_000, 10, 10, 9_000, 10))):
+        main = home.session(f"{number:08d}-1111-4111-8111-111111111111", mark=f"m{number}").prompt(f"task {number}")
+        for read in sizes:
+            main.answer(claude.text("a"), usages=[claude.usage(0, 10, written=9_000 - read, read=read)])
+        main.save()
+    bare.environ["CLAUDE_CONFIG_DIR"] = str(bare.folder / "claude")
+
+    rows = bare.json("usage", "session", "--cache", "--sort", "rebuilds")["rows"]
+    printed = bare("usage", "session", "--cache", "--sort", "rebuilds").stdout
+
+    rebuilds = [(row["session_id"][:8], row["cache_rebuilds"]) for row in rows]
+    assert rebuilds == [("00000002", 3), ("00000001", 1), ("00000000", 0)]
+    assert [line[:8] for line in printed.splitlines() if line.startswith("0000000")] == [name for name, _ in rebuilds]
+    assert "ctx usage session --cache --sort rebuilds" in bare("usage", "session", "--sort", "rebuilds", ok=False).stderr
 
 
 @pytest.mark.feature("usage.per-commit")

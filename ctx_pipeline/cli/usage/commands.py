@@ -308,6 +308,8 @@ def _report(
     from ctx_pipeline.usage.other_units import other_units
 
     _one_form(as_json=as_json, as_csv=as_csv)
+    if sort == "rebuilds" and not cache:
+        raise UsageError("--sort rebuilds needs the figures of the cache", hint="ctx usage session --cache --sort rebuilds")
     chosen, settings = _resolve_filters(chosen), for_reading()
     report, key = _on_plans(run(by, **chosen, cache=cache, settings=settings), settings), GROUPINGS[by].column
     report = replace(report, other_units=other_units(settings, report.filters, stored=bool(chosen.get("stored"))))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.own_sessions import Shown
     from ctx_pipeline.usage.engine import Usage
 
-SORTS = ("date", "cost", "tokens", "calls", "name")
+SORTS = ("date", "cost", "tokens", "calls", "rebuilds", "name")
 _COUNTS = {
     "calls": "calls",
     "input_tokens": "input",
@@ -157,8 +157,8 @@ def in_order(
             key=lambda row: max((known[place].began or 0 for h in row["hosts"] if (place := (h, row[key])) in known), default=0),
             reverse=True,
         )
-    amount = {"cost": lambda row: int(row["cost_nano"]), "calls": lambda row: int(row["calls"])}
-    return sorted(rows, key=amount.get(how, lambda row: sum(int(row[name]) for name in TOKENS)), reverse=True)
+    names = {"cost": ("cost_nano",), "calls": ("calls",), "rebuilds": ("cache_rebuilds",)}.get(how, TOKENS)
+    return sorted(rows, key=lambda row: sum(int(row[name]) for name in names), reverse=True)
 
 
 def session_labels(settings: Settings) -> dict[tuple[str, str], Shown]:
