@@ -31,12 +31,13 @@ from ctx_pipeline.cli.output import (
 )
 from ctx_pipeline.cli.session_names import reading_session, session_argument, short_names
 from ctx_pipeline.cli.signal import complete_signals
+from ctx_pipeline.dashboard.figures import duration
 from ctx_pipeline.model.display import session_title, signal_words, size
 
 if TYPE_CHECKING:
     from ctx_pipeline.integrations.import_sessions import Listing
 
-_SORTS = ("date", "cost", "calls", "size", "name", "signal")
+_SORTS = ("date", "cost", "calls", "size", "time", "name", "signal")
 
 _READING = 40
 """Characters of what a signal read, or of the file that changed last."""
@@ -60,7 +61,7 @@ _NEVER = "never"
 @click.option("--file", metavar="NAME", help="Only sessions that read or changed this file, folder or glob.")
 @click.option("--unchecked", is_flag=True, help="Only sessions whose last change of a file nothing checked.")
 @click.option("--not-passed", is_flag=True, help="Only sessions that ended without passing tests, the unknown ones too.")
-@click.option("--sort", type=click.Choice(_SORTS), help="Newest, most or largest first; names in order.  [default: date]")
+@click.option("--sort", type=click.Choice(_SORTS), help="Newest, most, largest or longest first; names in order.  [default: date]")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="At most N sessions.")
 @click.option("--all", "empty", is_flag=True, help="Also sessions in which nothing happened.")
 @json_option
@@ -116,6 +117,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
             "host": one.host,
             "size": size(one.bytes),
             "calls": one.calls,
+            "time": "" if one.seconds is None else duration(one.seconds),
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
             "reading": shown(one.reading),
             "left": "" if one.state == "gone" else _NEVER if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
@@ -123,7 +125,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
         for one in listing.sessions
     ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
-    columns |= {name: heading for name, heading in (("size", "size"), ("calls", "model calls")) if name == chosen["sort"]}
+    columns |= {name: heading for name, heading in (("size", "size"), ("calls", "model calls"), ("time", "time")) if name == chosen["sort"]}
     columns |= {"reading": readings} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}

@@ -55,6 +55,8 @@ class Listed:
     """at list prices unless the host recorded a cost; None where no call has a price"""
     active: bool = False
     """a program has it open now"""
+    seconds: float | None = None
+    """its time as ``ctx work --time`` tells it, where it was sorted by that; None where it has no turn with a time"""
     reading: float | str | None = None
     """what the signal of the filter reads in it, or how often it read or changed the file of the filter"""
 
@@ -168,6 +170,13 @@ def _last_changed(store: Store, chosen: list[Listed]) -> dict[tuple[str, str], s
 UNCHECKED = "trajectory_premature_finish_without_validation"
 
 
+def _times(settings: Settings) -> dict[tuple[str, str], float]:
+    """Return (host, session) -> seconds of its time, of sessions that have a turn with a time."""
+    from ctx_pipeline.sessions.reports.time_spent import time_spent
+
+    return {place: one.total for place, one in time_spent(settings=settings).sessions.items()}
+
+
 def list_sessions(
     store: Store,
     settings: Settings,
@@ -223,6 +232,7 @@ def list_sessions(
     active = _active(settings, wanted)
     spent = usage("session", settings=settings).by_session() if found else {}
     sort = sort or ("date" if signal is None else "signal")
+    times = _times(settings) if sort == "time" else {}
     seen_now = _first_look(settings, scan, _uncaptured(found, every=project is not None or sort == "name"))
     fitting, left_out = [], 0
     for place, s in found.items():
@@ -240,7 +250,13 @@ def list_sessions(
         place = (s.host, s.session_id)
         sums = spent.get(place, {})
         title = facts[place].title if place in facts else seen_now.get(place, UNNAMED).title
-        amount = {"cost": -sums.get("cost_nano", 0), "calls": -sums.get("calls", 0), "size": -s.bytes, "name": (title or "~").lower()}
+        amount = {
+            "cost": -sums.get("cost_nano", 0),
+            "calls": -sums.get("calls", 0),
+            "size": -s.bytes,
+            "time": -times.get(place, 0.0),
+            "name": (title or "~").lower(),
+        }
         if sort == "signal" and isinstance(reading := readings.get(place), int | float):
             amount["signal"] = -reading
         return (amount.get(sort, 0), -_last(s, facts, seen_now)[0], s.session_id)
@@ -276,6 +292,7 @@ def list_sessions(
                 last_of_file=of_file,
                 calls=sums["calls"] if sums else 0,
                 active=place in active,
+                seconds=times.get(place),
                 reading=readings.get(place),
                 cost_usd=sums["cost_nano"] / 1e9 if sums and priced else None,
             )

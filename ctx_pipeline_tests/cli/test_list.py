@@ -22,8 +22,12 @@ def test_the_list_takes_project_days_order_and_one_limit(ran: Ctx):
 
     assert everything["total"] == len(rows) == sum(everything["counts"].values())
     assert [r["last"] for r in rows] == sorted((r["last"] for r in rows), reverse=True)
-    for amount, heading in (("size", "size"), ("calls", "model calls")):
+    for amount, heading in (("size", "size"), ("calls", "model calls"), ("time", "time")):
         assert f"  {heading}" in ran("list", "--sort", amount).stdout.splitlines()[0], "what a list is ordered by is in it"
+    by_time = ran.json("list", "--sort", "time", "--limit", "2")["sessions"]
+    longest = ran.json("work", "--time")["sessions"][:2]
+    assert [r["session_id"] for r in by_time] == [r["session_id"] for r in longest]
+    assert by_time[0]["seconds"] >= by_time[1]["seconds"] > 0
     by_cost = ran.json("list", "--sort", "cost", "--limit", "2")["sessions"]
     assert [r["session_id"] for r in by_cost] == [r["session_id"] for r in sorted(rows, key=lambda r: -(r["cost_usd"] or 0))[:2]]
     assert {r["host"] for r in rows} == {"claude", "codex"}
