@@ -209,7 +209,7 @@ def test_a_checkpoint_is_made_from_what_a_session_captured_at_any_moment_without
     end = invoke("compress", "--session", f"claude/{SESSION}").stdout
 
     assert [(one["path"], one["lines"]) for one in before["files"]] == [(f"{FOLDER}/cart.py", 9), (f"{FOLDER}/README.md", 42)]
-    assert before["files"][0]["signatures"] == ["const pub TOKEN:string", "fn pub total(prices:dict[str, int]) → int"]
+    assert before["files"][0]["signatures"] == ["const pub TOKEN:string @L3", "fn pub total(prices:dict[str, int]) → int @L6-9"]
     assert (before["session"]["reads"], before["session"]["hits"]) == (3, 1)
     assert "STATS: 3 reads, 1 hit (33%)" in before["text"]
     assert after["files"] == []
@@ -224,8 +224,8 @@ def test_captured_files_come_in_any_form_and_paths_do_not_go_with_a_session(invo
     )
 
     assert told["files"][0]["text"].splitlines() == [
-        "const pub TOKEN:string",
-        "fn pub total(prices:dict[str, int]) → int — Return the sum.",
+        "const pub TOKEN:string @L3",
+        "fn pub total(prices:dict[str, int]) → int @L6-9 — Return the sum.",
     ]
     assert invoke("compress", "cart.py", "--session", "x").exit_code == 2
     assert invoke("compress", "--session", "claude:nope").exit_code == 1
