@@ -138,7 +138,9 @@ def blocks(
         grouping = GROUPINGS["model" if branch is None else "branch"]
         everything = calls_for(grouping, chosen, host=host, stored=stored)[0].owned if owned is None else owned
         timed = list(_timed(everything, filters.cost_mode))
-        told = _limits(live.sources(chosen), min((one.times[0] for one in timed), default=0), {one.session.host for one in timed})
+        told = {}
+        for name in {one.session.host for one in timed if discovery.hosts()[one.session.host].usage.limits is not None}:
+            told |= _limits(live.sources(chosen, host=name), min(one.times[0] for one in timed), {name})
 
     at = int(time.time() * 1e6) if now is None else now
     found: list[Block] = []
