@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Any, NoReturn
 
 LEAST = 1 << 30
@@ -19,25 +20,39 @@ _KILLED = {-getattr(signal, name) for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "
 
 def guard() -> None:
     """Return at once, or in a child where this process is allowed less than :data:`LEAST`; its parent exits as the child does."""
-    if not _is_little() or not hasattr(os, "fork"):
+    if not _is_little() or not hasattr(os, "fork") or sys.stderr is None:
         return
     import shutil
     import tempfile
 
-    # what libraries write themselves is told only where the child ends by itself
-    with tempfile.TemporaryFile() as written:
+    try:
+        # what libraries write themselves is told only where the child ends by itself
+        kept = tempfile.TemporaryFile()  # noqa: SIM115 - entered below
+    except OSError:
+        return
+    with kept as written:
         ended, ending = os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         try:
             child = os.fork()
         except OSError:
             _fail()
         if not child:
+            _end_with_parent()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
             _prepare(written.fileno(), ending)
             return
         os.set_blocking(ended, False)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda number, _frame: os.kill(child, number))
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+        def pass_on(number: int, _frame: Any) -> None:
+            with suppress(ProcessLookupError):
+                os.kill(child, number)
+
+        for number in _PASSED_ON:
+            signal.signal(number, pass_on)
+        if sys.stdin is not None and sys.stdin.isatty():  # a terminal interrupts both
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status in _KILLED or (status > 0 and not _any(ended)):
             _fail()
@@ -45,6 +60,21 @@ def guard() -> None:
         shutil.copyfileobj(written, sys.stderr.buffer)
         sys.stderr.flush()
     os._exit(status if status >= 0 else 128 - status)
+
+
+_PASSED_ON = {signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ())}
+"""Signals that a parent gives on to its child."""
+
+_ON_PARENTS_END = 1
+"""PR_SET_PDEATHSIG of Linux."""
+
+
+def _end_with_parent() -> None:
+    """Let the system end this child with its parent, where it can."""
+    with suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_ON_PARENTS_END, int(signal.SIGTERM))
 
 
 def _is_little() -> bool:

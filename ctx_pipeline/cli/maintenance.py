@@ -95,8 +95,11 @@ def doctor(
 
 def _last_backup(known: Mapping[str, str], zone: str | None) -> str:
     for folder, at in known.items():
-        others = f"; {counted(len(known) - 1, 'other folder has', 'other folders have')} an earlier one" if len(known) > 1 else ""
-        return f"last backup: {local_time(at, zone) or 'at a time that was not written down'} in {plain(folder)}{others}"
+        if not at:
+            where = plain(folder) if len(known) == 1 else counted(len(known), "folder")
+            return f"backups: in {where}, at times that were not written down"
+        others = f"; {counted(len(known) - 1, 'other folder holds', 'other folders hold')} one too" if len(known) > 1 else ""
+        return f"last backup: {local_time(at, zone)} in {plain(folder)}{others}"
     return "no backup is known: ctx backup DIR"
 
 

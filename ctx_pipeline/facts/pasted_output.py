@@ -22,7 +22,7 @@ _OUTPUT = lazy_pattern(
 )
 """A line as shells, compilers, runners, logs and patches print it."""
 
-_WORDS = lazy_pattern(r"(?:\W*[^\W\d_]{1,20}[\s,.:;!?'\"\u2019)-]+){2}")
+_WORDS = lazy_pattern(r"\W*[^\W\d_]{1,20}[\s,.:;!?'\"\u2019)-]+[^\W\d_]{1,20}[\s,.:;!?'\"\u2019)-]")
 _ERROR = lazy_pattern(r"(?i)\b(?:\w*error|fail(?:ed|ure)?|fatal|\w*exception|panic|aborting|not found)\b")
 
 

@@ -25,6 +25,9 @@ _MOST_SECONDS = {"read": 10, "edit": 10, "write": 10, "search": 30, "plan": 10, 
 _BRIEF = 10_000_000
 """Microseconds up to which the limit of a command is not looked for."""
 
+_AT_ONCE = 2_000_000
+"""Microseconds in which an agent makes the calls of one answer."""
+
 _LIMIT = lazy_pattern(r"\"timeout(?:_ms)?\"\s*:\s*(\d{1,12})(?![\d.])", re.ASCII)
 
 Stretch = tuple[int, int]
@@ -60,10 +63,28 @@ def waited(view: Any, call: Any, *, refused: bool = False) -> int:
     if refused or call.tool in discovery.declared_texts("records.approval_tools"):
         return max(0, took)
     most = _MOST_SECONDS.get(call.action)
-    if call.action == "shell" and took > _BRIEF and (most := discovery.hosts()[view.host].shell.limit_seconds or None):
+    host = discovery.hosts().get(view.host)
+    if call.action == "shell" and took > _BRIEF and (most := (host.shell.limit_seconds if host else 0) or None):
         named = _LIMIT.search(view.call_text(call))
         most = int(named[1]) // 1_000 if named is not None else most
     return 0 if most is None else max(0, took - most * 1_000_000)
+
+
+def queued(calls: Iterable[Any]) -> dict[str, int]:
+    """Return ``call_event`` -> microseconds in which a call stood behind others of one answer that were answered before it."""
+    found: dict[str, int] = {}
+    timed = [call for call in calls if call.started is not None and call.ended is not None]
+    together: list[Any] = []
+    for call in [*sorted(timed, key=lambda call: (call.thread_id, call.started)), None]:
+        first = together[0] if together else call
+        if call is None or call.thread_id != first.thread_id or call.started - first.started > _AT_ONCE:
+            until = 0
+            for one in sorted(together, key=lambda one: int(one.ended)):
+                found[one.call_event] = max(0, until - one.started)
+                until = int(one.ended)
+            together = []
+        together.append(call)
+    return found
 
 
 def _ran(call: Any, before: int, after: int, texts: dict[str, str]) -> bool:

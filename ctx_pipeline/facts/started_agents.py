@@ -34,5 +34,6 @@ def unrecorded_agents(view: SessionView) -> Unrecorded:
         return Unrecorded(0)
     answered = [call for call in starting_calls(view) if call.result_event]
     told = discovery.declared_pattern("records.agent_tokens")
-    found = [told.search(view.result_text(call)) for call in answered]
-    return Unrecorded(len(answered), sum(int(match[match.lastindex or 0]) for match in found if match))
+    # an agent may quote what another one was told: the host writes its own line last
+    found = [list(told.finditer(view.result_text(call)))[-1:] for call in answered]
+    return Unrecorded(len(answered), sum(int(match[match.lastindex or 0]) for matches in found for match in matches))

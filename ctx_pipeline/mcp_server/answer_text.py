@@ -25,7 +25,8 @@ def as_text(answer: dict[str, Any]) -> str:
         rest = rest["value"]
     said = rest.pop("text", None)
     if isinstance(said, str) and rest.get("saved_tokens") == 0:
-        lines = [said.rstrip("\n")]  # what could not be shortened is not made longer by saying so
+        # what could not be shortened is not made longer by saying so
+        lines = [said.rstrip("\n"), *_lines({name: rest[name] for name in ("left_out", "session") if name in rest})]
     elif isinstance(said, str):
         rest.pop("value", None)
         lines = [said.rstrip("\n"), *_lines(rest)]

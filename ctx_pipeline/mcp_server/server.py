@@ -121,7 +121,7 @@ def _make_ready(settings: Settings, profile: str, tools: list[Tool]) -> None:
         return  # the client has left
     count = counter()
     count("")
-    with suppress(OSError):  # a store that cannot be written still answers
+    with suppress(OSError, CtxError):  # a store that cannot be written still answers
         note_tools(profile, [{"name": t.name, "description": t.description, "schema": t.input_schema} for t in tools], count, settings)
     gc.collect()
     gc.freeze()

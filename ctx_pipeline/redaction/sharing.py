@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.redaction.redactor import MARKER
@@ -340,6 +341,7 @@ def _is_variant(login: str, names: Iterable[str]) -> bool:
     )
 
 
+@cache
 def _letters(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 

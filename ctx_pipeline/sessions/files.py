@@ -111,7 +111,8 @@ def session_files(host: str, session_id: str, *, path: str | None = None, settin
     calls = {c.call_event: c for c in view.tool_calls}
     accesses = accesses_in(view, lambda call: places.of(view.by_event.get(call.call_event)))
     touches = [_touch(a, calls[a.call_event], made) for a in accesses if a.did not in (SEARCH, MENTION)]
-    chosen_ones = [t for t in touches if path is None or fits(t.path, path.lstrip("/")) or f"/{path.strip('/')}/" in f"/{t.path}"]
+    named = {path, path.lstrip("/")} if path is not None else set()
+    chosen_ones = [t for t in touches if path is None or any(fits(t.path, n) for n in named) or f"/{path.strip('/')}/" in f"/{t.path}"]
     return SessionFiles(
         key,
         full,

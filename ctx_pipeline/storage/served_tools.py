@@ -29,7 +29,7 @@ def note(home: Path, profile: str, schemas: list[dict[str, object]], count: Call
     """Keep what the schemas take, counted only where they are others than those that were counted last; nothing without a store."""
     text = json.dumps(schemas, ensure_ascii=False, separators=(",", ":"))
     of = digest(profile, text)
-    with suppress(OSError, ValueError, KeyError):
+    with suppress(OSError, ValueError, KeyError, TypeError):
         if json.loads((home / FILE).read_bytes())["of"] == of:
             return
     if home.is_dir():

@@ -198,7 +198,7 @@ def _stored_calls(settings: Settings, filters: Filters, *, alone: bool) -> tuple
 
 
 def _windows(host: str, timed: Sequence[TimedCalls], resets: list[int]) -> list[Block]:
-    """Return the windows that the calls of a host opened, without sums; they lie in order and hold no call in common."""
+    """Return the windows that the calls of a host opened, without sums, in order; a call belongs to the first one that ends behind it."""
     times: list[int] = []
     for one in timed:
         times += one.times
@@ -215,12 +215,12 @@ def _windows(host: str, timed: Sequence[TimedCalls], resets: list[int]) -> list[
 
 def _fill(windows: Sequence[Block], timed: Iterable[TimedCalls]) -> None:
     """Add calls to the windows in which they lie."""
-    starts = [block.start for block in windows]
+    ends = [block.end for block in windows]
     models: dict[int, set[str]] = defaultdict(set)
     for one in timed:
         place = 0
         while place < len(one.times):
-            number = bisect_right(starts, one.times[place]) - 1
+            number = bisect_right(ends, one.times[place])
             block = windows[number]
             end = bisect_left(one.times, block.end, place)
             first, last = one.times[place], one.times[end - 1]

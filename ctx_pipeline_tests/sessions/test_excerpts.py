@@ -23,6 +23,18 @@ def test_an_answer_that_fits_is_told_as_it_is() -> None:
 
 
 @pytest.mark.feature("session.excerpt")
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("## What I did:\n\n- one thing\n- other thing\n\nDone.", "## What I did: - one thing - other thing Done."),
+        ("**Done:**", "**Done:**"),
+    ],
+)
+def test_an_answer_that_begins_with_a_heading_is_told_in_its_order(answer: str, said: str) -> None:
+    assert told(answer) == said
+
+
+@pytest.mark.feature("session.excerpt")
 def test_what_was_done_what_is_left_and_what_is_asked_stand_before_the_rest() -> None:
     answer = (
         "Perfect! Now let me tell you about it. The sum of the cart is mended.\n\n"

@@ -675,6 +675,9 @@ def test_a_command_line_of_several_checks_is_told_once_and_a_bare_choice_not_at_
     told = said(both.answer("It is tidy. Which crate is next, 1 or 2?").prompt("1").answer("The second is tidy."), "tests")
     assert told == ["Last type check: `cargo fmt && cargo check` passed"]
     assert "“1”" not in block(fold(both.build()), len, 10**6).text
+    printed = "Tests: 3 passed, 3 total\n/w/a.js\n  1:1  error  'x' is not defined  no-undef\n\n1 problem (1 error, 0 warnings)"
+    red = view(cwd="/w").prompt("Check it").edit("/w/a.js").shell("npx jest; npx eslint .", exit=1, text=printed)
+    assert [line.partition(":")[0] for line in said(red, "tests")] == ["Last test run", "Last lint or format run"]
 
 
 @pytest.mark.feature("session.proven")

@@ -15,9 +15,12 @@ from click.testing import CliRunner
 from ctx_pipeline.cli.root import cli
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.usage.blocks import blocks, statusline
+from ctx_pipeline.usage.blocks import _fill, _windows, blocks, statusline
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.live_usage import Counted
+from ctx_pipeline.usage.rollup import SUMS
+from ctx_pipeline.usage.usage_figures import TimedCalls
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
@@ -147,6 +150,27 @@ def test_filters_choose_what_is_counted_in_a_window_and_never_move_it(tmp_path: 
     assert (one.start, one.tokens, one.first, one.models) == (at("2026-10-01T10:00:00Z"), 500, at("2026-10-01T12:30:00Z"), [LATER])
     assert [(b.start, b.tokens) for b in late] == [(at("2026-10-02T00:00:00Z"), 76)]
     assert blocks(settings=settings, project="elsewhere") == []
+
+
+@pytest.mark.feature("usage.block-reset")
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_a_call_belongs_to_the_first_window_that_ends_behind_it_whichever_session_it_is_of(sessions: int):
+    times = [at(f"2026-10-01T{when}:00Z") for when in ("10:30", "15:10", "15:40")]
+    sums = [[1, 1, 1]] * len(SUMS)
+    whole = TimedCalls(Counted("codex", "a", "", None, []), ["m"], [0, 0, 0], times, sums)
+    cut = [
+        TimedCalls(Counted("codex", name, "", None, []), ["m"], [0] * len(part), part, [[1] * len(part)] * len(SUMS))
+        for name, part in (("a", times[:1]), ("b", times[1:]))
+    ]
+    made = [whole] if sessions == 1 else cut
+
+    windows = _windows("codex", made, [at("2026-10-01T15:23:00Z")])
+    _fill(windows, made)
+
+    assert [(w.start, w.sums["calls"], w.first) for w in windows] == [
+        (at("2026-10-01T10:23:00Z"), 2, times[0]),
+        (at("2026-10-01T15:00:00Z"), 1, times[2]),
+    ]
 
 
 def codex_home(tmp_path: Path, limit: dict[str, Any], *, packed: bool = False) -> Settings:

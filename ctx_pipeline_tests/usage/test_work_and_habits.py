@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline import discovery
 from ctx_pipeline.cli import cli
+from ctx_pipeline.facts.pauses import queued
 from ctx_pipeline.findings.rules import HABITS, find
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.sessions.reports.work import Ran, errors, report, work
@@ -130,7 +132,7 @@ def test_rows_show_the_total_that_they_are_ordered_by_and_one_agents_tables_come
     totals = [float(line.split()[-2]) for line in lines[first : first + 3]]
     assert totals == sorted(totals, reverse=True)
     assert totals[0] >= 3.0, "three calls of Bash that were not refused, a second each"
-    assert lines.count("times are of commands that ran one program alone, without waits for your permission that are certain") == 1
+    assert lines.count("times are of commands that ran one program alone; what they took beyond their limit is a wait for you") == 1
     assert "one agent's own: ctx work HOST (claude, codex)" in lines
     assert "codex" not in lines
     assert "4 commands, 25% failed; 6 tool calls" in own
@@ -208,6 +210,16 @@ def test_checks_are_added_up_by_what_they_check_and_order_is_by_failures_when_as
     assert failures == sorted(failures, reverse=True)
     assert failures[0] == 1
     assert everything.to_json(by="time")["top_commands"][0]["median_seconds"] >= 1.0
+
+
+@pytest.mark.feature("cli.work-waits")
+def test_a_call_that_stood_behind_another_of_the_same_answer_did_not_wait_for_the_person() -> None:
+    second = 1_000_000
+    rows = [
+        SimpleNamespace(call_event=name, thread_id="t", started=begun * second, ended=ended * second)
+        for name, begun, ended in (("b", 0, 210), ("a", 0, 100), ("late", 300, 310))
+    ]
+    assert queued(rows) == {"a": 0, "b": 100 * second, "late": 0}
 
 
 @pytest.mark.feature("cli.work-waits")

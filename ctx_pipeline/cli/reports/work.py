@@ -262,7 +262,10 @@ def _show(one: Work, sort: str) -> None:
             table(shown, {name: name, "times": "times", "failed": "failed", "failure_rate": "", **took})
             timed = timed or bool(took)
     if timed:
-        say("times are of commands that ran one program alone, without waits for your permission that are certain", dim=True)
+        say(
+            "times are of commands that ran one program alone; what they took beyond their limit is a wait for you",
+            dim=True,
+        )
     waits = sorted(((sum(ran.waits) / 1e6, len(ran.waits), name) for name, ran in one.programs.items() if ran.waits), reverse=True)
     if waits:
         told_waits = ", ".join(f"{runs:,} of {one_line(name, 40)} ({duration(took)})" for took, runs, name in waits[:_MOST_WAITS])

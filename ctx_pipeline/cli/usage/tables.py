@@ -298,5 +298,5 @@ def _cached(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _few(names: list[str]) -> str:
-    both = terminal_width() is None and len(names) == 2  # a terminal may have no room for the second
+    both = len(names) == 2 and terminal_width() is None  # a terminal may have no room for the second
     return ", ".join(names) if both or len(names) < 2 else f"{names[0]} and {len(names) - 1} more"

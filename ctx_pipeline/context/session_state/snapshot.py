@@ -355,9 +355,11 @@ def lines_of(state: SessionState) -> list[Line]:
         made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
     stated = [i for i in state.findings if i.stated or i.by == BUNDLE]
     made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(stated[:_ITEMS])]
-    # one command line that did several checks is told once
-    checks = {check.command: check for check in reversed(state.checks or ([state.tests] if state.tests else []))}
-    made += [_check_line(check, n) for n, check in enumerate(reversed(checks.values()))]
+    # one command line that did several checks is told once, but for those that ended otherwise
+    checks: dict[tuple[str, str], CheckRun] = {}
+    for check in state.checks or ([state.tests] if state.tests else []):
+        checks.setdefault((check.command, check.result), check)
+    made += [_check_line(check, n) for n, check in enumerate(checks.values())]
     if state.commit:
         made.append(Line("commit", f"Last commit: {state.commit.text}", 68, _shown_by(state.commit)))
     elif state.modified and state.committed is False and not state.unseen_agents:

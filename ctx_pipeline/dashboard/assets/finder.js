@@ -56,11 +56,12 @@
     const shown = el("span.muted");
     shown.setAttribute("role", "status");
     let [found, at, asked, later, turn, opened] = [[], 0, "", 0, 0, []];
+    let [scanning, placed] = [null, false];
 
     // Folded parts of an event that hold the words alone are opened; the marks are painted anew.
     function paint(node, move) {
       const outside = (range) => range.startContainer.parentElement.closest("summary") === null;
-      if (move) {
+      if (move && node) {
         for (const part of node.querySelectorAll("button.more, details details:not([open])")) {
           if (ranges(node, asked).some(outside)) break;
           if (part.matches("details")) {
@@ -84,17 +85,37 @@
       CSS.highlights.set("found-here", above);
     }
 
+    // Finds all events with these words, unless others are asked for meanwhile; a piece that cannot be loaded holds none.
+    async function scan(words) {
+      const all = [];
+      for (const one of pieces) {
+        let items = [];
+        try {
+          items = await rows(one);
+        } catch {
+          // its own place says that it is missing
+        }
+        if (asked !== words) return;
+        for (const item of items) if (said(item).includes(words)) all.push(item[0]);
+      }
+      found = all;
+    }
+
     async function look(way) {
       const words = input.value.trim().toLowerCase();
       const mine = (turn += 1);
       if (words !== asked) {
         asked = words;
-        [found, at] = [[], -1];
+        [found, at, placed] = [[], -1, false];
         for (const part of opened) part.open = false;
         opened = [];
         if (words) shown.textContent = "\u2026";
-        for (const one of words ? pieces : []) for (const item of await rows(one)) if (said(item).includes(words)) found.push(item[0]);
-        if (mine !== turn) return;
+        scanning = words ? scan(words) : null;
+      }
+      await scanning;
+      if (mine !== turn) return;
+      if (!placed) {
+        placed = true;
         // the first match is the one that stands in view or behind it
         const near = found.findIndex((pos) => pos >= from());
         at = way < 0 ? Math.max(0, near) : (near < 0 ? found.length : near) - 1;
@@ -132,7 +153,10 @@
       event.stopPropagation();
     });
     const box = el("div.finder", input, ...buttons, shown);
-    box.focus = () => input.select();
+    box.focus = () => {
+      input.focus();
+      input.select();
+    };
     // a piece that is drawn later gets its marks
     box.repaint = () => found.length && paint(nodes.get(found[at]));
     return box;

@@ -35,6 +35,9 @@ _SUM = 1 << 20
 COMPARED_BYTES = 64 << 20
 """Captured bytes of a file that grew which are compared at one look; of a larger file the next ones are at the next."""
 
+_LONGEST_COMPARED = 4 * COMPARED_BYTES
+"""Bytes of the longest segment that a look compares."""
+
 BLANKED = "blanked"
 """Kind of the journal's facts: where the lines of one stream stood that ``ctx forget`` blanked in raw, and the hash of each."""
 
@@ -68,9 +71,12 @@ def compare(
 
 
 def _in_turn(own: list[Segment]) -> list[Segment]:
-    """Return the segments that one look compares: another part of a large file whenever it got a segment more."""
+    """Return the segments that one look compares: another part of a large file whenever it got a segment more.
+
+    What was captured at once is one segment, and compared at once; one of more than :data:`_LONGEST_COMPARED` never is here.
+    """
     parts = max(1, -(-max((s.end for s in own), default=0) // COMPARED_BYTES))
-    return [s for s in own if s.start // COMPARED_BYTES == len(own) % parts]
+    return [s for s in own if s.start // COMPARED_BYTES == len(own) % parts and s.end - s.start <= _LONGEST_COMPARED]
 
 
 def _has_segment(handle: int, segment: Segment, blanked: Callable[[], Iterable[tuple[int, int, int]]]) -> bool:

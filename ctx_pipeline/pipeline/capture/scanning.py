@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import CtxError, SourceError
+from ctx_pipeline.errors import CtxError, SourceError, StoreError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline.capture.read_source import BLANKED, compare, holds, opened
 from ctx_pipeline.storage.ledger import Stamp
@@ -153,6 +154,7 @@ class _Pass:
         self.journal = store.journal
         self.known = self.ledger.stamps()
         self.scan = Scan()
+        self._forgotten_lines: list[Any] | None = None
         self.fresh: list[tuple[Host, str, Seen, str]] = []
         self.changed: list[tuple[Host, str, Seen, Stamp, str]] = []
         self.missing: dict[str, str] = {}
@@ -269,8 +271,12 @@ class _Pass:
 
     def _blanked(self, stream: str) -> list[tuple[int, int, int]]:
         """Return where raw holds spaces for lines of a stream that were forgotten."""
-        facts = self.journal.facts(BLANKED)
-        return [(line[0], line[1], line[2]) for fact in facts if fact.payload["stream"] == stream for line in fact.payload["lines"]]
+        if self._forgotten_lines is None:
+            self._forgotten_lines = []
+            with suppress(StoreError):
+                self._forgotten_lines = self.journal.facts(BLANKED) if self.journal.is_there() else []
+        mine = (fact.payload["lines"] for fact in self._forgotten_lines if fact.payload["stream"] == stream)
+        return [(line[0], line[1], line[2]) for lines in mine for line in lines]
 
     def _fresh(self) -> None:
         gone = self.ledger.sources_of(self.missing) if self.missing and self.fresh else {}

@@ -308,6 +308,7 @@ def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
     before: dict[str, str] = {}
     bad = {call.call_event for call in failed_calls(view)}
     runs = runs_by_call(view)
+    queued = pauses.queued(view.tool_calls)
     quarters, waits, took_alone = {}, dict[str, int](), dict[str, tuple[int, int]]()
     for call in view.tool_calls:
         quarters[call.call_event] = quarter = quarter_of(micros(call.started))
@@ -315,7 +316,7 @@ def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
         refused = (run is not None and run.result == "refused") or (answer is not None and answer.subtype in KEPT)
         took = None
         if call.started is not None and call.ended is not None and not refused:
-            waits[call.call_event] = waited = pauses.waited(view, call)
+            waits[call.call_event] = waited = max(0, pauses.waited(view, call) - queued.get(call.call_event, 0))
             took = call.ended - call.started - waited, waited
         _count(found[quarter]["tools"], call.tool, call.call_event in bad, took)
         if call.thread_id in before:
@@ -385,7 +386,7 @@ def _done_in_all(values: Iterable[Any]) -> dict[str, Any]:
     return total
 
 
-WORK = Figure("work", 3, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"))
+WORK = Figure("work", 4, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"))
 
 
 def utc(micros: int | None) -> datetime | None:

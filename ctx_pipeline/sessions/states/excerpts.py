@@ -237,7 +237,7 @@ def _units(answer: str) -> list[_Unit]:
             _head(units, range(begun + 1, len(units)), begun)
         else:
             units.append(_Unit(one_line(" ".join(lines)), kind))
-            led = units and _LEADS.search(units[begun - 1].text) and not _ANNOUNCES.match(units[begun - 1].text)
+            led = begun and _LEADS.search(units[begun - 1].text) and not _ANNOUNCES.match(units[begun - 1].text)
             _head(units, range(begun, begun + 1), above if kind != _HEADING else begun - 1 if heading is not None or led else None)
         for unit in units[begun:]:
             unit.block = number
