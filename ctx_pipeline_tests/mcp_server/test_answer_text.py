@@ -95,6 +95,9 @@ def test_rows_stand_under_one_head_and_what_all_share_is_said_once():
         "more: cursor=7-ab",
     ]
     assert as_text({"text": "<a/>\n", "value": {"long": "x"}, "next_cursor": None}) == "<a/>"
+    whole = {"text": "a\n", "saved_tokens": 0, "ratio": 0.0, "left_out": {"secret": 2}}
+    assert "ratio" not in as_text(whole)
+    assert "secret" in as_text(whole), "what was left out is told of a text that could not be shortened too"
     assert as_text({"value": {"a": None}}) == "nothing"
 
 
