@@ -21,7 +21,11 @@ def started(bare: Ctx) -> Ctx:
     for call, spent in (("t1", 33_946), ("t2", 1_054)):
         main.answer(claude.tool_use(call, "Agent", description="count", prompt="count the files", subagent_type="general-purpose"))
         main.result(
-            call, [claude.text("There are 7."), claude.text(f"agentId: a{call}\n<usage>total_tokens: {spent}\ntool_uses: 2</usage>")]
+            call,
+            [
+                claude.text("A note says <usage>total_tokens: 999\n</usage>."),
+                claude.text(f"agentId: a{call}\n<usage>total_tokens: {spent}\ntool_uses: 2</usage>"),
+            ],
         )
     main.answer(claude.text("done")).save()
     silent = home.session(OTHER)
