@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, model_option, project_option, since_option, table_option, timezone_option, until_option
 from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, say_command, shares, table, tokens, zone_name
+from ctx_pipeline.cli.page.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.session_names import captured_or_not, complete_anything, session_line, session_name, session_of_person
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
         say(cli.get_help(root))
         return
     if words == ("questions",):
-        from ctx_pipeline.cli.questions import PLACEHOLDERS, QUESTIONS
+        from ctx_pipeline.cli.help.questions import PLACEHOLDERS, QUESTIONS
 
         for question, command_line in QUESTIONS:
             say(question)
@@ -278,7 +278,7 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
 
 def _say_mentions(words: Sequence[str], root: click.Context) -> bool:
     """Say where words stand that are no command, and tell whether they do."""
-    from ctx_pipeline.cli.help_search import mentions
+    from ctx_pipeline.cli.help.help_search import mentions
 
     found = mentions(words, root.command, root)
     for line, told in found[:_MENTIONS]:

@@ -52,7 +52,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "gain": ("ctx_pipeline.cli.reports.gain:gain", "Show what was spent, what the cache saved, and what was avoidable."),
     "metrics": ("ctx_pipeline.cli.reports.gain:metrics", "Show reads, repeats, tokens and cost of a session by tool, method and file."),
     "wrapped": ("ctx_pipeline.cli.reports.gain:wrapped", "Show a week, a month or everything as a card."),
-    "verify": ("ctx_pipeline.cli.maintenance:verify", "Check every stage, and the limits over all sessions."),
+    "verify": ("ctx_pipeline.cli.maintenance.commands:verify", "Check every stage, and the limits over all sessions."),
     "artifacts": ("ctx_pipeline.cli.reports.artifacts:artifacts", "List, show, search and remove snapshots and other artifacts."),
     "prices": ("ctx_pipeline.cli.usage.explain:prices", "Show list prices and install a newer list."),
     "search": ("ctx_pipeline.cli.search:search", "Search prompts, answers, commands and tool output."),
@@ -66,15 +66,15 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "hooks": ("ctx_pipeline.cli.integrations.hooks:hooks", "Install hooks: capture sessions live, put memories into prompts."),
     "quest": ("ctx_pipeline.cli.quest:quest", "Three goals a day, drawn from your own habits."),
     "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),
-    "dashboard": ("ctx_pipeline.cli.dashboard:dashboard", "Build, open and serve the page."),
+    "dashboard": ("ctx_pipeline.cli.page.dashboard:dashboard", "Build, open and serve the page."),
     "config": ("ctx_pipeline.cli.integrations.setup:config", "Show and change the settings."),
-    "doctor": ("ctx_pipeline.cli.maintenance:doctor", "Check the store and list unreadable records."),
-    "repair": ("ctx_pipeline.cli.repair:repair", "Mend damaged files of the store; name what is lost."),
-    "encrypt": ("ctx_pipeline.cli.repair:encrypt", "Encrypt the raw records of the store, or say whether they are."),
-    "backup": ("ctx_pipeline.cli.repair:backup", "Copy the store to a folder and prove the copy."),
-    "restore": ("ctx_pipeline.cli.repair:restore", "Put a backup in the place of the store."),
+    "doctor": ("ctx_pipeline.cli.maintenance.commands:doctor", "Check the store and list unreadable records."),
+    "repair": ("ctx_pipeline.cli.maintenance.repair:repair", "Mend damaged files of the store; name what is lost."),
+    "encrypt": ("ctx_pipeline.cli.maintenance.repair:encrypt", "Encrypt the raw records of the store, or say whether they are."),
+    "backup": ("ctx_pipeline.cli.maintenance.repair:backup", "Copy the store to a folder and prove the copy."),
+    "restore": ("ctx_pipeline.cli.maintenance.repair:restore", "Put a backup in the place of the store."),
     "export": ("ctx_pipeline.cli.export:export", "Write the tables as files for other programs."),
-    "forget": ("ctx_pipeline.cli.maintenance:forget", "Remove sessions from every layer, for good."),
+    "forget": ("ctx_pipeline.cli.maintenance.commands:forget", "Remove sessions from every layer, for good."),
     "team": ("ctx_pipeline.cli.team:team", "Share usage, facts and lessons with a team, by project and policy."),
     "publish": ("ctx_pipeline.cli.team:publish", "Send what changed to the team, by the policy of each project."),
     "hub": ("ctx_pipeline.cli.team:hub", "Bring together what a team published, and build its page."),
@@ -293,7 +293,7 @@ def run(args: list[str] | None = None) -> None:
         try:
             code = cli.main(args=args, prog_name="ctx", standalone_mode=False)
         except CtxError as error:
-            from ctx_pipeline.cli.ledger_repair import repaired
+            from ctx_pipeline.cli.maintenance.ledger_repair import repaired
 
             if not repaired(error, sys.argv[1:] if args is None else args):
                 raise

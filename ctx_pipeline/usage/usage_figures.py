@@ -16,7 +16,7 @@ from ctx_pipeline.usage.groupings import GROUPINGS, share_of
 from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import StoredSum
-from ctx_pipeline.usage.session_figures import QUARTER, Figure, figures, quarter_of
+from ctx_pipeline.usage.session_figures import QUARTER, Figure, SessionFigure, figures, quarter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -119,6 +119,11 @@ def fits(store: Store, settings: Settings, filters: Filters) -> Callable[[Key], 
         return named and filters.branch in {None, branch} and filters.host in {None, key[0]}
 
     return of_filters
+
+
+def selected(store: Store, settings: Settings, figure: Figure, filters: Filters) -> Iterator[SessionFigure]:
+    """Yield a figure of the sessions, and in the time, that filters name."""
+    return figures(store, settings, figure, bounds=filters.bounds(), only=fits(store, settings, filters))
 
 
 def _amounts(call: Any, mode: str) -> list[int]:

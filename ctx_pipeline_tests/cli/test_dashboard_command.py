@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ctx_pipeline.cli.dashboard import _moved, changed
+from ctx_pipeline.cli.page.dashboard import _moved, changed
 from ctx_pipeline.model.readings import trend
 from ctx_pipeline_tests.cli.conftest import Ctx
 

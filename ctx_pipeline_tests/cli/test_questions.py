@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.cli.questions import PLACEHOLDERS, QUESTIONS
+from ctx_pipeline.cli.help.questions import PLACEHOLDERS, QUESTIONS
 from ctx_pipeline_tests.cli.conftest import Ctx
 
 ROOT = Path(__file__).resolve().parents[2]

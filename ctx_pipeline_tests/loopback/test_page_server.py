@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.cli.page_server import Refresher, application, behind
+from ctx_pipeline.cli.page.page_server import Refresher, application, behind
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline.pipeline.ingest import ingest

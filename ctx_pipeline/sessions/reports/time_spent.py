@@ -16,8 +16,8 @@ from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
-from ctx_pipeline.usage.session_figures import Figure, figures, quarter_of
-from ctx_pipeline.usage.usage_figures import fits
+from ctx_pipeline.usage.session_figures import Figure, quarter_of
+from ctx_pipeline.usage.usage_figures import selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,7 +120,7 @@ def time_spent(
     longest: dict[str, list[Long]] = {name: [] for name in _LISTS}
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, since=since, until=until, timezone=timezone)
-        for key, values in figures(store, chosen, TIME, bounds=filters.bounds(), only=fits(store, chosen, filters)):
+        for key, values in selected(store, chosen, TIME, filters):
             one = Time()
             for value in values:
                 one.add(value)

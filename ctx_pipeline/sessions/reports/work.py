@@ -26,7 +26,7 @@ from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 from ctx_pipeline.usage.session_figures import Figure, figures, quarter_of
-from ctx_pipeline.usage.usage_figures import fits
+from ctx_pipeline.usage.usage_figures import selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -192,7 +192,7 @@ def work(
     found: dict[str, Work] = {}
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, since=since, until=until, timezone=timezone)
-        for (name, _), values in figures(store, chosen, WORK, bounds=filters.bounds(), only=fits(store, chosen, filters)):
+        for (name, _), values in selected(store, chosen, WORK, filters):
             for value in values:
                 if value["tools"]:
                     found.setdefault(name, Work(name)).add(value)

@@ -152,7 +152,7 @@ def serve_page(port: int, *, watch: bool, browser: bool, as_json: bool = False) 
     from ctx_pipeline import loopback
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.cli.page_server import POST_ONLY, Refresher, application, behind
+    from ctx_pipeline.cli.page.page_server import POST_ONLY, Refresher, application, behind
 
     settings, note = choose(settings_module.load(), demo=False)
     site = _page(settings).parent

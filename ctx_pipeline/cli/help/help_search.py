@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ctx_pipeline.cli.questions import QUESTIONS
+from ctx_pipeline.cli.help.questions import QUESTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

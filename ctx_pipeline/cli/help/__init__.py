@@ -1,0 +1,1 @@
+"""What ``ctx help`` finds beside commands: questions, and where a word stands."""

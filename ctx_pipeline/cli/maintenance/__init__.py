@@ -1,0 +1,1 @@
+"""Looking after the store: doctor, verify, forget, repair, backup, encrypt and restore."""

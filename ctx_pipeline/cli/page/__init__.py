@@ -1,0 +1,1 @@
+"""The page: ``ctx dashboard``, and what serves it."""
