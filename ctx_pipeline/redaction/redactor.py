@@ -13,6 +13,7 @@ from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction import packed, views
+from ctx_pipeline.redaction.bulk import Bulk
 from ctx_pipeline.redaction.detectors import DETECTORS
 from ctx_pipeline.redaction.shapes import digits, marked, mixed
 
@@ -107,23 +108,35 @@ def _may_match(data: bytes) -> bool:
     return bool(told) and (not whole or any(re.search(understood(d.pattern), data) for d in told))
 
 
+class Literals(NamedTuple):
+    """All literals and what they look like in base64, to be found in one pass where many texts are read."""
+
+    every: tuple[bytes, ...]
+    bulk: Bulk
+    looks: tuple[tuple[Look, ...], ...]
+    """for each, what to try there"""
+    begins: tuple[bool, ...]
+    """for each, whether nothing but keys of their own shape begin with it"""
+    signs: tuple[int | None, ...]
+    """for each, how far its group of four begins before it; None for what is no sign"""
+
+
 @cache
-def _literals_and_signs() -> tuple[Any, tuple[tuple[Look, ...], ...], tuple[bool, ...], tuple[int | None, ...]]:
-    """Return one machine of all literals and of what they look like in base64: a pass for both, where many texts are read.
-
-    Beside it, for each, what to try there, whether nothing but keys of their own shape begin with it, and how far its
-    group of four begins before it (None for what is no sign).
-    """
-    from ahocorasick_rs import BytesAhoCorasick, Implementation
-
+def _literals_and_signs() -> Literals:
     _, looks, begins = automaton()
     literals = list(dict.fromkeys(literal for detector in DETECTORS for literal in detector.literals))
     tried, signs = dict(zip(literals, zip(looks, begins, strict=True), strict=True)), packed.signs()
-    every = list(dict.fromkeys([*literals, *signs]))
-    machine = BytesAhoCorasick(every, implementation=Implementation.DFA)
+    every = tuple(dict.fromkeys([*literals, *signs]))
     nothing: tuple[tuple[Look, ...], bool] = ((), False)
     told = [tried.get(one, nothing) for one in every]
-    return machine, tuple(look for look, _ in told), tuple(begin for _, begin in told), tuple(map(signs.get, every))
+    return Literals(every, Bulk(every), tuple(look for look, _ in told), tuple(begin for _, begin in told), tuple(map(signs.get, every)))
+
+
+@cache
+def _machine() -> Any:
+    from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+    return BytesAhoCorasick(list(_literals_and_signs().every), implementation=Implementation.DFA)
 
 
 def matches(data: bytes, joins: Sequence[int] = ()) -> Iterator[tuple[Look, re.Match[bytes]]]:
@@ -167,17 +180,16 @@ def _batches(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _suspects(texts: Sequence[str]) -> list[int]:
-    # each by itself: one letter beyond Latin-1 would make a joined text two or four bytes a letter
-    try:
-        encoded = list(map(str.encode, texts))
-    except UnicodeEncodeError:
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    data = _BETWEEN.join(encoded)
-    starts = list(accumulate((size + 1 for size in map(len, encoded)), initial=0))
-    machine, looks, begins, signs = _literals_and_signs()
+    data, starts, order = _joined(texts)
+    _, bulk, looks, begins, signs = _literals_and_signs()
+    if bulk.worth(len(data)):
+        hits, hidden = bulk.scan(data, starts)
+    else:
+        hits = [(index, start) for index, start, _ in _machine().find_matches_as_indexes(data, overlapping=True)]
+        hidden = views.veiled(data, starts)
     found: set[int] = set()
     groups: list[int] = []
-    for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
+    for index, start in hits:
         before = signs[index]
         if before is not None:
             groups.append(start - before)
@@ -193,9 +205,26 @@ def _suspects(texts: Sequence[str]) -> list[int]:
             if _try(look, data, start, end) or _parted(look, data, start, end):
                 found.add(place)
                 break
-    veiled = views.veiled(data, starts) | {bisect_right(starts, start) - 1 for start, _ in packed.spans(data, groups)}
-    found.update(place for place in veiled - found if _under_veil(encoded[place]))
-    return sorted(found)
+    coded = {bisect_right(starts, start) - 1 for start, _ in packed.spans(data, groups)}
+    for place in (hidden | coded) - found:
+        text = data[starts[place] : starts[place + 1] - 1]
+        if any(next(matches(view.data, view.joins), None) for view in _views(text, base64=place in coded)):
+            found.add(place)
+    return sorted(order[place] for place in found)
+
+
+def _joined(texts: Sequence[str]) -> tuple[bytes, list[int], list[int]]:
+    """Return the texts as one, where each begins in it and the end, and the place of each among ``texts``.
+
+    Those of ASCII come first, as one copy; a letter beyond Latin-1 would make all of the joined text two or four bytes a letter.
+    """
+    plain = [place for place, text in enumerate(texts) if text.isascii()]
+    other = [place for place, text in enumerate(texts) if not text.isascii()]
+    encoded = [texts[place].encode("utf-8", "surrogatepass") for place in other]
+    parts = [_BETWEEN.decode().join([texts[place] for place in plain]).encode()] if plain else []
+    data = _BETWEEN.join([*parts, *encoded])
+    sizes = [*(len(texts[place]) for place in plain), *map(len, encoded)]
+    return data, list(accumulate((size + 1 for size in sizes), initial=0)), plain + other
 
 
 def _parted(look: Look, data: bytes, start: int, end: int) -> list[packed.Span]:
@@ -220,8 +249,10 @@ def _breaks(data: bytes) -> set[packed.Span]:
     }
 
 
-def _under_veil(data: bytes) -> bool:
-    return any(next(matches(view.data, view.joins), None) for view in (*views.readings(data), *packed.readings(data)))
+def _views(data: bytes, *, base64: bool) -> Iterator[views.View]:
+    yield from views.readings(data)
+    if base64:
+        yield from packed.readings(data)
 
 
 def _try(look: Look, data: bytes, start: int, end: int) -> re.Match[bytes] | None:
@@ -243,7 +274,7 @@ MARKER = lazy_pattern(r"\[REDACTED:([a-z0-9-]+)\]")
 _MARKER_BYTES = lazy_pattern(MARKER.pattern.encode())
 _PASSES = 4
 
-_VERSION = 8
+_VERSION = 9
 """Raised when checks, views or key blocks find other secrets by the same patterns."""
 
 _WHOLE_RUN = (mixed, digits)
