@@ -127,13 +127,14 @@ def test_every_python_that_we_name_runs_the_one_check_on_linux_and_one_does_on_m
 
 
 @pytest.mark.feature("package.nightly-attack")
-def test_every_night_files_are_damaged_and_commands_killed_for_ten_minutes_each_with_another_seed():
+def test_every_night_files_are_damaged_commands_killed_and_homes_hostile_for_ten_minutes_each_and_the_matrix_is_tried_whole():
     nightly = workflow("nightly")
     asked = [command for command in commands(nightly["jobs"]["attack"]) if "ctx_pipeline_tests.attack" in command]
 
     assert nightly[True]["schedule"]
-    assert ["--kills" in command for command in asked] == [False, True]
-    for command in asked:
+    modes = [{word for word in command.split() if word in ("--kills", "--homes", "--matrix")} for command in asked]
+    assert modes == [set(), {"--kills"}, {"--homes"}, {"--matrix"}]
+    for command in asked[:3]:
         assert '--minutes 10 --seed "$(date +%j)" --shuffle' in command
         words = shlex.split(command.partition(" -m ")[2].replace("$(date +%j)", "7"))[1:]
         assert attack.parser().parse_args(words).minutes == 10

@@ -38,6 +38,13 @@ class Bulk:
         self._read += size
         return self._read > _MUCH and installed()
 
+    def prepare(self) -> None:
+        """Build the machine, if it is not; a process that forks afterwards builds it for all."""
+        with self._lock:
+            if self._database is None and installed():
+                self._database = _database([*map(re.escape, self._literals), *(first + rest for first, rest in VEILS)])
+                self._read = _MUCH
+
     def scan(self, data: bytes, starts: Sequence[int]) -> tuple[list[tuple[int, int]], set[int]]:
         """Return (literal, first byte) of every place, and which of the texts that begin at ``starts`` hold a veil."""
         hits: list[tuple[int, int]] = []
@@ -50,9 +57,8 @@ class Bulk:
             else:
                 veils.append(end - 1)
 
+        self.prepare()
         with self._lock:  # a database has one place to work in
-            if self._database is None:
-                self._database = _database([*map(re.escape, self._literals), *(first + rest for first, rest in VEILS)])
             self._database.scan(data, match_event_handler=found)
         return hits, {bisect_right(starts, at) - 1 for at in veils}
 

@@ -6,7 +6,8 @@ import re
 import sys
 from bisect import bisect_right
 from functools import cache
-from itertools import accumulate, count
+from itertools import accumulate, chain, compress, count
+from operator import not_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
@@ -218,13 +219,13 @@ def _joined(texts: Sequence[str]) -> tuple[bytes, list[int], list[int]]:
 
     Those of ASCII come first, as one copy; a letter beyond Latin-1 would make all of the joined text two or four bytes a letter.
     """
-    plain = [place for place, text in enumerate(texts) if text.isascii()]
-    other = [place for place, text in enumerate(texts) if not text.isascii()]
+    ascii_only = list(map(str.isascii, texts))
+    plain = list(compress(texts, ascii_only))
+    other = list(compress(range(len(texts)), map(not_, ascii_only)))
     encoded = [texts[place].encode("utf-8", "surrogatepass") for place in other]
-    parts = [_BETWEEN.decode().join([texts[place] for place in plain]).encode()] if plain else []
-    data = _BETWEEN.join([*parts, *encoded])
-    sizes = [*(len(texts[place]) for place in plain), *map(len, encoded)]
-    return data, list(accumulate((size + 1 for size in sizes), initial=0)), plain + other
+    data = _BETWEEN.join([*([_BETWEEN.decode().join(plain).encode()] if plain else []), *encoded])
+    starts = list(accumulate((size + 1 for size in chain(map(len, plain), map(len, encoded))), initial=0))
+    return data, starts, [*compress(range(len(texts)), ascii_only), *other]
 
 
 def _parted(look: Look, data: bytes, start: int, end: int) -> list[packed.Span]:
@@ -323,6 +324,11 @@ class Redactor:
         data = text.encode("utf-8", "surrogatepass")
         seen = (view.data for view in (*views.readings(data), *packed.readings(data)))
         return not self._extra and not any(map(literal_in, seen)) and not _may_match(data)
+
+    @staticmethod
+    def expect_much() -> None:
+        """Make this process, and those that it forks from now on, ready for :meth:`suspects` of much text."""
+        _literals_and_signs().bulk.prepare()
 
     def suspects(self, texts: Sequence[str]) -> list[int]:
         """Return the places of the texts in which a secret may stand, ascending: a superset of those in which :meth:`find` finds one."""

@@ -162,6 +162,7 @@ class Workers:
         self._children: list[int | subprocess.Popen[bytes]] = []
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         tune_malloc()
+        tools.redactor.expect_much()
         self._numbers, feed = os.pipe()
         os.write(feed, b"".join(n.to_bytes(_NUMBER, "little") for n in range(len(tasks))))
         os.close(feed)
