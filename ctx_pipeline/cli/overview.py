@@ -19,8 +19,10 @@ _MINUS = 34
 def overview(*, as_json: bool = False) -> None:
     """Print the last seven days against the usual, three findings of them, and one line for what is not urgent."""
     from ctx_pipeline.findings.rules import overview as run
+    from ctx_pipeline.storage.lake.queries import shared_database
     from ctx_pipeline.usage.live_usage import plans
 
+    shared_database.keep()  # it is asked several times
     settings = for_reading()
     found = run(settings=settings, daily=as_json)
     if as_json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -15,6 +14,7 @@ from ctx_pipeline.context.tree.component import Component
 from ctx_pipeline.context.tree.context import ContextHistory
 from ctx_pipeline.context.tree.new_nodes import empty
 from ctx_pipeline.context.tree.tree import NONE, Record, ReplayedBirths
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.model.host_records import OUT, SYSTEM, Change, usual
 
 if TYPE_CHECKING:
@@ -288,14 +288,6 @@ class _Player:
 
 def _is_prompt(event: Any) -> bool:
     return bool(event.kind == "prompt")
-
-
-def micros(at: Any) -> int | None:
-    """Return a time of a row as microseconds since 1970; rows hold these or datetimes in UTC."""
-    if at is None or isinstance(at, int):
-        return at
-    moment: datetime = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1_000_000)
 
 
 def _weights(steps: list[tuple[Any, str | Change]], tools: Mapping[str, str], tokenizer: Tokenizer | None) -> dict[str, int]:

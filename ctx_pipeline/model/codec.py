@@ -41,6 +41,14 @@ def micros(text: str | None) -> int | None:
     return value if 946_684_800_000_000 <= value < LATEST else None
 
 
+def row_micros(at: Any) -> int | None:
+    """Return a time of a row as microseconds since 1970; rows hold these or datetimes in UTC."""
+    if at is None or isinstance(at, int):
+        return at
+    moment: datetime = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1_000_000)
+
+
 def iso(ts: int | None) -> str | None:
     """Return the ISO 8601 text (UTC, ``Z``) of microseconds since 1970."""
     if ts is None:

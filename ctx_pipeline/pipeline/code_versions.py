@@ -50,7 +50,10 @@ STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "memory/consolidated": ("pipeline.consolidate", ("memory.consolidation:consolidate", "pipeline.consolidate:rebuild")),
     "memory/index": ("pipeline.index", ()),
     "memory/effect": ("learning.backtest.evaluation", ("learning.backtest.backtest:backtest", "memory.evaluation:compare")),
-    "warehouse/duckdb": ("pipeline.warehouse", ("storage.warehouse.database:build", "pipeline.warehouse:write")),
+    "warehouse/duckdb": (
+        "pipeline.warehouse",
+        ("storage.warehouse.database:build", "pipeline.warehouse:write", "sessions.reports.kept_figures:KEPT"),
+    ),
     "dashboard/site": ("pipeline.render", ()),
 }
 """asset (or its first part) -> module with its declared CODE_VERSION, and the functions whose source counts

@@ -225,7 +225,7 @@ def imported(store: Store) -> Iterator[tuple[Line, Sequence[str], dict[str, Any]
 
 def lines(store: Store, host: str | None = None) -> list[Line]:
     """Return every captured session with its place and its last time."""
-    from ctx_pipeline.context.recorded import micros
+    from ctx_pipeline.model.codec import row_micros as micros
 
     found: list[Line] = []
     parts: dict[str, dict[str, Line]] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.facts.started_agents import Unrecorded, starting_calls, unrecorded_agents
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.session_figures import Figure, figures, on_border, quarter_of

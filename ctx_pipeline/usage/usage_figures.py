@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.context.recorded import micros
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.usage.cache_efficiency import by_stream, effects_in_session, rates_of
 from ctx_pipeline.usage.groupings import GROUPINGS, share_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -184,3 +185,28 @@ def test_an_edited_signal_alone_is_stale_and_a_backfill_takes_its_readings_anew(
     assert dirty == {"signals/activity": {"new code version"}}
     assert "2 partitions filled" in copied([*ctx, "backfill", "--signal", "activity"]).stdout
     assert copied(values).stdout != before
+
+
+@pytest.mark.feature("staleness.source")
+def test_a_run_after_an_edit_of_what_reports_keep_of_each_session_keeps_it_anew(copied, environ):
+    write_month(Path(environ["CLAUDE_CONFIG_DIR"]), "2026-03", 1)
+    ctx = [sys.executable, "-m", "ctx_pipeline"]
+    count = (
+        "from ctx_pipeline import settings\n"
+        "from ctx_pipeline.sessions.reports import kept_figures\n"
+        "from ctx_pipeline.storage import open_store\n"
+        "chosen = settings.load()\n"
+        "with open_store(chosen) as store: print(kept_figures.keep(store, chosen))"
+    )
+    copied([*ctx, "run"])
+    assert copied([sys.executable, "-c", count]).stdout.strip() == "0"
+
+    path = copied.package / "usage" / "usage_figures.py"
+    text = path.read_text()
+    path.write_text(re.sub(r'^(USAGE = Figure\(\s*"usage",\s*)(\d+)', lambda m: f"{m[1]}{int(m[2]) + 1}", text, flags=re.MULTILINE))
+    assert path.read_text() != text
+    assert not json.loads(copied([*ctx, "status", "--json"]).stdout)["nothing_to_do"]
+    copied([*ctx, "run"])
+
+    assert copied([sys.executable, "-c", count]).stdout.strip() == "0"
+    assert json.loads(copied([*ctx, "status", "--json"]).stdout)["nothing_to_do"]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.compression.hook_output import SHORTENED
-from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.learning.injection import INJECTED
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.sessions.reports.session_gain import (
     CHARACTERS_A_TOKEN,
     COLUMNS,

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.context.recorded import micros, replay_window
+from ctx_pipeline.context.recorded import replay_window
 from ctx_pipeline.facts.file_accesses import changes_of, inside, reads_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.sessions.session_choice import Choice, select_session
 from ctx_pipeline.sessions.session_details import view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of

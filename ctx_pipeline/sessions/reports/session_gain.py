@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ctx_pipeline.compression.source import NOTICE_TOKENS
-from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, file_accesses
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.model.tables import FILE_ACCESSES, MODEL_CALLS, TOOL_CALLS
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.sessions.reports.repeated_reads import WHOLE, covered

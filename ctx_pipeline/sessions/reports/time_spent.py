@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.facts.command_runs import runs_by_call
 from ctx_pipeline.facts.pauses import PAUSE_MINUTES, read, seconds, waited
 from ctx_pipeline.facts.turns import turn_rows
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.storage.reader import reading

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.facts import pauses
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import SEARCHES, command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
@@ -18,6 +17,7 @@ from ctx_pipeline.facts.first_lines import first_line_of
 from ctx_pipeline.mining.lessons.failures import salient_line, signature
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.model.display import percent, table_text, truncate, visible
 from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.sessions.states.handoff import RESUMED

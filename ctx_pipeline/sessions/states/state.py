@@ -548,7 +548,7 @@ def _recalled(view: Any, moment: str, place: tuple[int, Any], later: SessionStat
 
 
 def _micros(ts: Any) -> int | None:
-    from ctx_pipeline.context.recorded import micros
+    from ctx_pipeline.model.codec import row_micros as micros
 
     return micros(ts)
 

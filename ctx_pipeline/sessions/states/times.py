@@ -16,7 +16,7 @@ def micros(ts: Any) -> int:
     if ts is None or isinstance(ts, int):
         return ts or 0
     # of 80 ms, which a hook does not have; the rows that it reads hold integers
-    from ctx_pipeline.context.recorded import micros as of_datetime
+    from ctx_pipeline.model.codec import row_micros as of_datetime
 
     return of_datetime(ts) or 0
 

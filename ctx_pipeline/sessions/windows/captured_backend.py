@@ -11,8 +11,8 @@ from ctx_pipeline.context.backends.memory_backend import MemoryBackend
 from ctx_pipeline.context.backends.sqlite import OWN_STORE, SQLiteMemory
 from ctx_pipeline.context.errors import NoSuchSession
 from ctx_pipeline.context.interactions import check_count, check_session, last
-from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import NothingFound, UsageError
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.model.host_records import OUT, SYSTEM, Change
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of

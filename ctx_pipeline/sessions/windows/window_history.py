@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.context.recorded import Moment, Recording, Sent, micros, replay_window
+from ctx_pipeline.context.recorded import Moment, Recording, Sent, replay_window
 from ctx_pipeline.errors import AmbiguousName, NothingFound, UnknownName, UsageError
 from ctx_pipeline.facts.turns import begins_turn
 from ctx_pipeline.facts.windows import NOT_KNOWN, WindowSize, peak
+from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of
 from ctx_pipeline.storage.reader import reading
