@@ -67,10 +67,10 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
             outcome = None if nothing else _execute(settings, scan, quiet=as_json, full=full)
             if outcome is None or not outcome.held:
                 damaged_outputs.note(store)
-            report = summary(store, settings, outcome, seconds=time.monotonic() - began)
+            report = summary(store, settings, outcome, seconds=time.monotonic() - began, todo=todo)
         else:
             with ProgressLine(quiet=as_json) as progress:
-                report = run_stages(store, settings, scan=scan, progress=progress)
+                report = run_stages(store, settings, scan=scan, progress=progress, todo=todo)
     if as_json:
         emit(report.to_json())
     else:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.pipeline import StageReport
+    from ctx_pipeline.pipeline.plan import Plan
     from ctx_pipeline.settings import Settings
 
 __all__ = ["STEPS", "Outcome", "RunReport", "graph_installed", "run_stages", "step", "summary"]
@@ -92,9 +93,11 @@ def run_stages(
     cells: Sequence[Cell] | None = None,
     scan: Any = None,
     progress: Callable[[str, int, int], None] | None = None,
+    todo: Plan | None = None,
 ) -> RunReport:
     """Bring every asset up to date, or only some cells of the partitioned ones; return what is in the store.
 
+    ``todo`` is the plan, where there is one: it tells what is made for its code alone.
     A stage that finds nothing to do costs a look into the ledger.
     """
     from ctx_pipeline.pipeline.forget.sessions import keep_forgotten_out
@@ -116,4 +119,4 @@ def run_stages(
         outcome.held |= {key or report.stage: error for key, error in report.failed_partitions.items()}
     outcome.cells_materialized = len({key for r in outcome.reports for key, cell in r.cells.items() if key and cell.status == "done"})
     note(store)
-    return summary(store, settings, outcome, seconds=time.perf_counter() - began)
+    return summary(store, settings, outcome, seconds=time.perf_counter() - began, todo=todo)

@@ -15,6 +15,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.readings import at_first
 from ctx_pipeline.pipeline import session_errors
+from ctx_pipeline.pipeline.plan import NEW_CODE, NEW_INPUT, WHOLE
 from ctx_pipeline.pipeline.reports import DONE
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.dashboard.data import PageData
     from ctx_pipeline.pipeline import StageReport
+    from ctx_pipeline.pipeline.plan import Plan
     from ctx_pipeline.pipeline.run import Outcome
     from ctx_pipeline.settings import Settings
 
@@ -82,8 +84,11 @@ class RunReport:
         return {**values, "quarantine": self.quarantine, "session_errors": self.session_errors, "assets": self.assets}
 
 
-def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds: float) -> RunReport:
-    """Return what is in the store and what ``outcome`` did; None says that nothing had to be done."""
+def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds: float, todo: Plan | None = None) -> RunReport:
+    """Return what is in the store and what ``outcome`` did; None says that nothing had to be done.
+
+    ``todo`` is what was to be done: it tells what had to be made for its code alone.
+    """
     report = RunReport(seconds=seconds)
     totals = store.ledger.totals()
     for name in ("sessions", "threads", "events", "model_calls", "tool_calls", "quarantined", "unknown_events"):
@@ -99,7 +104,7 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
     report.site = str(page) if page.exists() else ""
     report.sessions_by_host = dict(sorted(Counter(row.host for row in store.ledger.sessions()).items()))
     if outcome is not None:
-        report.assets = assets_made(outcome.reports)
+        report.assets = assets_made(outcome.reports, todo)
         report.failed = outcome.failed
         report.cells_materialized = outcome.cells_materialized
         report.sessions_parsed = sum(r.totals.get("sessions_parsed", 0) for r in outcome.reports if r.stage == "normalize")
@@ -114,7 +119,7 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
     return report
 
 
-def assets_made(reports: Iterable[StageReport]) -> list[dict[str, Any]]:
+def assets_made(reports: Iterable[StageReport], todo: Plan | None = None) -> list[dict[str, Any]]:
     """Return what stages made: asset, in how many partitions, how many sessions were worked out again there, and why.
 
     What is made of all sessions at once has no sessions, but for the page: those that were drawn.
@@ -125,10 +130,13 @@ def assets_made(reports: Iterable[StageReport]) -> list[dict[str, Any]]:
         for key, cell in report.cells.items():
             if not key and cell.status == DONE:
                 drawn = cell.counts.get("chunks_written")
-                whole[report.stage] = {"asset": _UNPARTITIONED[report.stage], "partitions": None, "sessions": drawn, "why": "new input"}
-            for asset, why in cell.recomputed.items():
+                asset = _UNPARTITIONED[report.stage]
+                planned = todo.assets[asset].cells.get(WHOLE) if todo and asset in todo.assets else None
+                reason = NEW_CODE if planned and planned.reason == NEW_CODE else NEW_INPUT
+                whole[report.stage] = {"asset": asset, "partitions": None, "sessions": drawn, "why": reason}
+            for asset, reasons in cell.recomputed.items():
                 # a step that records what another process made says it again
-                found.setdefault(asset, {}).setdefault(key, why)
+                found.setdefault(asset, {}).setdefault(key, reasons)
     made = []
     for asset, cells in found.items():
         why = Counter[str]()

@@ -187,7 +187,7 @@ def test_an_edited_signal_alone_is_stale_and_a_backfill_takes_its_readings_anew(
     assert copied(values).stdout != before
 
 
-@pytest.mark.feature("staleness.source")
+@pytest.mark.feature("staleness.source", "launch.explain")
 def test_a_run_after_an_edit_of_what_reports_keep_of_each_session_keeps_it_anew(copied, environ):
     write_month(Path(environ["CLAUDE_CONFIG_DIR"]), "2026-03", 1)
     ctx = [sys.executable, "-m", "ctx_pipeline"]
@@ -206,7 +206,8 @@ def test_a_run_after_an_edit_of_what_reports_keep_of_each_session_keeps_it_anew(
     path.write_text(re.sub(r'^(USAGE = Figure\(\s*"usage",\s*)(\d+)', lambda m: f"{m[1]}{int(m[2]) + 1}", text, flags=re.MULTILINE))
     assert path.read_text() != text
     assert not json.loads(copied([*ctx, "status", "--json"]).stdout)["nothing_to_do"]
-    copied([*ctx, "run"])
+    made = json.loads(copied([*ctx, "run", "--json"]).stdout)["assets"]
 
+    assert made == [{"asset": "warehouse/duckdb", "partitions": None, "sessions": None, "why": "new code version"}]
     assert copied([sys.executable, "-c", count]).stdout.strip() == "0"
     assert json.loads(copied([*ctx, "status", "--json"]).stdout)["nothing_to_do"]
