@@ -208,11 +208,13 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     rule heard in several repositories holds for the person and not for one of them.
     """
     written = [c for c in candidates if c.body.get("what") == _WRITTEN]
+    meanings: list[Rule] = []
     groups: list[list[StoredCandidate]] = []
     for candidate in sorted((c for c in candidates if c.body.get("what") != _WRITTEN), key=lambda c: (c.ts or 0, c.candidate_id)):
         meant = _rule_of(candidate)
-        group = next((g for g in groups if same(_rule_of(g[0]), meant)), None)
+        group = next((g for meaning, g in zip(meanings, groups, strict=True) if same(meaning, meant)), None)
         if group is None:
+            meanings.append(meant)
             groups.append([candidate])
         else:
             group.append(candidate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -216,8 +217,14 @@ def _named(said: str, want: frozenset[str], form: str) -> bool:
 
 def terms(text: str) -> frozenset[str]:
     """Return the words that say what a rule is about, plurals as singulars."""
-    words = (w.strip(".,!:;()'\"`").rstrip("/").removeprefix("./") for w in re.findall(r"[\w./@'-]+", text.lower()))
-    return frozenset(_stem(w) for w in words if w and w not in _STOP)
+    return frozenset(filter(None, map(_term, re.findall(r"[\w./@'-]+", text.lower()))))
+
+
+@lru_cache(16_384)  # people say the same words again and again
+def _term(said: str) -> str:
+    """Return what a word says of a rule, empty where it says nothing."""
+    word = said.strip(".,!:;()'\"`").rstrip("/").removeprefix("./")
+    return _stem(word) if word and word not in _STOP else ""
 
 
 def _stem(word: str) -> str:
