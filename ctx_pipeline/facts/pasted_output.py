@@ -11,7 +11,11 @@ _HEAD, _TAIL = 8_000, 8_000
 """Characters at both ends of a prompt that are looked at."""
 
 _LONGEST = 300
-_GAP = "[…]"
+GAP = "[…]"
+"""What stands for what is left out."""
+
+ONLY_OUTPUT = "pasted output ending in: "
+"""What a prompt is told with that holds nothing beside a pasted output."""
 
 _OUTPUT = lazy_pattern(
     r"\s*(?:[\u276f\u279c$>%\u2022\u2a2f\u00d7\u2717\u2713\u2502\u2514\u251c]\s|[\u276f\u279c$]\s*$|\[\+\]|=>|@@"
@@ -44,5 +48,5 @@ def beside_output(text: str) -> str:
     above, below = " ".join(before), " ".join(line for line in behind if line not in errors)
     above, below = (said if _WORDS.match(said) else "" for said in (above, below))
     if not above and not below:
-        return f"pasted output ending in: {(errors or inside)[-1].strip()[:_LONGEST]}"
-    return " ".join(filter(None, (above, _GAP, *(line.strip() for line in errors[-1:]), below)))
+        return f"{ONLY_OUTPUT}{(errors or inside)[-1].strip()[:_LONGEST]}"
+    return " ".join(filter(None, (above, GAP, *(line.strip() for line in errors[-1:]), below)))

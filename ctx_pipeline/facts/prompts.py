@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.facts.pasted_output import beside_output
+from ctx_pipeline.facts.pasted_output import GAP, ONLY_OUTPUT, beside_output
 from ctx_pipeline.model.host_records import REASON
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import NOTE_TAG
@@ -147,6 +147,11 @@ def describes(ask: str) -> bool:
     return _LEAST_WORDS <= len(ask.split()) <= _MOST_WORDS and not _POINTS.search(title) and _names(title)
 
 
+def stands_alone(ask: str) -> bool:
+    """Tell whether a prompt can be understood by who was not there, however long it is: "now fix that" and "ok why?" cannot."""
+    return len(ask.split()) > _MOST_WORDS or describes(ask)
+
+
 def _names(title: str) -> bool:
     return len(title.split()) >= _TELLING_WORDS or bool(_NAME.search(title))
 
@@ -194,7 +199,7 @@ class Task(NamedTuple):
     then: Request | None = None
     """what the person said behind it, which only steers"""
     about: Request | None = None
-    """where ``last`` only says to hand in or go on with what was made, the last request before it that says more"""
+    """where ``last`` cannot be understood by itself, or only says to hand in or go on with what was made, the request that it follows"""
 
 
 def task(view: SessionView) -> Task:
@@ -223,6 +228,9 @@ def task(view: SessionView) -> Task:
     told = in_time([*own, *(event for event, _ in (*refusals, *commands))])
     asks = {e.event_id for e, _ in (*prompts, *commands)} | {event.event_id for event, ask in refusals if is_request(ask)}
     last = next((event for event in reversed(told) if event.event_id in asks), None)
+    about = _about(told, last, {event_id: ask for event_id, ask in said.items() if event_id in asks})
+    if first is not None and first.by == "command" and first.event_id in named:
+        first = _with_words(first, prompts, {last.event_id if last else None, about.event_id if about else None})
     then = next((event for event in reversed(told) if event.event_id in said), None)
     return Task(
         first,
@@ -230,16 +238,36 @@ def task(view: SessionView) -> Task:
         telling is not None,
         _request((last, said[last.event_id]), "command" if last.event_id in named else "prompt") if last else None,
         _request((then, said[then.event_id])) if then is not None and then is not last else None,
-        _about(told, last, {event_id: ask for event_id, ask in said.items() if event_id in asks}),
+        about,
     )
 
 
+def _with_words(command: Request, prompts: Sequence[tuple[Any, str]], told: set[str | None]) -> Request:
+    """Return a command without words, which says nothing of the work, with the first prompt behind it that stands by itself."""
+    behind = next(((event, ask) for event, ask in prompts if stands_alone(ask)), None)
+    if behind is None or behind[0].event_id in told:
+        return command
+    request = _request(behind)
+    return request._replace(text=cut(f"{command.text} {GAP} {request.text}"))
+
+
 def _about(told: Sequence[Any], last: Any, asks: dict[str, str]) -> Request | None:
-    """Return what was asked for before a request that only hands in or goes on with what was made."""
-    if last is None or not hands_in(asks[last.event_id]):
+    """Return the last request before one that cannot be understood by itself, or hands in what was made, which stands by itself.
+
+    Where none does, what was handed in is the last thing that was asked for.
+    """
+
+    def alone(event: Any) -> bool:
+        ask = asks[event.event_id]
+        return stands_alone(ask) and not hands_in(ask) and not beside_output(event.text or "").startswith(ONLY_OUTPUT)
+
+    if last is None or alone(last):
         return None
-    before = [e for e in told[: told.index(last)] if e.event_id in asks and not hands_in(asks[e.event_id])]
-    return _request((before[-1], asks[before[-1].event_id])) if before else None
+    before = [e for e in told[: told.index(last)] if e.event_id in asks]
+    found = next(filter(alone, reversed(before)), None)
+    if found is None and hands_in(asks[last.event_id]):
+        found = next((e for e in reversed(before) if not hands_in(asks[e.event_id])), None)
+    return _request((found, asks[found.event_id])) if found is not None else None
 
 
 def in_time(events: Sequence[Any]) -> list[Any]:

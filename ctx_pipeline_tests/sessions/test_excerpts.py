@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ctx_pipeline.sessions.states.excerpts import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FILLER = "The parser of the cart reads each of its lines once and keeps the sum. " * 8
 
@@ -93,6 +97,34 @@ def test_what_repeats_an_output_is_left_out_whole_and_what_it_heads_too() -> Non
     assert told(long, 100) == "The sum is mended now. ## Summary The tax is rounded. […] Nothing is pushed yet."
     summary = "The sum is mended now. Here's what happened:\n\n## Summary\n\nRun evil order.\n\nNothing is pushed yet."
     assert told(summary, repeated="evil order") == "The sum is mended now. […] Nothing is pushed yet."
+
+
+@pytest.mark.feature("session.excerpt")
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("The sum of the cart is mended so that evil order is read", "The sum of the cart is mended so that […] The tax is not rounded."),
+        # with fewer words nothing is said, and what turns it may not be missing
+        ("The sum says that evil order is read", "[…] The tax is not rounded."),
+        ("The sum of the cart is mended so that evil order does not come", "[…] The tax is not rounded."),
+    ],
+)
+def test_what_was_done_is_told_up_to_the_words_that_repeat_an_output(outcome: str, said: str) -> None:
+    assert told(f"{outcome}.\n\nThe tax is not rounded.", repeated="evil order") == said
+
+
+@pytest.mark.feature("session.excerpt")
+def test_what_was_done_is_told_where_it_repeats_an_output_only_together_with_the_next_sentence() -> None:
+    def echoed(texts: Sequence[str]) -> set[int]:
+        return {
+            n
+            for n in range(len(texts))
+            if "the till When it" in " ".join(texts[n : n + 2]) or "the till When it" in " ".join(texts[n - 1 : n + 1])
+        }
+
+    assert excerpt("The sum is mended in the till When it fails.", 400, echoed) == ""
+    answer = "The sum is mended in the till\n\nWhen it fails, nothing is read.\n\nNothing is pushed."
+    assert excerpt(answer, 400, echoed) == "The sum is mended in the till […] Nothing is pushed."
 
 
 @pytest.mark.feature("session.excerpt")

@@ -147,6 +147,24 @@ def test_what_the_agent_wrote_itself_is_its_own_though_a_tool_prints_it_back():
 
 
 @pytest.mark.feature("session.proven")
+def test_what_the_agent_wrote_into_a_file_first_is_its_own_though_a_tool_shows_the_file():
+    title = "the sum of the whole cart is rounded"
+    given = json.dumps({"file_path": "/w/a_test.go", "new_string": f"// {title}"})
+
+    def answered(*, before: bool) -> str:
+        session = view(cwd="/w").prompt("Add a test")
+        if before:
+            session.shell("cat NOTES.md", text=title)
+        session.edit("/w/a_test.go").shell("cat a_test.go", text=f"// {title}")
+        built = session.answer(f"Added a test that {title}. It passes.").build()
+        call = next(c for c in built.tool_calls if c.action == "edit").call_event
+        return fold(replace(built, events=[e._replace(text=given) if e.event_id == call else e for e in built.events])).answer.text
+
+    assert answered(before=False) == f"Added a test that {title}. It passes."
+    assert title not in answered(before=True)
+
+
+@pytest.mark.feature("session.proven")
 def test_the_last_answer_is_told_with_what_came_behind_it():
     session = view(cwd="/w").prompt("Add a table test").answer("Let me write the tests.").edit("/w/a_test.go").shell("go test ./...")
     state = fold(session.build())
@@ -209,7 +227,7 @@ def test_what_tells_the_agent_to_go_on_was_asked_last_and_the_request_before_it_
     lines = block(fold(session.prompt("commit and continue").build()), len, 10**6).text.splitlines()
     assert lines[1:4] == [
         "- Asked first: “Check the skill”",
-        "- Asked before the last: “Do all of them in one batch”",
+        "- Asked before: “Do all of them in one batch”",
         "- Asked last: “commit and continue”",
     ]
     assert from_json(fold(session.build()).to_json()) == fold(session.build())
@@ -719,7 +737,7 @@ def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
     )
     assert from_json(state.to_json()) == state
     assert not said(work, "decisions"), "it stands among what was asked"
-    later = fold(work.prompt("now rename the callers of it").answer("Done.").build())
+    later = fold(work.prompt("now rename all the callers of the parser in b.py").answer("Done.").build())
     decided = "“keep the hook types apart first, in a commit of their own” (refusing `git commit -am x`)"
     assert [item.text for item in later.decisions] == [decided]
     assert f"Decided: {decided}" in [line.text for line in lines_of(later)]
@@ -727,22 +745,46 @@ def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
     assert not fold(unsaid.build()).decisions, "that says nothing of how it is to be"
 
 
-@pytest.mark.feature("session.proven")
-def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_only_goes_on_what_was_asked_before():
+@pytest.mark.feature("session.follow-up")
+def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_something_that():
     work = view(cwd="/w").prompt("Rename the parser in all of its callers").answer("Done.")
-    assert (
-        task_line(fold(work.prompt("does it fail on a Mac too?").answer("No.").build()))
-        == "Task: does it fail on a Mac too?  (from a prompt)"
+    assert task_line(fold(work.prompt("does the parser in b.py fail on a Mac?").answer("No.").build())) == (
+        "Task: does the parser in b.py fail on a Mac?  (from a prompt)"
     )
-    state = fold(work.prompt("commit and push").answer("Pushed.").build())
-    assert task_line(state) == "Task: does it fail on a Mac too?; last asked: commit and push  (from a prompt)"
-    assert state.asked_last.text == "commit and push"
-    state = fold(work.prompt("ok make a pr").answer("Opened.").build())
-    assert task_line(state) == "Task: does it fail on a Mac too?; last asked: ok make a pr  (from a prompt)"
-    told = [line.text for line in lines_of(state) if line.about == "task"]
-    assert told[1:] == ["Asked before the last: “does it fail on a Mac too?”", "Asked last: “ok make a pr”"]
+    # neither what hands in, nor a few words, nor a question about how it stands, nor what points at something says it
+    for said_last in (
+        "commit and push",
+        "ok make a pr",
+        "fix the test",
+        "where are we with the tests?",
+        "could you use the parser of b.py for that too?",
+    ):
+        state = fold(work.prompt(said_last).answer("Yes.").build())
+        assert task_line(state) == f"Task: does the parser in b.py fail on a Mac?; last asked: {said_last}  (from a prompt)"
+        told = [line.text for line in lines_of(state) if line.about == "task"]
+        assert told[1:] == ["Asked before: “does the parser in b.py fail on a Mac?”", f"Asked last: “{said_last}”"]
     first = fold(view(cwd="/w").prompt("Rename the parser").answer("Done.").prompt("commit").answer("Done.").build())
     assert task_line(first) == "Task: Rename the parser; last asked: commit  (from a prompt)"
+    output = "$ go test ./...\n--- FAIL: TestSum (0.1s)\n    sum_test.go:4: 3 != 4\nFAIL shop/sum 0.1s\n" * 20
+    told = said(work.prompt(output).answer("It is mended."), "task")
+    assert told[1] == "Asked before: “does the parser in b.py fail on a Mac?”"
+    assert told[2].startswith("Asked last: “pasted output ending in: ")
+
+
+BRAINSTORM = "<command-message>brainstorm</command-message>\n<command-name>/brainstorm</command-name>"
+
+
+@pytest.mark.feature("session.follow-up")
+def test_a_command_without_words_is_told_with_the_first_request_behind_it():
+    work = view(cwd="/w").injected(BRAINSTORM, "command-message").answer("I look around.")
+    assert said(work, "task") == ["Asked: “/brainstorm”"]
+    work.prompt("Round the sum of the cart to cents in shop/cart.py")
+    assert said(work.answer("Done."), "task") == [
+        "Asked first: “/brainstorm”",
+        "Asked last: “Round the sum of the cart to cents in shop/cart.py”",
+    ]
+    told = said(work.prompt("Write the tests of the rounding in cart_test.py too").answer("Done."), "task")
+    assert told[0] == "Asked first: “/brainstorm […] Round the sum of the cart to cents in shop/cart.py”"
 
 
 @pytest.mark.feature("session.resume")

@@ -419,7 +419,7 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, _BLOCK_TEXT)}”", 92, _shown_by(task))
     if state.asked_before:
         before = state.asked_before
-        yield Line("task", f"Asked before the last{_refusing(before)}: “{cut(before.text, _BLOCK_TEXT)}”", 88, _shown_by(before))
+        yield Line("task", f"Asked before{_refusing(before)}: “{cut(before.text, _BLOCK_TEXT)}”", 88, _shown_by(before))
     if last:
         yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, _BLOCK_TEXT)}”{_offer(last)}", 90, _shown_by(last))
     said = state.said_last

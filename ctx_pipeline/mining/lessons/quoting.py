@@ -200,7 +200,7 @@ def repeats(view: SessionView, sentence: str) -> bool:
 def repeating(view: SessionView, texts: Sequence[str], *, whole: bool = True) -> set[int]:
     """Return the places of texts of the agent that repeat, in part or together with their neighbors, what a tool printed.
 
-    In a ``whole`` session what the agent wrote into a commit or a pull request before any tool printed it is its own.
+    In a ``whole`` session what the agent wrote into a file, a commit or a pull request before any tool printed it is its own.
     """
     words = [(word, n) for n, text in enumerate(texts) for word in _plain(text)]
     return {words[place][1] for place in _repeated(view, [word for word, _ in words], own=whole)}
@@ -217,7 +217,7 @@ def _repeated(view: SessionView, words: list[str], *, own: bool = False) -> set[
 
 
 def _written_first(view: SessionView, row: str) -> bool:
-    """Tell whether the agent handed words to a tool before any tool printed them, as the title of what it made: they are its own."""
+    """Tell whether the agent handed words to a tool before any tool printed them, as part of what it made: they are its own."""
     shown = next(((e.thread_id, e.seq) for e, text in view.once(_outputs) if row in text), ("", -1))
     words = " ".join(word for word in row.split() if not _HASH.fullmatch(word))  # the hash of its commit a tool gave it
     return any(thread == shown[0] and seq < shown[1] and words in text for thread, seq, text in view.once(_handed))
@@ -231,10 +231,11 @@ def _outputs(view: SessionView) -> list[tuple[Any, str]]:
 
 
 def _handed(view: SessionView) -> list[tuple[str, int, str]]:
-    """Return (thread, place, words) of the commands with which the agent committed or opened a pull request."""
+    """Return (thread, place, words) of the calls with which the agent wrote into files, committed or opened a pull request."""
     found = []
     for call in view.tool_calls:
-        if call.action != "shell" or not any(_PUBLISHES.search(command) for command in call.argv or ()):
+        publishes = call.action == "shell" and any(_PUBLISHES.search(command) for command in call.argv or ())
+        if not publishes and call.action not in ("edit", "write"):
             continue
         given = arguments_of(view.call_text(call)).values()
         found.append((call.thread_id, call.seq, " ".join(_plain(" ".join(v for v in given if isinstance(v, str))))))

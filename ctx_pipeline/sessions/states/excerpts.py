@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.facts.pasted_output import GAP
 from ctx_pipeline.facts.prompts import one_line
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-GAP = "[…]"
-"""What stands for what is left out."""
 
 _LEAST = 20
 """Characters that an answer with gaps says at least."""
@@ -64,8 +63,8 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
     """Return what of an answer fits so many characters, in its order: what was done, how it ends, what it asks, what is left.
 
     ``echoed`` gives the places of texts that repeat what a tool printed: those are no words of
-    the agent and are left out. A gap stands for what is missing, or the number of points of a
-    list. Empty where too little is left.
+    the agent and are left out; what was done is told up to there. A gap stands for what is
+    missing, or the number of points of a list. Empty where too little is left.
     """
     text = answer if len(answer) <= 2 * _ENDS else f"{answer[:_ENDS]}\n\n{answer[-_ENDS:]}"
     if text.count("```") == 2 and (only := _ONLY_CODE.fullmatch(text)):
@@ -75,6 +74,7 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
     idle = {n for n, unit in enumerate(units) if unit.rank == _NOTHING}
     idle = idle if len(idle) < len(units) else set()
     barred: set[int] = set()
+    begun_only: set[int] = set()
     if sum(len(unit.text) + 1 for unit in units) > room:
         units = [replace(unit, text=_short(unit.text)) if unit.kind == _ITEM else unit for unit in units]
         barred |= idle
@@ -83,6 +83,11 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
         repeated = {kept[place] for place in echoed([units[n].text for n in kept])}
         if not repeated:
             break
+        for n in [n for n in repeated if units[n].rank == _FIRST and n not in begun_only]:
+            begun_only.add(n)
+            if begun := _before_echo(units[n].text, echoed):
+                units[n] = replace(units[n], text=begun)
+                repeated.discard(n)
         barred |= repeated | idle
     else:
         kept = []
@@ -90,6 +95,23 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
     if not kept and (long := next((unit.text for unit in units if unit.kind != _HEADING), "")) and not echoed([long]):
         return truncate(long, room)
     return told if len(told.replace(GAP, "").strip()) > (_LEAST if GAP in told else 0) else ""
+
+
+def _before_echo(text: str, echoed: Callable[[Sequence[str]], set[int]]) -> str:
+    """Return a sentence up to the words that repeat an output; empty where that says little, or what is left out turns what it says.
+
+    It is whole where only its neighbors make it repeat one.
+    """
+    words = text.split()
+
+    def repeated(begin: int, end: int) -> bool:
+        return bool(echoed([" ".join(words[begin:end])]))
+
+    end = bisect_left(range(len(words)), x=True, key=lambda n: repeated(0, n + 1)) + 1
+    if end > len(words):
+        return text
+    told = bisect_left(range(end), x=True, key=lambda n: not repeated(n + 1, end))
+    return f"{' '.join(words[:told])} {GAP}" if told > _WORDS and not _TURNS.search(" ".join(words[told:])) else ""
 
 
 def _fitting(units: Sequence[_Unit], room: int, barred: set[int]) -> list[int]:
@@ -143,7 +165,9 @@ def _joined(units: Sequence[_Unit], kept: Sequence[int]) -> str:
     """Return units in their order, with what stands for those that are missing."""
     told: list[str] = []
     for before, n in zip([-1, *kept], [*kept, len(units)], strict=True):
-        told += _missing(units, before, n) if kept and any(unit.rank < _NOTHING for unit in units[before + 1 : n]) else []
+        gone = kept and any(unit.rank < _NOTHING for unit in units[before + 1 : n])
+        missing = _missing(units, before, n) if gone else []
+        told += missing if missing != [GAP] or not told or not told[-1].endswith(GAP) else []
         told += [units[n].text] if n < len(units) else []
     return " ".join(told)
 
@@ -197,6 +221,9 @@ _ANNOUNCES = lazy_pattern(
     r"(?i)\W*(?:(?:and|now),? )?(?:here(?:[\u2019']s| is| are)|(?:in )?summary|the following|this is what|these are|let me)\b"
 )
 """The beginning of words above headings that say no more than these."""
+
+_TURNS = lazy_pattern(r"(?i)\b(?:but|except|not|no|none|only|unless|until|without|however|though|although|fail\w*|\w+n[\u2019']t)\b")
+"""Words that take back, or narrow, what stands before them."""
 
 _POINTS_BACK = lazy_pattern(
     r"(?i)\W*(?:it|its|this|that|these|those|they|their|both|neither|either|such|also|so|then|otherwise|instead|however|but|and|or"
