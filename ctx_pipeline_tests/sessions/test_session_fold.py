@@ -611,9 +611,11 @@ def test_a_merge_is_the_last_commit_of_agents_that_committed_before_it():
     made = "[{0} {1}] {0}: round 2\n 1 file changed, 1 insertion(+)"
     work = view(cwd="/w").prompt("Research it").shell("git commit -am a", exit=0, text=made.format("alice", "9877e04"))
     work.shell("git merge --no-ff alice bob", exit=0, text="Trying simple merge with bob\nMerge made by the 'octopus' strategy.")
-    assert said(work, "commit") == ["Last commit: a merge by `git merge --no-ff alice bob`"]
+    assert said(work, "commit") == ["Last commit: a merge by `git merge --no-ff alice bob`", "Ended on the branch alice"]
     work.shell("git log -1 && cat MERGES.md", exit=0, text="Merge made by the 'ort' strategy.")
-    assert said(work, "commit") == ["Last commit: a merge by `git merge --no-ff alice bob`"], "a file says that"
+    assert said(work, "commit") == ["Last commit: a merge by `git merge --no-ff alice bob`", "Ended on the branch alice"], (
+        "a file says that"
+    )
     detached = view(cwd="/w").prompt("Fix it").shell("git commit -am b", exit=0, text=made.format("detached HEAD", "4ab55a5"))
     assert said(detached, "commit") == ["Last commit: 4ab55a5, “detached HEAD: round 2”"]
 

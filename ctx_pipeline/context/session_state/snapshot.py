@@ -363,8 +363,11 @@ def lines_of(state: SessionState) -> list[Line]:
     if state.commit:
         made.append(Line("commit", f"Last commit: {state.commit.text}", 68, _shown_by(state.commit)))
     elif state.modified and state.committed is False and not state.unseen_agents:
-        began = f"; it began on the branch {cut(state.branch, _SHORT)}" if state.branch else ""
+        began = f"; it began on the branch {cut(state.branch, _SHORT)}" if state.branch and not state.on_branch else ""
         made.append(Line(ABSENT, f"It did not run git commit{began}", 38, (state.modified[0].event or "",)))
+    if outside := state.outside_shown:
+        stood = "; ".join(cut(i.text, _BLOCK_TEXT) for i in outside)
+        made.append(Line("commit", f"{stood[:1].upper()}{stood[1:]}", 66, tuple(i.event for i in outside if i.event)))
     if not (state.checks or state.tests or state.hooks_ran) and any(not _DOCUMENT.search(f.path) for f in state.modified):
         made.append(
             Line(ABSENT, "No test, type check, linter or build is recognized among its commands", 40, (state.modified[0].event or "",))
@@ -377,14 +380,8 @@ def lines_of(state: SessionState) -> list[Line]:
         longer = tuple(_answer_line(state, item.text) for item in (state.answer_more, state.answer_some) if item)
         made.append(Line("answer", _answer_line(state, state.answer.text), 74, _shown_by(state.answer), longer))
     elif state.last_call:
-        made.append(
-            Line(
-                "answer",
-                f"No answer is recorded; {state.last_call.text.replace('the last one', 'the last tool call', 1)}",
-                74,
-                _shown_by(state.last_call),
-            )
-        )
+        became = state.last_call.text.replace("the last one", "the last tool call", 1)
+        made.append(Line("answer", f"No answer is recorded; {became}", 74, _shown_by(state.last_call)))
     return made
 
 

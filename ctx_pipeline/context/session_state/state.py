@@ -219,6 +219,8 @@ class SessionState:
     """the person asked for something behind it"""
     last_call: Item | None = None
     """what became of the last call, where it was refused or no result of it is recorded"""
+    outside: list[Item] = field(default_factory=list)
+    """how branch, working tree, pull request, CI and commands that still ran stood at the end, as commands showed it"""
     stats: dict[str, int] = field(default_factory=dict)
     """events, prompts, model_calls, tool_calls, compactions, prompt_tokens (as billed) and output_tokens"""
 
@@ -231,6 +233,18 @@ class SessionState:
     def read(self) -> list[FileState]:
         """Files that were only read, the last read first."""
         return sorted((f for f in self.files if not f.changes), key=lambda f: -f.last)
+
+    @property
+    def on_branch(self) -> Item | None:
+        """The branch that was checked out at the end; None where no command shows it."""
+        return next((item for item in self.outside if item.by == "branch"), None)
+
+    @property
+    def outside_shown(self) -> list[Item]:
+        """What a block tells of ``outside``: not what it tells with the commit or the answer, and the branch only of changed files."""
+        branch, commit, said = self.on_branch, self.commit.text if self.commit else "", self.answer.text if self.answer else ""
+        known = branch is not None and (f"{branch.text.replace('ended on the branch', 'on')}, " in commit or not (commit or self.modified))
+        return [i for i in self.outside if not (known if i is branch else i.by == "pull" and i.text.rpartition(" ")[2] in said)]
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -282,6 +296,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         decisions=[item(r) for r in value.get("decisions", ())],
         progress=[item(r) for r in value.get("progress", ())],
         next_steps=[item(r) for r in value.get("next_steps", ())],
+        outside=[item(r) for r in value.get("outside", ())],
         files=[FileState(**_typed(r, _FILE)) for r in value.get("files", ())],
         tests=CheckRun(**_typed(value["tests"], _RUN)) if value.get("tests") else None,
         checks=[CheckRun(**_typed(r, _RUN)) for r in value.get("checks", ())],

@@ -184,6 +184,7 @@ def safe(state: SessionState) -> SessionState:
         decisions=visible_items(state.decisions),
         progress=visible_items(state.progress),
         next_steps=visible_items(state.next_steps),
+        outside=visible_items(state.outside),
         files=[f for f in state.files if not scan([f.path])],
         tests=check(state.tests) if state.tests else None,
         checks=[check(run) for run in state.checks],

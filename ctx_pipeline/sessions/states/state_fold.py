@@ -20,6 +20,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.changed_files import changed_since, file_states, last_commit
 from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.decisions import decisions
+from ctx_pipeline.sessions.states.end_state import end_state
 from ctx_pipeline.sessions.states.ending import called, ending
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
@@ -118,7 +119,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
     fresh = {c.purpose: c for c in checks if c.ok and not c.stale}
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
-    end = ending(view, main, whole=whole)
+    end, outside = ending(view, main, whole=whole), end_state(view)
     return SessionState(
         host=view.host,
         session_id=view.session_id,
@@ -135,7 +136,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=file_states(view),
-        unseen_agents=_unseen_agents(view),
+        unseen_agents=_unseen_agents(view, outside.tree_run),
         forked_from=_forked_from(view, main),
         commit=_commit(view),
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
@@ -154,6 +155,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         unanswered=end.unanswered,
         asked_since=end.asked_since,
         last_call=end.last_call,
+        outside=list(outside.items),
         stats=_stats(view),
     )
 
@@ -450,10 +452,13 @@ def _hook_checked(event: Any) -> bool:
     return told is not None and any(step.purpose in _CHECKED for step in steps(told[1]))
 
 
-def _unseen_agents(view: SessionView) -> int:
-    """Return how many subagents that may change files were started whose threads are not in the view."""
+def _unseen_agents(view: SessionView, status: Any) -> int:
+    """Return how many subagents that may change files were started whose threads are missing; 0 where a later status shows the files."""
     reading = discovery.declared_texts("records.reading_agents")
-    started = sum(arguments_of(view.call_text(c)).get("subagent_type") not in reading for c in starting_calls(view))
+    calls = [c for c in starting_calls(view) if arguments_of(view.call_text(c)).get("subagent_type") not in reading]
+    if status is not None and all(c.ended is not None and c.thread_id == status.thread_id and c.seq < status.seq for c in calls):
+        return 0
+    started = len(calls)
     return int(max(0, started - sum(thread.kind in ("subagent", "sidechain") for thread in view.threads)))
 
 

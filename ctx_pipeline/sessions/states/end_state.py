@@ -1,0 +1,211 @@
+"""How the work stood outside of its files when a session ended: branch, working tree, pull request, CI, commands that still ran.
+
+All of it is read from what commands printed. What no command showed, or what a later one may have changed, is not told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.context.session_state.state import Item
+from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed, shown_in_part
+from ctx_pipeline.facts.file_accesses import changes_of, inside
+from ctx_pipeline.mining.lessons.commands import shown
+from ctx_pipeline.mining.lessons.quoting import a_name
+from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.sessions.states.times import written
+from ctx_pipeline.shell.commands import steps
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator, Sequence
+
+    from ctx_pipeline.model.session_view import SessionView
+
+BRANCH, TREE, PULL, CI, RUNS = "branch", "tree", "pull", "ci", "process"
+"""What an item is about, as its ``by`` says it."""
+
+_NAMES, _PROCESSES, _COMMAND = 4, 2, 60
+"""Files and commands that are named, and characters of a command."""
+
+_BRANCH = lazy_pattern(
+    r"(?m)^(?:Switched to (?:a new )?branch '(?P<switched>[^'\s]+)'|On branch (?P<status>\S+)|## (?P<short>(?!HEAD \()\S+?)(?:\.{3}\S.*|)"
+    r"|\[(?P<commit>[^\s\]]{1,80})(?: \(root-commit\))? [0-9a-f]{7,40}\] \S.*|\* (?P<listed>[^\s()]+)(?: .*)?"
+    r"|(?P<none>## HEAD \(no branch\)|HEAD detached .*|HEAD is now at .*|\[detached HEAD .*))$"
+)
+_MOVES = frozenset({"git checkout", "git switch", "git rebase", "git bisect", "gh pr"})
+"""Subcommands behind which another branch may be checked out."""
+
+_SHOW = frozenset(
+    {f"git {name}" for name in ("status", "add", "branch", "commit", "push", "switch", "checkout", "rev-parse", "fetch", "log")} | {"gh pr"}
+)
+"""Subcommands beside which the lines of a status stand out."""
+
+_REWRITE = frozenset(
+    {f"git {name}" for name in ("commit", "stash", "checkout", "switch", "reset", "restore", "clean", "merge", "pull", "rebase")}
+    | {f"git {name}" for name in ("cherry-pick", "revert", "am", "apply", "rm", "mv")}
+)
+"""Subcommands behind which a status is out of date."""
+
+_ELSEWHERE = lazy_pattern(r"\bgit\s+(?:-C\b|--git-dir|--work-tree|worktree\s+add\b)")
+_CLEAN = lazy_pattern(r"(?m)^(?:nothing to commit, working tree clean|## .*)$")
+_CHANGED = lazy_pattern(
+    r"(?m)^(?:(?P<code>[MADRCTU][ MADTU]|[ ][MADTU]|\?\?) |\t(?:(?P<word>modified|new file|deleted|renamed|typechange|both modified):\s+)?)"
+    r"(?P<path>[^\s()].*)$"
+)
+_AHEAD = lazy_pattern(r"\.{3}(?P<to>[^\s\[]+) \[ahead (?P<count>\d+)\]|Your branch is ahead of '(?P<of>[^']+)' by (?P<by>\d+) commit")
+_URL = lazy_pattern(r"https://[\w.-]{1,80}(?:/[\w.-]{1,80}){2,4}/(?:pull|merge_requests)/\d{1,8}\b")
+_VIEWED = lazy_pattern(r'"(?P<name>isDraft|state)":\s*(?P<value>true|false|"(?:OPEN|MERGED|CLOSED)")')
+_CHECK_ROW = lazy_pattern(r"(?m)^[^\t\n]+\t(?P<state>pass|fail|pending|skipping|cancel)\t")
+_CHECK_STATES = {"fail": "failed", "cancel": "canceled", "pending": "pending", "pass": "passed"}
+
+
+class EndState(NamedTuple):
+    """What commands showed last, and the runs that did."""
+
+    items: tuple[Item, ...] = ()
+    tree_run: Any = None
+    """the status that still holds; None where there is none"""
+
+
+def end_state(view: SessionView) -> EndState:
+    """Return how the work stood at the end of a session, each item with the event that shows it."""
+    main = view.session_id if any(e.thread_id == view.session_id for e in view.events) else view.events[0].thread_id if view.events else ""
+    every = sorted((r for r in command_runs(view) if r.result != "refused"), key=lambda r: r.ended or r.started or 0)
+    own = [r for r in every if r.thread_id == main and any(p.startswith(("git ", "gh ")) for p in r.programs)]
+    folder = next((r.folder for r in reversed(own) if (_REWRITE | {"git push"}).intersection(r.programs)), view.session.cwd)
+    here = [] if any(_ELSEWHERE.search(r.command) for r in own) else [r for r in own if r.folder == folder]
+    branch, tree = _branch(view, here), _tree(view, here)
+    found = [branch, tree[1], _pull_request(view, every), _ci(view, every), *_still_running(view, every)]
+    return EndState(tuple(item for item in found if item is not None), tree[0])
+
+
+def _item(run: Any, by: str, text: str) -> Item:
+    return Item(text, by, written(run.ended), run.event)
+
+
+def _branch(view: SessionView, runs: Sequence[Any]) -> Item | None:
+    """Return the branch that was checked out last; None where a later command may have left it."""
+    found: Item | None = None
+    for run in runs:
+        text = printed(view, run)
+        told = [match for match in _BRANCH.finditer(text) if _by(match, run)]
+        if told:
+            name = next((value for key, value in told[-1].groupdict().items() if value and key != "none"), "")
+            found = _item(run, BRANCH, f"ended on the branch {name}") if name and a_name(name) else None
+        elif _MOVES.intersection(run.programs) - {"gh pr"} or "gh pr checkout" in run.command:
+            found = found if run.result == "failed" or _only_files(run) else None
+    return found
+
+
+def _by(match: re.Match[str], run: Any) -> bool:
+    """Tell whether the subcommand that prints such a line ran."""
+    programs = {"status": "git status", "short": "git status", "commit": "git commit", "listed": "git branch"}
+    return next((programs[key] in run.programs for key in programs if match[key]), True)
+
+
+def _only_files(run: Any) -> bool:
+    """Tell whether what a command checked out is files."""
+    moves = [s for s in steps(run.command) if s.subject in _MOVES]
+    return all(s.subject == "git checkout" and "--" in s.words for s in moves)
+
+
+def _tree(view: SessionView, runs: Sequence[Any]) -> tuple[Any, Item | None]:
+    """Return the last status of the whole working tree, where nothing was changed since, and what it shows."""
+    run = next((r for r in reversed(runs) if _REWRITE.intersection(r.programs) or _whole_status(r)), None)
+    if run is None or not _whole_status(run) or set(run.programs) - _SHOW or _later_change(view, run):
+        return None, None
+    programs = list(run.programs)
+    if _REWRITE.intersection(programs[programs.index("git status") :]):
+        return None, None
+    text = printed(view, run)
+    begin = max((m.start() for m in _BRANCH.finditer(text) if m["status"] or m["short"] or m["none"]), default=0)
+    entries = [
+        (match["code"] == "??" or not (match["code"] or match["word"]), _path(match["path"])) for match in _CHANGED.finditer(text, begin)
+    ]
+    paths = [path for _, path in sorted(entries, key=lambda entry: entry[0])]  # those that git knows first
+    if not all(map(a_name, paths)) or (not paths and not _CLEAN.search(text, begin)):
+        return None, None
+    ahead = None if any("git push" in r.programs for r in runs[runs.index(run) :]) else _AHEAD.search(text, begin)
+    count = (ahead["count"] or ahead["by"]) if ahead else ""
+    more = f", {count} commit{'s' * (count != '1')} ahead of {ahead['to'] or ahead['of']}" if ahead else ""
+    return run, _item(run, TREE, f"{_uncommitted(view, paths)}{more}")
+
+
+def _whole_status(run: Any) -> bool:
+    """Tell whether a command shows the status of the whole tree, and all of it."""
+    shows = [s for s in steps(run.command) if s.subject == "git status"]
+    whole = all(word.startswith("-") for s in shows for word in s.words[s.words.index("status") + 1 :])
+    return bool(shows) and whole and run.result != "failed" and not shown_in_part(run.command, "git status")
+
+
+def _later_change(view: SessionView, run: Any) -> bool:
+    """Tell whether a file was changed behind a run, by any thread."""
+    at = run.ended or run.started or 0
+    return any(c.seq > run.seq if c.thread_id == run.thread_id else (c.ts or at + 1) > at for c in changes_of(view))
+
+
+def _path(told: str) -> str:
+    return told.rpartition(" -> ")[2].strip().strip('"')
+
+
+def _uncommitted(view: SessionView, paths: Sequence[str]) -> str:
+    """Return what was not committed: of the files that the session changed only that they are all of it."""
+    if not paths:
+        return "nothing uncommitted at the last git status"
+    changed = {inside(c.path, view.session.cwd) for c in changes_of(view)}
+    others = [path for path in paths if not any(_is(path, own) for own in changed)]
+    if changed and len(others) < len(paths) and all(any(_is(path, own) for path in paths) for own in changed):
+        named = ["all changed files", *others]
+    else:
+        named = list(paths)
+    more = f" and {len(named) - _NAMES} more" if len(named) > _NAMES else ""
+    return f"uncommitted at the last git status: {', '.join(named[:_NAMES])}{more}"
+
+
+def _is(path: str, own: str) -> bool:
+    """Tell whether a path of a status is a changed file, or the folder that holds it."""
+    return own == path or own.endswith(f"/{path}") or path.endswith(f"/{own}") or (path.endswith("/") and f"/{path}" in f"/{own}")
+
+
+def _pull_request(view: SessionView, runs: Sequence[Any]) -> Item | None:
+    """Return the pull request that was opened last, and what became of it."""
+    made: Any = None
+    url, state = "", ""
+    for run in runs:
+        for step in steps(run.command) if "gh pr" in run.programs else ():
+            verb = step.words[2] if len(step.words) > 2 else ""
+            text = printed(view, run)
+            if verb == "create" and run.result != "failed" and (urls := _URL.findall(text)):
+                made, url, state = run, urls[-1], "draft" if {"--draft", "-d"}.intersection(step.words) else ""
+            elif made is None or run.result == "failed":
+                continue
+            elif verb == "view" and (url in text or f'"number":{url.rpartition("/")[2]}' in text):
+                seen = {match["name"]: match["value"].strip('"') for match in _VIEWED.finditer(text)}
+                draft = {"true": "draft", "false": ""}.get(seen.get("isDraft", ""), state)
+                state = seen["state"].lower() if seen.get("state") in ("MERGED", "CLOSED") else draft
+            elif verb == "ready":
+                state = ""
+            elif verb in ("merge", "close"):
+                state = "" if "--auto" in step.words else {"merge": "merged", "close": "closed"}[verb]
+    return _item(made, PULL, f"opened the pull request {url}{f' ({state})' if state else ''}") if made is not None else None
+
+
+def _ci(view: SessionView, runs: Sequence[Any]) -> Item | None:
+    """Return how the checks of a pull request stood when it was looked at last; None where it was pushed to since."""
+    for run in reversed(runs):
+        if "git push" in run.programs:
+            return None
+        states = [match["state"] for match in _CHECK_ROW.finditer(printed(view, run))] if "gh pr checks" in run.command else []
+        if states and not shown_in_part(run.command, "gh pr"):
+            told = [f"{states.count(state)} {word}" for state, word in _CHECK_STATES.items() if state in states]
+            return _item(run, CI, f"CI when last looked at: {', '.join(told)}") if told else None
+    return None
+
+
+def _still_running(view: SessionView, runs: Sequence[Any]) -> Iterator[Item]:
+    """Yield the last commands that had not ended when they were seen last; those that check something are told as checks."""
+    running = [r for r in runs if r.result == "running" and not CHECKS.intersection(r.purposes)]
+    for run in running[-_PROCESSES:]:
+        yield _item(run, RUNS, f"`{truncate(shown(run.command, view.session.cwd), _COMMAND)}` not seen to end")
