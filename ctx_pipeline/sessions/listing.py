@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.context.session_state.snapshot import task_item
 from ctx_pipeline.context.session_state.state import from_json
+from ctx_pipeline.context.session_state.view import task_item
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS

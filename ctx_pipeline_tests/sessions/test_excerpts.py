@@ -128,6 +128,12 @@ def test_what_was_done_is_told_where_it_repeats_an_output_only_together_with_the
 
 
 @pytest.mark.feature("session.excerpt")
+def test_half_of_bold_words_is_told_without_its_marks() -> None:
+    answer = f"\u2705 **Perfect! All of the issues are fixed.**\n\n{FILLER}\n\nThe **tax** is rounded."
+    assert told(answer, 80) == "All of the issues are fixed. […] The **tax** is rounded."
+
+
+@pytest.mark.feature("session.excerpt")
 def test_sentences_end_where_they_do_and_links_to_files_are_told_by_their_text() -> None:
     answer = "Use it as a name (e.g. a prefix) of `a. b`. See [cart.py](/home/me/cart.py:12) and [PR 7](https://x.example/7).\n\n" + FILLER
     assert told(answer, 170).startswith("Use it as a name (e.g. a prefix) of `a. b`. See cart.py and [PR 7](https://x.example/7). ")

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ctx_pipeline.context.session_state.snapshot import block, lines_of, snapshot, task_line, view_lines
+from ctx_pipeline.context.session_state.snapshot import block, lines_of, snapshot
 from ctx_pipeline.context.session_state.state import from_json
+from ctx_pipeline.context.session_state.view import task_line, view_lines
 from ctx_pipeline.sessions.states.state import safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
 from ctx_pipeline_tests.factories.views import view
@@ -418,7 +419,8 @@ def test_the_last_commit_is_told_as_git_printed_it_with_what_came_after():
     rebased = deepcopy(work).shell("git rebase origin/main", text="Successfully rebased and updated refs/heads/main.")
     assert said(rebased, "commit") == ["Last commit: on main, “fix: round discounts”, pushed"], "it has another name now"
     work.edit("/w/a.py")
-    assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed; files were changed since (a.py)"]
+    assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed; files were changed since"]
+    assert "pushed; files were changed since (a.py)\n" in block(fold(work.build()), len, 10**6).text, "they are named where there is room"
     assert said(work.shell("git commit -am y", exit=1, text=made.replace("7f2c1ab", "0000000")), "commit")[0].startswith(
         "Last commit: 7f2c1ab"
     )
@@ -771,6 +773,30 @@ def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_somethi
     told = said(work.prompt(output).answer("It is mended."), "task")
     assert told[1] == "Asked before: “does the parser in b.py fail on a Mac?”"
     assert told[2].startswith("Asked last: “pasted output ending in: ")
+
+
+@pytest.mark.feature("session.resume")
+def test_more_changed_files_are_named_where_there_is_room_and_none_of_an_agents_own_plans():
+    work = view(cwd="/w").prompt("Split the parser")
+    for n in range(7):
+        work.edit(f"/w/src/part{n}.py")
+    work.edit("/home/u/.agent/plans/quiet-owl.md")
+    state = fold(work.build())
+    few = "Changed files, the last first: src/part6.py, src/part5.py, src/part4.py, src/part3.py, src/part2.py"
+    assert said(work, "files") == [f"{few} and 2 more"]
+    assert f"- {few}, src/part1.py, src/part0.py\n" in block(state, len, 10**6).text
+    assert f"- {few} and 2 more\n" in block(state, len, len(few) + 200).text
+    planned = view(cwd="/w").prompt("Plan the split").edit("/home/u/.agent/plans/quiet-owl.md")
+    assert said(planned, "files") == ["Changed files, the last first: /home/u/.agent/plans/quiet-owl.md"], "it is all that was made"
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("path", "missed"), [("/w/a.py", True), ("/w/.github/workflows/ci.yml", False), ("/w/package.json", False), ("/w/README.md", False)]
+)
+def test_missing_checks_are_told_of_code_and_not_of_texts_and_settings(path: str, missed: bool):
+    told = block(fold(view(cwd="/w").prompt("Retry it once").edit(path).build()), len, 10**6).text
+    assert ("No test, type check, linter or build is recognized" in told) == missed
 
 
 BRAINSTORM = "<command-message>brainstorm</command-message>\n<command-name>/brainstorm</command-name>"

@@ -69,7 +69,7 @@ def load(name: str | None, as_json: bool) -> None:
 
     Says what came back, and how much smaller it is than reading everything again.
     """
-    from ctx_pipeline.context.session_state.snapshot import task_item, task_line
+    from ctx_pipeline.context.session_state.view import task_item, task_line
     from ctx_pipeline.model.display import cut
     from ctx_pipeline.sessions.states.profiles import active
     from ctx_pipeline.sessions.states.state import loaded
@@ -227,7 +227,7 @@ def cleanup(days: int, really: bool, as_json: bool) -> None:
 
 
 def _view(found: Found) -> None:
-    from ctx_pipeline.context.session_state.snapshot import view_lines
+    from ctx_pipeline.context.session_state.view import view_lines
 
     state = found.state
     stats = state.stats
@@ -245,7 +245,7 @@ def _view(found: Found) -> None:
 
 
 def _lines(found: Found) -> None:
-    from ctx_pipeline.context.session_state.snapshot import task_line
+    from ctx_pipeline.context.session_state.view import task_line
     from ctx_pipeline.model.display import cut
 
     state = found.state

@@ -15,7 +15,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ctx_pipeline.context.session_state.state import CheckRun, Item, Profile, SessionState
+    from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, Profile, SessionState
 
 
 BUDGET = 2_048
@@ -289,7 +289,7 @@ def attribute(text: str, longest: int) -> str:
     return f'"{html.escape(cut(_NOT_XML.sub("", text), longest))}"'
 
 
-# A session's state as a few lines: the view for a person, the block that a fresh chat begins with.
+# A session's state as a few lines: the block that a fresh chat begins with.
 
 
 BLOCK_BUDGET = 500
@@ -301,8 +301,9 @@ ABSENT, LOOKED = "absent", "read"
 _SPARE = 20
 """Tokens that are left over where something is told at more length: lines side by side may be split into more."""
 
-_FILES, _ITEMS = 10, 6
-_BLOCK_TEXT, _SHORT = 300, 160
+_FILES, _FEW_FILES, _ITEMS = 10, 5, 6
+BLOCK_TEXT, SHORT = 300, 160
+"""Characters of a text and of a short one that are told."""
 
 
 class Line(NamedTuple):
@@ -341,39 +342,37 @@ def lines_of(state: SessionState) -> list[Line]:
         made.append(Line("task", "Of this session only what its subagents did is recorded", 96))
     said = {i.event for i in (state.asked_first, state.asked_before, state.asked_last, state.said_last) if i and i.event}
     decided = [i for i in state.decisions if i.event not in said][:_ITEMS]
-    made += [Line("decisions", f"Decided: {_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(decided)]
-    changed = state.modified[:_FILES]
-    if changed:
-        more = f" and {len(state.modified) - _FILES} more" if len(state.modified) > _FILES else ""
-        paths = ", ".join(f"{cut(f.path, _SHORT)}{' (deleted)' if f.deleted else ''}" for f in changed)
-        agents = "1 subagent" if state.unseen_agents == 1 else f"{state.unseen_agents} subagents"
-        unseen = f"; {agents} may have changed more, of which only their reports tell" if state.unseen_agents else ""
-        made.append(Line("files", f"Changed files, the last first: {paths}{more}{unseen}", 75, tuple(f.event for f in changed if f.event)))
+    made += [Line("decisions", f"Decided: {item_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(decided)]
+    if changed := _worked_on(state.modified):
+        many, few = (_files_line(state, changed, most) for most in (_FILES, _FEW_FILES))
+        shown = tuple(f.event for f in changed[:_FILES] if f.event)
+        made.append(Line("files", few, 75, shown, (many,) if many != few else ()))
     elif state.read:
-        paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
+        paths = ", ".join(cut(f.path, SHORT) for f in state.read[:_ITEMS])
         shown = tuple(f.event for f in state.read[:_ITEMS] if f.event)
         made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
     stated = [i for i in state.findings if i.stated or i.by == BUNDLE]
-    made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(stated[:_ITEMS])]
+    made += [Line("findings", f"Found: {item_line(i)}", 55 - n) for n, i in enumerate(stated[:_ITEMS])]
     # one command line that did several checks is told once, but for those that ended otherwise
     checks: dict[tuple[str, str], CheckRun] = {}
     for check in state.checks or ([state.tests] if state.tests else []):
         checks.setdefault((check.command, check.result), check)
     made += [_check_line(check, n) for n, check in enumerate(checks.values())]
     if state.commit:
-        made.append(Line("commit", f"Last commit: {state.commit.text}", 68, _shown_by(state.commit)))
+        commit, since = f"Last commit: {state.commit.text}", state.commit.reason
+        made.append(Line("commit", commit, 68, _shown_by(state.commit), (f"{commit} ({since})",) if since else ()))
     elif state.modified and state.committed is False and not state.unseen_agents:
-        began = f"; it began on the branch {cut(state.branch, _SHORT)}" if state.branch and not state.on_branch else ""
+        began = f"; it began on the branch {cut(state.branch, SHORT)}" if state.branch and not state.on_branch else ""
         made.append(Line(ABSENT, f"It did not run git commit{began}", 38, (state.modified[0].event or "",)))
     if outside := state.outside_shown:
-        stood = "; ".join(cut(i.text, _BLOCK_TEXT) for i in outside)
+        stood = "; ".join(cut(i.text, BLOCK_TEXT) for i in outside)
         made.append(Line("commit", f"{stood[:1].upper()}{stood[1:]}", 66, tuple(i.event for i in outside if i.event)))
     if not (state.checks or state.tests or state.hooks_ran) and any(not _DOCUMENT.search(f.path) for f in state.modified):
         made.append(
             Line(ABSENT, "No test, type check, linter or build is recognized among its commands", 40, (state.modified[0].event or "",))
         )
     if state.next_steps:
-        steps = "; ".join(cut(i.text, _SHORT) for i in state.next_steps[:_ITEMS])
+        steps = "; ".join(cut(i.text, SHORT) for i in state.next_steps[:_ITEMS])
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
         made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
     if state.answer:
@@ -385,8 +384,24 @@ def lines_of(state: SessionState) -> list[Line]:
     return made
 
 
-_DOCUMENT = lazy_pattern(r"(?i)(?:\.(?:md|mdx|markdown|rst|txt|adoc)|(?:^|/)(?:licen[cs]e|notice|authors|changelog|readme|codeowners))$")
-"""A file that no test and no linter of code speaks of."""
+def _files_line(state: SessionState, changed: Sequence[FileState], most: int) -> str:
+    more = f" and {len(changed) - most} more" if len(changed) > most else ""
+    paths = ", ".join(f"{cut(f.path, SHORT)}{' (deleted)' if f.deleted else ''}" for f in changed[:most])
+    agents = "1 subagent" if state.unseen_agents == 1 else f"{state.unseen_agents} subagents"
+    unseen = f"; {agents} may have changed more, of which only their reports tell" if state.unseen_agents else ""
+    return f"Changed files, the last first: {paths}{more}{unseen}"
+
+
+def _worked_on(changed: Sequence[FileState]) -> list[FileState]:
+    """Return changed files without the plans that an agent keeps in a folder of its own, where it changed others too."""
+    return [f for f in changed if not _PLAN.search(f.path)] or list(changed)
+
+
+_PLAN = lazy_pattern(r"^(?:/|~/|[A-Za-z]:[\\/]).*[\\/]\.[\w-]+[\\/]plans[\\/][^\\/]+\.md$")
+_DOCUMENT = lazy_pattern(
+    r"(?i)(?:\.(?:md|mdx|markdown|rst|txt|adoc|json|jsonc|ya?ml|toml|ini|cfg|conf|lock|csv|svg)|(?:^|/)(?:licen[cs]e|notice|authors|changelog|readme|codeowners))$"
+)
+"""A text, settings or data: a file that no test and no linter of code speaks of."""
 
 
 def _answer_line(state: SessionState, text: str) -> str:
@@ -408,40 +423,42 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
     between = task is not None and task.by == "prompt" and task.event not in asked
     if task and (task.stated or task.by in ("plan", BUNDLE)):
         approved = "Approved plan" if task.by == "plan" else "Task"
-        yield Line("task", f"{approved}: {cut(task.text, _BLOCK_TEXT)}", 100, _shown_by(task))
+        text = task.text.removeprefix("Plan: ") if task.by == "plan" else task.text
+        yield Line("task", f"{approved}: {cut(text, BLOCK_TEXT)}", 100, _shown_by(task))
     several = last or between or state.said_last
     if first:
-        yield Line("task", f"Asked{' first' if several else ''}{_refusing(first)}: “{cut(first.text, _BLOCK_TEXT)}”", 95, _shown_by(first))
+        yield Line("task", f"Asked{' first' if several else ''}{_refusing(first)}: “{cut(first.text, BLOCK_TEXT)}”", 95, _shown_by(first))
     if task and between:
-        yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, _BLOCK_TEXT)}”", 92, _shown_by(task))
+        yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, BLOCK_TEXT)}”", 92, _shown_by(task))
     if state.asked_before:
         before = state.asked_before
-        yield Line("task", f"Asked before{_refusing(before)}: “{cut(before.text, _BLOCK_TEXT)}”", 88, _shown_by(before))
+        yield Line("task", f"Asked before{_refusing(before)}: “{cut(before.text, BLOCK_TEXT)}”", 88, _shown_by(before))
     if last:
-        yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, _BLOCK_TEXT)}”{_offer(last)}", 90, _shown_by(last))
+        yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, BLOCK_TEXT)}”{offer(last)}", 90, _shown_by(last))
     said = state.said_last
     if said and not _PICK.fullmatch(said.text):
-        yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, _SHORT)}”{_offer(said)}", 89, _shown_by(said))
+        yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, SHORT)}”{offer(said)}", 89, _shown_by(said))
 
 
 _PICK = lazy_pattern(r"\W*(?:\d{1,2}|[A-Za-z])\W*")
 """A choice among things that are not told."""
 
 
-def _offer(item: Item) -> str:
-    return f" to “{cut(item.reason, _SHORT)}”" if item.reason and item.by != REFUSAL else ""
+def offer(item: Item) -> str:
+    """Return the question of the agent that a few words of the person answer, as they go on; empty where there is none."""
+    return f" to “{cut(item.reason, SHORT)}”" if item.reason and item.by != REFUSAL else ""
 
 
 def _refusing(item: Item) -> str:
-    return f", refusing {cut(item.reason or 'a call', _SHORT)}" if item.by == REFUSAL else ""
+    return f", refusing {cut(item.reason or 'a call', SHORT)}" if item.by == REFUSAL else ""
 
 
 def _check_line(check: CheckRun, place: int) -> Line:
-    why = f" with “{cut(check.why, _SHORT)}”" if check.why and not check.ok else ""
+    why = f" with “{cut(check.why, SHORT)}”" if check.why and not check.ok else ""
     kind = {"test": "test run", "types": "type check", "lint": "lint or format run", "build": "build"}.get(check.purpose, "check")
     by = ", by the person" if check.by_person else ""
     return Line(
-        "tests", f"Last {kind}{by}: `{cut(check.command, _SHORT)}` {check.outcome}{why}{check.aged}", 70 - 10 * place, (check.event or "",)
+        "tests", f"Last {kind}{by}: `{cut(check.command, SHORT)}` {check.outcome}{why}{check.aged}", 70 - 10 * place, (check.event or "",)
     )
 
 
@@ -508,89 +525,8 @@ def _begins(state: SessionState) -> bool:
     return " ".join((state.title or "").lower().split()).rstrip("….")[:60] in asked
 
 
-def _line(item: Item) -> str:
+def item_line(item: Item) -> str:
+    """Return an item with its place in front of it and its reason behind it."""
     place = f"{item.place}: " if item.place else ""
-    why = f" (because {cut(item.reason, _SHORT)})" if item.reason else ""
-    return f"{place}{cut(item.text, _BLOCK_TEXT)}{why}"
-
-
-def task_item(state: SessionState) -> Item | None:
-    """Return what somebody said of the task, or else what was asked last; None where nothing was."""
-    if state.task and (state.task.stated or state.task.by == BUNDLE):
-        return state.task
-    asked = (state.asked_before or state.asked_first) if state.goes_on else None
-    return asked or state.asked_last or state.asked_first or state.task
-
-
-def task_line(state: SessionState) -> str:
-    """Return the line that says the task, and where it is from."""
-    task = task_item(state)
-    if task is None:
-        return "Task: none known"
-    offer = _offer(task)
-    goes_on = state.goes_on and task in (state.asked_before, state.asked_first)
-    then = f"; last asked: {cut(state.asked_last.text, _SHORT)}" if goes_on and state.asked_last else ""
-    return f"Task: {cut(task.text, _BLOCK_TEXT)}{f', in answer{offer}' if offer else ''}{then}  ({_from(task)})"
-
-
-def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
-    """Return the compact view of a state for a person, one section a line or a few."""
-    found = [task_line(state)]
-    if state.project:
-        found.append(f"Project: {state.project}{f' ({state.branch})' if state.branch else ''}")
-    for title, items in (
-        ("Findings", state.findings),
-        ("Decisions", state.decisions),
-        ("Done", state.progress),
-        ("Next", state.next_steps),
-    ):
-        if items:
-            found.append(f"{title} ({len(items)}):")
-            found += [f"  {_line(i)}{'' if i.stated else f'  ({_from(i)})'}" for i in items[:most]]
-            found += _more(items, most)
-    for title, files in (("Modified", state.modified), ("Read", state.read)):
-        if files:
-            found.append(f"{title} ({len(files)}):")
-            found += [f"  {f.ref} {cut(f.path, 120)}  {_touches(f.reads, f.changes)}" for f in files[:most]]
-            found += _more(files, most)
-    if state.tests:
-        t = state.tests
-        part = ", as far as the shown part of its output says" if t.cut and t.ok else ""
-        found.append(f"{_CHECKED.get(t.purpose, 'Check')}: {t.counts}{part} (`{cut(t.command, 120)}`){t.aged}")
-        if t.why and not t.ok:
-            found.append(f"  {cut(t.why, _BLOCK_TEXT)}")
-    return found
-
-
-_CHECKED = {"test": "Tests", "types": "Type check", "lint": "Lint or format", "build": "Build"}
-
-
-def _touches(reads: int, changes: int) -> str:
-    told = [f"read {reads}x"] if reads else []
-    return ", ".join([*told, *([f"changed {changes}x"] if changes else [])])
-
-
-def _more(items: Sequence[object], most: int) -> list[str]:
-    return [f"  and {len(items) - most} more (--json has all)"] if len(items) > most else []
-
-
-def _from(item: Item) -> str:
-    if item.stated:
-        return f"said by {'you' if item.by == 'person' else 'the agent'}"
-    if item.by == REFUSAL and item.reason:
-        return f"from the words that refused {cut(item.reason, _SHORT)}"
-    return f"from {_SOURCES.get(item.by, item.by)}"
-
-
-_SOURCES = {
-    "plan": "the plan",
-    "todos": "the list of steps",
-    "prompt": "a prompt",
-    "command": "a command",
-    "refusal": "the words of a refusal",
-    "title": "the title",
-    "checks": "the checks that ran",
-    "question": "a question and its answer",
-    "answer": "an answer",
-    "bundle": "the bundle that was imported",
-}
+    why = f" (because {cut(item.reason, SHORT)})" if item.reason else ""
+    return f"{place}{cut(item.text, BLOCK_TEXT)}{why}"

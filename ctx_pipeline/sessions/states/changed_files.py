@@ -171,6 +171,8 @@ class Commit(NamedTuple):
     text: str
     event: str
     ended: Any
+    since: str
+    """the files that were changed behind it"""
 
 
 def last_commit(view: SessionView) -> Commit | None:
@@ -203,7 +205,7 @@ def last_commit(view: SessionView) -> Commit | None:
         text = f"{named}{', ' if named else ''}“{truncate(clean(made['subject']), _SUBJECT)}”"
     text += ", pushed" if sent is not None else ""
     edited = _edited_since(view, run)
-    return Commit(text + (f"; files were changed since ({edited})" if edited else ""), run.event, run.ended)
+    return Commit(text + ("; files were changed since" if edited else ""), run.event, run.ended, edited)
 
 
 _SUBJECT = 80

@@ -252,7 +252,8 @@ def _units(answer: str) -> list[_Unit]:
             lead = sentence if sentence == begun - 1 and _LEADS.search(units[begun - 1].text) else heading
             for text in _sentences(one_line(" ".join(lines))):
                 before = len(units) - 1 if len(units) > begun else lead if lead is not None else sentence
-                units.append(_Unit(text, kind, before if _POINTS_BACK.match(text) else None))
+                told = text.replace("**", "") if text.count("**") % 2 else text  # its other end stands in another sentence
+                units.append(_Unit(told, kind, before if _POINTS_BACK.match(text) else None))
             _head(units, range(begun, begun + 1), lead)
         elif kind == _ITEM:
             _list(units, lines, above)

@@ -21,6 +21,7 @@ from ctx_pipeline.context.session_state.state import (
     from_json,
     with_notes,
 )
+from ctx_pipeline.context.session_state.view import view_lines
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
 from ctx_pipeline.learning.injection import current_session
@@ -556,7 +557,7 @@ def _micros(ts: Any) -> int | None:
 
 def view_of_state(state: SessionState) -> list[str]:
     """Return the compact view of a state, one section a line or a few."""
-    return blocks.view_lines(state)
+    return view_lines(state)
 
 
 def unknown_action(action: str, known: tuple[str, ...]) -> UsageError:

@@ -177,7 +177,7 @@ def _covered(check: CheckRun, passed: Mapping[str, CheckRun]) -> bool:
 
 def _commit(view: SessionView) -> Item | None:
     commit = last_commit(view)
-    return Item(commit.text, "git", written(commit.ended), commit.event) if commit else None
+    return Item(commit.text, "git", written(commit.ended), commit.event, reason=commit.since or None) if commit else None
 
 
 def _forked_from(view: SessionView, main: Sequence[Any]) -> Item | None:
