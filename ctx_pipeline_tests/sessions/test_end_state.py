@@ -47,10 +47,12 @@ def test_branch_and_uncommitted_files_are_told_with_the_events_that_show_them():
     ]
     assert {i.event for i in state.outside} == {state.outside[-1].event}
     line = next(line for line in lines_of(state) if line.about == "commit")
-    assert line.text.startswith("Ended on the branch cart; uncommitted at the last git status: ")
-    assert line.events == tuple(i.event for i in state.outside)
+    assert (line.text, line.events) == (f"U{state.outside[-1].text[1:]}", (state.outside[-1].event,))
     assert from_json(state.to_json()) == state
-    assert "- It did not run git commit\n" in block(state, len, 10**6).text, "the branch is told once"
+    told = block(state, len, 10**6)
+    assert "- It did not run git commit; it ended on the branch cart\n" in told.text, "the branch is told once"
+    absent = next(line for line in told.lines if line.about == "absent" and "commit" in line.text)
+    assert state.outside[0].event in absent.events
 
 
 @pytest.mark.feature("session.end-state")
@@ -102,6 +104,8 @@ def test_what_a_later_command_may_have_changed_is_not_told():
 
     assert len(outside(begun())) == 2
     assert outside(begun().edit("/w/b.py")) == ["ended on the branch cart"]
+    subagents = begun().tool("Task", action="task", text="All is done.").edit("/w/b.py")
+    assert "- Ended on the branch cart\n" in block(fold(subagents.build()), len, 10**6).text, "they may have committed"
     assert outside(begun().shell("git stash")) == ["ended on the branch cart"]
     assert outside(begun().shell("git switch -")) == []
     assert outside(begun().shell("git checkout -- a.py")) == ["ended on the branch cart"]
@@ -137,6 +141,16 @@ PULL = "https://github.com/acme/shop/pull/7"
             f"opened the pull request {PULL} (merged)",
         ),
         ("gh pr create -t x", [("gh pr view 8 --json number,state", '{"number":8,"state":"MERGED"}')], f"opened the pull request {PULL}"),
+        (
+            "gh pr create -t x",
+            [
+                (
+                    "gh pr view 7 --json number,state && gh pr view 8 --json number,state",
+                    '{"number":7,"state":"OPEN"}\n{"number":8,"state":"CLOSED"}',
+                )
+            ],
+            f"opened the pull request {PULL}",
+        ),
         ("gh pr create -t x", [("gh pr merge --squash", "")], f"opened the pull request {PULL} (merged)"),
         ("gh pr create -t x", [("gh pr merge --auto --squash", "")], f"opened the pull request {PULL}"),
         ("gh pr create -t x", [("gh pr close 7", "")], f"opened the pull request {PULL} (closed)"),
@@ -189,6 +203,6 @@ def test_a_status_behind_subagents_shows_what_they_changed():
 
     status = "## cart\n M a.py\n M b.py"
     assert "subagent" not in told(status)
-    assert "uncommitted at the last git status: all changed files, b.py" in told(status)
+    assert "- Uncommitted at the last git status: all changed files, b.py\n" in told(status)
     assert "1 subagent may have changed more" in told(status, last=True)
     assert "1 subagent may have changed more" in told("")

@@ -44,7 +44,20 @@ def test_files_of_an_earlier_moment_are_those_changed_by_then():
 
 
 @pytest.mark.feature("session.proven")
+def test_an_agreement_is_told_with_the_question_that_it_answers_or_not_at_all():
+    asked = view(cwd="/w").prompt("Rename the parser of the cart in b.py").answer("It is done. Shall I rename its callers too?")
+    assert said(asked.prompt("yes please").answer("Done."), "task")[-1] == "Said last: “yes please” to “Shall I rename its callers too?”"
+    stated = view(cwd="/w").prompt("Rename the parser of the cart in b.py").answer("The callers are next.")
+    assert said(stated.prompt("yes").answer("Done."), "task") == ["Asked first: “Rename the parser of the cart in b.py”"]
+
+
+@pytest.mark.feature("session.proven")
 def test_the_end_of_an_answer_is_what_a_person_reads_of_it():
+    element = "<heartbeat>\n  <decision>NOTIFY</decision>\n</heartbeat>"
+    assert (
+        fold(view(cwd="/w").prompt("Watch it").answer(f"The checks are pending.\n\n{element}").build()).answer.text
+        == "The checks are pending."
+    )
     directives = '::git-stage{cwd="/w"}\n::git-create-pr{cwd="/w" branch="b"}\n'
     built = view(cwd="/w").prompt("Fix the parser").answer(f"The parser is fixed.\n\n{directives}").build()
     assert fold(built).answer.text == "The parser is fixed."
@@ -745,6 +758,9 @@ def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
     decided = "“keep the hook types apart first, in a commit of their own” (refusing `git commit -am x`)"
     assert [item.text for item in later.decisions] == [decided]
     assert f"Decided: {decided}" in [line.text for line in lines_of(later)]
+    for words in ("no", "I'll take it from here.", "huh, that's what my expectation says. Try again."):
+        again = view(cwd="/w").prompt("Rename the parser").shell("git push", refused=words).prompt("Rename all the callers of it in b.py")
+        assert not fold(again.answer("Done.").build()).decisions, "that says nothing of how it is to be"
     unsaid = view(cwd="/w").prompt("Rename the parser").shell("git push", refused="no").prompt("push it later").answer("Well.")
     assert not fold(unsaid.build()).decisions, "that says nothing of how it is to be"
 
@@ -797,6 +813,16 @@ def test_more_changed_files_are_named_where_there_is_room_and_none_of_an_agents_
 def test_missing_checks_are_told_of_code_and_not_of_texts_and_settings(path: str, missed: bool):
     told = block(fold(view(cwd="/w").prompt("Retry it once").edit(path).build()), len, 10**6).text
     assert ("No test, type check, linter or build is recognized" in told) == missed
+
+
+@pytest.mark.feature("hooks.light")
+def test_a_brief_state_tells_the_same_block_without_the_findings_that_it_does_not_tell():
+    work = view(cwd="/w").prompt("Fix the sum in a.py").shell("pytest -q", exit=1, text="E  assert 3 == 4\n1 failed, 4 passed in 0.2s")
+    built = work.edit("/w/a.py").answer("a.py:12 - the sum is never rounded to cents").build()
+    brief, whole = fold(built, brief=True), fold(built)
+    assert whole.findings
+    assert (brief.findings, brief.stats) == ([], {})
+    assert block(brief, len, 10**6) == block(whole, len, 10**6)
 
 
 BRAINSTORM = "<command-message>brainstorm</command-message>\n<command-name>/brainstorm</command-name>"

@@ -361,9 +361,11 @@ def lines_of(state: SessionState) -> list[Line]:
     if state.commit:
         commit, since = f"Last commit: {state.commit.text}", state.commit.reason
         made.append(Line("commit", commit, 68, _shown_by(state.commit), (f"{commit} ({since})",) if since else ()))
-    elif state.modified and state.committed is False and not state.unseen_agents:
-        began = f"; it began on the branch {cut(state.branch, SHORT)}" if state.branch and not state.on_branch else ""
-        made.append(Line(ABSENT, f"It did not run git commit{began}", 38, (state.modified[0].event or "",)))
+    elif state.uncommitted:
+        began = f"; it began on the branch {cut(state.branch, SHORT)}" if state.branch else ""
+        branch = f"; it {state.on_branch.text}" if state.on_branch else began
+        shown = tuple(filter(None, (state.modified[0].event, state.on_branch.event if state.on_branch else None)))
+        made.append(Line(ABSENT, f"It did not run git commit{branch}", 38, shown))
     if outside := state.outside_shown:
         stood = "; ".join(cut(i.text, BLOCK_TEXT) for i in outside)
         made.append(Line("commit", f"{stood[:1].upper()}{stood[1:]}", 66, tuple(i.event for i in outside if i.event)))
@@ -436,12 +438,15 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
     if last:
         yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, BLOCK_TEXT)}”{offer(last)}", 90, _shown_by(last))
     said = state.said_last
-    if said and not _PICK.fullmatch(said.text):
+    if said and not _PICK.fullmatch(said.text) and (offer(said) or not _AGREES.fullmatch(said.text)):
         yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, SHORT)}”{offer(said)}", 89, _shown_by(said))
 
 
 _PICK = lazy_pattern(r"\W*(?:\d{1,2}|[A-Za-z])\W*")
 """A choice among things that are not told."""
+
+_AGREES = lazy_pattern(r"(?i)\W*(?:(?:yes|yep|yeah|y|ok(?:ay)?|sure|please|right|correct|exactly|no|nope|thanks?|you|thank)\b\W*)+")
+"""An answer to a question, which says nothing without it."""
 
 
 def offer(item: Item) -> str:

@@ -241,10 +241,16 @@ class SessionState:
 
     @property
     def outside_shown(self) -> list[Item]:
-        """What a block tells of ``outside``: not what it tells with the commit or the answer, and the branch only of changed files."""
+        """What a block tells of ``outside``: not what it tells with the commit, with its absence or with the answer."""
         branch, commit, said = self.on_branch, self.commit.text if self.commit else "", self.answer.text if self.answer else ""
-        known = branch is not None and (f"{branch.text.replace('ended on the branch', 'on')}, " in commit or not (commit or self.modified))
+        known = branch is not None and (f"{branch.text.replace('ended on the branch', 'on')}, " in commit or self.uncommitted)
+        known = known or not (commit or self.modified)
         return [i for i in self.outside if not (known if i is branch else i.by == "pull" and i.text.rpartition(" ")[2] in said)]
+
+    @property
+    def uncommitted(self) -> bool:
+        """Files were changed, and no command speaks of a commit, as far as is known: subagents may have committed unseen."""
+        return bool(self.modified) and self.commit is None and self.committed is False and not self.unseen_agents
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.state import Item
-from ctx_pipeline.facts.prompts import arguments_of, is_request, one_line, typed
+from ctx_pipeline.facts.prompts import arguments_of, is_request, one_line, stands_alone, typed
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.display import truncate
@@ -38,11 +38,11 @@ def decisions(view: SessionView) -> list[Item]:
 
 
 def _refused(view: SessionView) -> Iterator[tuple[Any, str, str]]:
-    """Yield time, text and event of each refusal in which the person said how it is to be."""
+    """Yield time, text and event of each refusal in which the person said how it is to be, and not only "try again"."""
     calls = {call.call_id: call for call in view.tool_calls if call.action != "ask"}
     for event in words_of_refusals(view):
         words = one_line(event.text or "")
-        if event.call_id in calls and is_request(words):
+        if event.call_id in calls and is_request(words) and stands_alone(words):
             yield event.ts, f"“{truncate(words, _ANSWER)}” (refusing {called(view, calls[event.call_id])})", event.event_id
 
 

@@ -181,8 +181,10 @@ def _pull_request(view: SessionView, runs: Sequence[Any]) -> Item | None:
                 made, url, state = run, urls[-1], "draft" if {"--draft", "-d"}.intersection(step.words) else ""
             elif made is None or run.result == "failed":
                 continue
-            elif verb == "view" and (url in text or f'"number":{url.rpartition("/")[2]}' in text):
-                seen = {match["name"]: match["value"].strip('"') for match in _VIEWED.finditer(text)}
+            elif verb == "view":
+                # a record of one pull request is a line; other lines are about others
+                own = "\n".join(line for line in text.splitlines() if url in line or f'"number":{url.rpartition("/")[2]},' in line)
+                seen = {match["name"]: match["value"].strip('"') for match in _VIEWED.finditer(own)}
                 draft = {"true": "draft", "false": ""}.get(seen.get("isDraft", ""), state)
                 state = seen["state"].lower() if seen.get("state") in ("MERGED", "CLOSED") else draft
             elif verb == "ready":

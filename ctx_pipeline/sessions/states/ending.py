@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.session_view import SessionView
 
-_DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$", re.MULTILINE)
-"""A line that is a Markdown directive: it speaks to the program that shows the answer."""
+_DIRECTIVE = lazy_pattern(
+    r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$|^<(?P<element>[a-z][\w-]{0,40})>\n[^`]{0,2000}?\n</(?P=element)>[ \t]*$",
+    re.MULTILINE,
+)
+"""A line that is a Markdown directive, and an element on lines of its own: they speak to the program that shows the answer."""
 
 
 _ROOMS = 400, 650, 1_000

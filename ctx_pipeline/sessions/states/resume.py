@@ -71,7 +71,7 @@ def own_block(named: object, session: str, host: str, settings: Settings, profil
     emptied = None if ahead else emptied
     if emptied is not None:
         view = upto(view, emptied.thread_id, emptied.seq - 1, None)
-    text = _text(fold(view, whole=whole), _OPEN, BUDGET, settings, profile, whole=whole)
+    text = _text(fold(view, whole=whole, brief=True), _OPEN, BUDGET, settings, profile, whole=whole)
     at = emptied.ts if emptied is not None and isinstance(emptied.ts, int) else 0
     return framed(text) if text else "", emptied.event_id if emptied else f"at {live[0].stat().st_size} bytes", at
 
@@ -103,7 +103,7 @@ def other_block(last: WrittenSession, budget: int, settings: Settings, profile: 
         return None
     command = resume_command(last.host, last.session_id, view.session.cwd)
     beside = [f"Resume it with: {command}"] if command else []
-    return _text(fold(view, whole=whole), _OPEN_NEW, budget, settings, profile, whole=whole, beside=beside)
+    return _text(fold(view, whole=whole, brief=True), _OPEN_NEW, budget, settings, profile, whole=whole, beside=beside)
 
 
 def imported_block(since: int, cwd: str, budget: int, settings: Settings, profile: str) -> tuple[str, str, str] | None:

@@ -101,11 +101,12 @@ _LACKING = lazy_pattern(r"(?i)command not found|no such command|not installed")
 _EMPTY = lazy_pattern(r"(?m)^ok\s+\S+\s.*\[no tests to run\]\s*$")
 
 
-def fold(view: SessionView, *, whole: bool = True) -> SessionState:
+def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> SessionState:
     """Return the state that the rows of a session show; what people said is not in it.
 
     Rows may be cut at any event (:func:`upto`); those of which the middle is missing are not ``whole``. Subagents count
-    as part of the session, but it stood where its own thread did.
+    as part of the session, but it stood where its own thread did. A ``brief`` one has what a block tells, and no
+    findings of its own and no figures: a hook has no time for them.
     """
     session = view.session
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
@@ -131,7 +132,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         asked_first=first,
         asked_last=last_asked if first is None or last_asked is None or last_asked.event != first.event else None,
         task=task_of(view),
-        findings=[*_failures(view), *_claims(view, session.cwd)],
+        findings=[] if brief else [*_failures(view), *_claims(view, session.cwd)],
         decisions=list(decisions(view)),
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
@@ -156,7 +157,7 @@ def fold(view: SessionView, *, whole: bool = True) -> SessionState:
         asked_since=end.asked_since,
         last_call=end.last_call,
         outside=list(outside.items),
-        stats=_stats(view),
+        stats={} if brief else _stats(view),
     )
 
 
@@ -230,7 +231,7 @@ def _plan(view: SessionView) -> list[Any]:
 
 def task_of(view: SessionView) -> Item | None:
     """Return the task that a session is at; a step at work counts where no prompt says by itself what to do."""
-    known = task(view)
+    known = view.once(task)
     step = next((p for p in _plan(view) if p.status == "in_progress"), None)
     if step is not None and not known.told and (known.now is None or known.now.by != "plan"):
         return Item(truncate(step.text, _LONG), "todos", written(step.call.started), step.call.call_event)
@@ -240,7 +241,7 @@ def task_of(view: SessionView) -> Item | None:
 
 def _asked(view: SessionView) -> list[Item | None]:
     """Return the first and the last prompt that ask for something, what the person said behind it, and what the last one is about."""
-    known = task(view)
+    known = view.once(task)
     first, *others = (_asked_item(view, request) for request in (known.first, known.last, known.then, known.about))
     return [first, *(_with_offer(view, said) for said in others)]
 
