@@ -69,7 +69,7 @@ _left_out: dict[Path | None, dict[str, str]] = {}
 """Folder of the person's own -> file or plug-in -> why it is left out, as far as anybody has looked."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Family:
     """All signals of one file: one asset key with its own code version."""
 

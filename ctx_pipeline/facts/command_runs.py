@@ -138,7 +138,7 @@ def _results(_view: SessionView) -> dict[str, tuple[CheckResult, ...]]:
     return {}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, repr=False, eq=False)
 class _Run:
     """One command with the calls and answers that belong to it, while they are joined."""
 

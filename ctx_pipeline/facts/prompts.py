@@ -37,6 +37,8 @@ _TELLING_WORDS = 8
 
 _PAGE = 4000
 _LEAST_WORDS, _MOST_WORDS, _TITLE = 6, 80, 120
+_LEAST_OF_ORDER, _LEAST_OF_FILE = 3, 4
+_FILE = lazy_pattern(r"(?<![\w/])(?:[\w.@-]+/)*[\w@-]+\.[A-Za-z]\w{0,5}(?![\w/])")
 _STEERS = lazy_pattern(
     r"(?i)(?:(?:(?:great|good|nice|excellent|amazing|awesome|fantastic|perfect|wonderful|brilliant)\s+(?:work|job)"
     r"|(?:very|so)\s+much|a\s+lot|for\s+(?:your|the|all\s+the)\s+(?:help|work)|y|n|yes|no|yep|yeah|nope|ok|okay|sure|right|correct|exactly|perfect|great|good|nice|cool|thanks|thank|you|please|go|on|ahead"
@@ -148,8 +150,17 @@ def describes(ask: str) -> bool:
 
 
 def stands_alone(ask: str) -> bool:
-    """Tell whether a prompt can be understood by who was not there, however long it is: "now fix that" and "ok why?" cannot."""
-    return len(ask.split()) > _MOST_WORDS or describes(ask)
+    """Tell whether a prompt can be understood by who was not there, however long it is: "now fix that" and "ok why?" cannot.
+
+    A few words can where they name a file.
+    """
+    words = len(ask.split())
+    return words > _MOST_WORDS or describes(ask) or (words >= _LEAST_OF_FILE and bool(_FILE.search(ask)) and not _POINTS.search(ask))
+
+
+def orders(ask: str) -> bool:
+    """Tell whether a few words give an order with an object and point at nothing: "fix the tests" does, "commit it" does not."""
+    return bool(_task().match(ask)) and len(ask.split()) >= _LEAST_OF_ORDER and not _POINTS.search(ask) and not hands_in(ask)
 
 
 def _names(title: str) -> bool:

@@ -22,7 +22,7 @@ _FINAL = "/final_answer"
 """End of the subtype of an answer of which the host says that it is the last of its turn."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Turn:
     """One prompt or command of a thread, what followed it up to the next, and how that ended."""
 

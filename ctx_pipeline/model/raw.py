@@ -84,7 +84,7 @@ class Quarantined:
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class ThreadFacts:
     """What a parser knows about a thread beyond its rows."""
 
@@ -101,7 +101,7 @@ class ThreadFacts:
     """tokens that the window holds, where the host recorded it"""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class SessionFacts:
     """What a parser knows about a session beyond its rows."""
 
@@ -115,7 +115,7 @@ class SessionFacts:
     status: str = "unknown"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Parsed:
     """What a parser makes of one session: rows as tuples in the order of the tables.
 

@@ -40,7 +40,7 @@ ACTORS = ("user", "assistant", "tool", "system", "subagent", "hook")
 TOOL_ACTIONS = ("read", "edit", "write", "search", "shell", "web", "task", "plan", "ask", "mcp", "other")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Column:
     """One column: ``type`` is str, int, float, bool, time or list (of str)."""
 
@@ -57,7 +57,7 @@ class Column:
     """What rows of earlier versions have in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Table:
     """One table of the lake. ``version`` rises when a column is added or its meaning changes."""
 
@@ -70,11 +70,14 @@ class Table:
     """Tables and columns that the rows of a fact table are worked out from; empty for every other table."""
     kinds: tuple[str, ...] = ()
     """Kinds of events that the rows of a fact table are worked out from; empty: all."""
-    row: Any = field(init=False)
-    """Named-tuple class with the columns as fields."""
+    _row: Any = field(default=None, init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "row", namedtuple(self.name, [c.name for c in self.columns]))  # noqa: PYI024 - fields come from data
+    @property
+    def row(self) -> Any:
+        """Named-tuple class with the columns as fields, made at its first use: a hook uses few of them."""
+        if self._row is None:
+            object.__setattr__(self, "_row", namedtuple(self.name, [c.name for c in self.columns]))  # noqa: PYI024 - fields come from data
+        return self._row
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction.shapes import ALNUM, BELOW, HEX, Detector, Planted, letters, mixed
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ _WORD = rb"(?P<s>(?!\xc2\x9b)[^\s\"'`\\,;&|<>()\[\]{}$*\x1b-][^\s\"'`\\,;&|<>()\
 _ASKED = rb"sudo(?:[ \t]+-u[ \t]+[^\s|;&]{1,40}|[ \t]+-[A-Za-z-]{1,20}){0,4}?[ \t]+(?:-[A-Za-z]{0,6}S|--stdin)\b"
 """sudo as it reads a password from its input."""
 
-_TURN = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
-_DIGIT = re.compile(rb"[0-9]")
-_MIXED = re.compile(rb"(?=.*[0-9])(?=.*[a-z].*[a-z])(?=.*[A-Z].*[A-Z])", re.DOTALL)
-_WORDY = re.compile(rb"[a-z]+(?:[-_/.][a-z]+)*[0-9]{0,2}[.:!?]?", re.IGNORECASE)
+_TURN = lazy_pattern(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
+_DIGIT = lazy_pattern(rb"[0-9]")
+_MIXED = lazy_pattern(rb"(?=.*[0-9])(?=.*[a-z].*[a-z])(?=.*[A-Z].*[A-Z])", re.DOTALL)
+_WORDY = lazy_pattern(rb"[a-z]+(?:[-_/.][a-z]+)*[0-9]{0,2}[.:!?]?", re.IGNORECASE)
 
 
 def value(secret: bytes, _match: re.Match[bytes]) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
-import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction.detectors import DETECTORS, entropy
 from ctx_pipeline.redaction.shapes import ALNUM
 from ctx_pipeline.redaction.views import View
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator
 
 SHAPE = 2
@@ -30,16 +31,16 @@ _READ = [0]
 _SHORT = 4_000
 """Bytes up to which signs are looked for one by one: no machine is built for them."""
 
-_RUN = re.compile(rb"[A-Za-z0-9+/]*+={0,2}")
-_LEAST = re.compile(rb"[A-Za-z0-9+/]{%d}" % (_LEAST_RUN - 2))
+_RUN = lazy_pattern(rb"[A-Za-z0-9+/]*+={0,2}")
+_LEAST = lazy_pattern(rb"[A-Za-z0-9+/]{%d}" % (_LEAST_RUN - 2))
 _LETTERS = ALNUM.encode() + b"+/"
-_UNPRINTED = re.compile(rb"[^\t\n\r -~\x80-\xff]")
+_UNPRINTED = lazy_pattern(rb"[^\t\n\r -~\x80-\xff]")
 
 _KEY = rb"[A-Za-z0-9_.+/=%~$:,-]"
-_PARTED = re.compile(_KEY + rb"{5,400}+(?:\r?\n" + _KEY + rb"{4,400}+){1,6}")
-_FEED = re.compile(rb"(?<=" + _KEY + rb"{4})\r?\n(?=" + _KEY + rb"{4})")
-_FIGURES = re.compile(rb"[0-9][^0-9]*[0-9]")
-_RISE = re.compile(rb"(?=[a-z0-9][A-Z])")
+_PARTED = lazy_pattern(_KEY + rb"{5,400}+(?:\r?\n" + _KEY + rb"{4,400}+){1,6}")
+_FEED = lazy_pattern(rb"(?<=" + _KEY + rb"{4})\r?\n(?=" + _KEY + rb"{4})")
+_FIGURES = lazy_pattern(rb"[0-9][^0-9]*[0-9]")
+_RISE = lazy_pattern(rb"(?=[a-z0-9][A-Z])")
 _LEAST_RISES = 3
 _LEAST_REST, _LEAST_DRAWN = 8, 2.5
 """Bytes, and bits a byte, of what the next line adds to a key that is whole without it."""

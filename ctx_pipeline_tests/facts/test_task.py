@@ -137,7 +137,7 @@ def test_a_request_that_only_hands_in_what_was_made_is_told_with_what_it_is_abou
 
 @pytest.mark.feature("facts.handing-in")
 @pytest.mark.parametrize(
-    "text", ["fix the sum of the cart", "make a pr for exact versions with cargo", "fix the tests", "review the parser"]
+    "text", ["make a pr for exact versions with cargo", "fix the sum of the cart in shop/sum.py", "why does shop/sum.py fail?"]
 )
 def test_a_request_that_says_what_it_is_about_needs_no_other(text: str):
     assert task(view().prompt("Round the tax in shop/cart.py").answer("Done.").prompt(text).build()).about is None

@@ -346,6 +346,22 @@ def test_a_hook_at_a_sessions_start_loads_no_web_client_and_nothing_that_judges_
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.feature("hooks.light")
+def test_the_rows_of_a_table_are_made_when_one_is_needed():
+    code = (
+        "import collections\n"
+        "made, real = [], collections.namedtuple\n"
+        "collections.namedtuple = lambda name, *a, **k: made.append(name) or real(name, *a, **k)\n"
+        "from ctx_pipeline.model.tables import EVENTS, TABLES\n"
+        "before = set(TABLES) & set(made)\n"
+        "same = EVENTS.row is EVENTS.row\n"
+        "print(before, set(TABLES) & set(made), same, EVENTS.row._fields == EVENTS.names)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+
+    assert done.stdout.strip() == "set() {'events'} True True"
+
+
 def at_work_in(folder: Path) -> list[str]:
     """Return the processes whose working folder is this one, where the system tells."""
     found = []

@@ -775,7 +775,7 @@ def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_somethi
     for said_last in (
         "commit and push",
         "ok make a pr",
-        "fix the test",
+        "now the other one",
         "where are we with the tests?",
         "could you use the parser of b.py for that too?",
     ):
@@ -783,6 +783,11 @@ def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_somethi
         assert task_line(state) == f"Task: does the parser in b.py fail on a Mac?; last asked: {said_last}  (from a prompt)"
         told = [line.text for line in lines_of(state) if line.about == "task"]
         assert told[1:] == ["Asked before: “does the parser in b.py fail on a Mac?”", f"Asked last: “{said_last}”"]
+    ordered = fold(work.prompt("fix the tests").answer("Done.").build())
+    assert task_line(ordered) == "Task: fix the tests  (from a prompt)", "an order is a task, and what was asked before is told"
+    assert "Asked before: “does the parser in b.py fail on a Mac?”" in [line.text for line in lines_of(ordered)]
+    assert task_line(fold(work.prompt("why does tests/b_test.py fail?").answer("It is old.").build())).startswith("Task: why does tests/b")
+    work.prompt("does the parser in b.py fail on a Mac?").answer("No.")
     first = fold(view(cwd="/w").prompt("Rename the parser").answer("Done.").prompt("commit").answer("Done.").build())
     assert task_line(first) == "Task: Rename the parser; last asked: commit  (from a prompt)"
     output = "$ go test ./...\n--- FAIL: TestSum (0.1s)\n    sum_test.go:4: 3 != 4\nFAIL shop/sum 0.1s\n" * 20

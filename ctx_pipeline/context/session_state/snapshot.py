@@ -64,7 +64,7 @@ class Piece(NamedTuple):
         return len(self.xml.encode()) + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Snapshot:
     """The XML, and what did not fit."""
 

@@ -173,9 +173,9 @@ class SessionState:
     asked_last: Item | None = None
     """the last one; None where it is the first"""
     asked_before: Item | None = None
-    """the one before it, where that ``goes_on``; None where it is the first"""
+    """what that follows, where it cannot be understood by itself; None where it is the first"""
     goes_on: bool = False
-    """the last one only tells the agent to go on with what was asked before ("commit and push")"""
+    """the last one goes on with what was asked before ("commit and push", "why?") and is no task by itself"""
     said_last: Item | None = None
     """what the person said behind it, which asks for nothing ("ok, works"); None where nothing was"""
     task: Item | None = None

@@ -59,7 +59,7 @@ def outside(path: str) -> bool:
     return bool(_NO_SOURCES.search(path) or discovery.project_folder_pattern().search(path))
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """One command that ended, with the step that counts."""
 

@@ -39,7 +39,7 @@ _FIRST, _LAST, _ASKS, _LEFT, _OTHER, _NOTHING = range(6)
 _SENTENCE, _HEADING, _ITEM, _HEADER, _ROW, _CODE = "sentence", "heading", "item", "header", "row", "code"
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class _Unit:
     """A sentence, a heading, a point of a list, a row of a table, or code: told whole or not at all."""
 

@@ -9,7 +9,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import REFUSAL, CheckRun, Item, SessionState
 from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
-from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, task
+from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, orders, task
 from ctx_pipeline.facts.started_agents import starting_calls
 from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, shortened, without_warnings
@@ -146,7 +146,7 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
         tests=checks[0] if checks else None,
         checks=checks,
         asked_before=before if first is None or before is None or before.event != first.event else None,
-        goes_on=before is not None,
+        goes_on=before is not None and (last_asked is None or not orders(last_asked.text)),
         answer_of_subagent=end.of_subagent,
         said_last=said_last,
         answer=end.answer,
