@@ -191,7 +191,7 @@ def test_ci_and_commands_that_were_not_seen_to_end_are_told():
 
 
 @pytest.mark.feature("session.end-state")
-def test_a_status_behind_subagents_shows_what_they_changed():
+def test_a_status_after_subagents_shows_what_they_changed():
     def told(status: str, *, last: bool = False) -> str:
         session = work()
         if not last:
@@ -206,3 +206,40 @@ def test_a_status_behind_subagents_shows_what_they_changed():
     assert "- Uncommitted at the last git status: all changed files, b.py\n" in told(status)
     assert "1 subagent may have changed more" in told(status, last=True)
     assert "1 subagent may have changed more" in told("")
+
+
+@pytest.mark.feature("session.end-state")
+@pytest.mark.parametrize(
+    ("command", "text", "told", "unseen"),
+    [
+        (
+            "git diff --stat main",
+            " a.py      | 4 ++--\n src/b.py  | 2 +-\n 2 files changed",
+            "git showed after the subagents, changed too: src/b.py",
+            0,
+        ),
+        ("git diff --stat", " a.py | 4 ++--\n 1 file changed", "", 0),
+        (
+            "git log --name-only -3",
+            "commit 1a2b3c4\n\n    Split it\n\nsrc/b.py\nsrc/c.py",
+            "git showed after the subagents, changed too: src/b.py, src/c.py",
+            0,
+        ),
+        (
+            "git log --oneline main..HEAD",
+            "1a2b3c4 Split it\n2b3c4d5 Test it",
+            "git listed after the subagents: 1a2b3c4 “Split it”, 2b3c4d5 “Test it”",
+            1,
+        ),
+        ("git log --oneline -5", "1a2b3c4 Split it", "", 1),
+        ("git diff --stat -- src", " src/b.py | 2 +-", "", 1),
+        ("git diff --stat | head -1", " src/b.py | 2 +-", "", 1),
+        ("git diff --stat", "", "", 1),
+    ],
+)
+def test_what_git_shows_after_subagents_is_told(command: str, text: str, told: str, unseen: int):
+    state = fold(work().tool("Task", action="task", text="All is done.").shell(command, text=text).build())
+    assert [item.text for item in state.outside] == ([told] if told else [])
+    assert state.unseen_agents == unseen
+    before = fold(work().shell(command, text=text).tool("Task", action="task", text="All is done.").build())
+    assert (before.outside, before.unseen_agents) == ([], 1)

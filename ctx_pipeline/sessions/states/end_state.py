@@ -11,6 +11,7 @@ from ctx_pipeline.context.session_state.state import Item
 from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed, shown_in_part
 from ctx_pipeline.facts.file_accesses import changes_of, inside
 from ctx_pipeline.mining.lessons.commands import shown
+from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.session_view import SessionView
 
-BRANCH, TREE, PULL, CI, RUNS = "branch", "tree", "pull", "ci", "process"
+BRANCH, TREE, PULL, CI, RUNS, AGENTS = "branch", "tree", "pull", "ci", "process", "agents"
 """What an item is about, as its ``by`` says it."""
 
 _NAMES, _PROCESSES, _COMMAND = 4, 2, 60
@@ -55,6 +56,12 @@ _CHANGED = lazy_pattern(
     r"(?P<path>[^\s()].*)$"
 )
 _AHEAD = lazy_pattern(r"\.{3}(?P<to>[^\s\[]+) \[ahead (?P<count>\d+)\]|Your branch is ahead of '(?P<of>[^']+)' by (?P<by>\d+) commit")
+_STATS = frozenset({"--stat", "--name-only", "--name-status"})
+_STAT = lazy_pattern(
+    r"(?m)^ (?P<path>[\w.@+/-]{1,160})\s{1,120}\|\s{1,9}(?:\d+ |Bin )"
+    r"|^(?:[MADT]\t)?(?P<name>[\w.@+-]{0,80}(?:/[\w.@+-]{1,80}){0,12}\.\w{1,8})$"
+)
+_ONE_LINE = lazy_pattern(r"(?m)^(?P<sha>[0-9a-f]{7,40}) (?P<subject>\S.{0,200})$")
 _URL = lazy_pattern(r"https://[\w.-]{1,80}(?:/[\w.-]{1,80}){2,4}/(?:pull|merge_requests)/\d{1,8}\b")
 _VIEWED = lazy_pattern(r'"(?P<name>isDraft|state)":\s*(?P<value>true|false|"(?:OPEN|MERGED|CLOSED)")')
 _CHECK_ROW = lazy_pattern(r"(?m)^[^\t\n]+\t(?P<state>pass|fail|pending|skipping|cancel)\t")
@@ -65,20 +72,27 @@ class EndState(NamedTuple):
     """What commands showed last, and the runs that did."""
 
     items: tuple[Item, ...] = ()
-    tree_run: Any = None
-    """the status that still holds; None where there is none"""
+    agents_shown: bool = False
+    """git showed the files that are changed behind all of the subagents"""
 
 
-def end_state(view: SessionView) -> EndState:
-    """Return how the work stood at the end of a session, each item with the event that shows it."""
+def end_state(view: SessionView, agents: Sequence[Any] = ()) -> EndState:
+    """Return how the work stood at the end of a session, each item with the event that shows it.
+
+    ``agents`` are the calls that started subagents whose own calls are not recorded.
+    """
     main = view.session_id if any(e.thread_id == view.session_id for e in view.events) else view.events[0].thread_id if view.events else ""
     every = sorted((r for r in command_runs(view) if r.result != "refused"), key=lambda r: r.ended or r.started or 0)
     own = [r for r in every if r.thread_id == main and any(p.startswith(("git ", "gh ")) for p in r.programs)]
     folder = next((r.folder for r in reversed(own) if (_REWRITE | {"git push"}).intersection(r.programs)), view.session.cwd)
     here = [] if any(_ELSEWHERE.search(r.command) for r in own) else [r for r in own if r.folder == folder]
     branch, tree = _branch(view, here), _tree(view, here)
-    found = [branch, tree[1], _pull_request(view, every), _ci(view, every), *_still_running(view, every)]
-    return EndState(tuple(item for item in found if item is not None), tree[0])
+    behind = (
+        [r for r in here if all(c.ended is not None and c.thread_id == r.thread_id and c.seq < r.seq for c in agents)] if agents else []
+    )
+    of_agents, stat = (None, tree[0] in behind) if tree[0] in behind else _of_agents(view, behind)
+    found = [branch, of_agents, tree[1], _pull_request(view, every), _ci(view, every), *_still_running(view, every)]
+    return EndState(tuple(item for item in found if item is not None), stat)
 
 
 def _item(run: Any, by: str, text: str) -> Item:
@@ -167,6 +181,27 @@ def _uncommitted(view: SessionView, paths: Sequence[str]) -> str:
 def _is(path: str, own: str) -> bool:
     """Tell whether a path of a status is a changed file, or the folder that holds it."""
     return own == path or own.endswith(f"/{path}") or path.endswith(f"/{own}") or (path.endswith("/") and f"/{path}" in f"/{own}")
+
+
+def _of_agents(view: SessionView, behind: Sequence[Any]) -> tuple[Item | None, bool]:
+    """Return the files that git showed last as changed behind subagents and True; else the commits that it listed and False."""
+    for run in reversed(behind):
+        asked = [s for s in steps(run.command) if s.subject in ("git diff", "git log", "git show")]
+        if run.result == "failed" or any(shown_in_part(run.command, s.subject) for s in asked):
+            continue
+        text = printed(view, run)
+        if any(_STATS.intersection(s.words) and "--" not in s.words for s in asked):
+            paths = dict.fromkeys(match["path"] or match["name"] for match in _STAT.finditer(text))
+            changed = {inside(c.path, view.session.cwd) for c in changes_of(view)}
+            others = [path for path in paths if a_name(path) and not any(_is(path, own) for own in changed)]
+            more = f" and {len(others) - _NAMES} more" if len(others) > _NAMES else ""
+            told = f"git showed after the subagents, changed too: {', '.join(others[:_NAMES])}{more}"
+            return (_item(run, AGENTS, told) if others else None), bool(paths)
+        if any("--oneline" in s.words and any(".." in word for word in s.words) for s in asked):
+            commits = [f"{match['sha']} “{truncate(clean(match['subject']), _COMMAND)}”" for match in _ONE_LINE.finditer(text)]
+            more = f" and {len(commits) - _NAMES} more" if len(commits) > _NAMES else ""
+            return (_item(run, AGENTS, f"git listed after the subagents: {', '.join(commits[:_NAMES])}{more}") if commits else None), False
+    return None, False
 
 
 def _pull_request(view: SessionView, runs: Sequence[Any]) -> Item | None:

@@ -120,7 +120,8 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
     fresh = {c.purpose: c for c in checks if c.ok and not c.stale}
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
-    end, outside = ending(view, main, whole=whole), end_state(view)
+    agents = _unseen_agents(view)
+    end, outside = ending(view, main, whole=whole), end_state(view, agents)
     return SessionState(
         host=view.host,
         session_id=view.session_id,
@@ -137,7 +138,7 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=file_states(view),
-        unseen_agents=_unseen_agents(view, outside.tree_run),
+        unseen_agents=0 if outside.agents_shown else len(agents),
         forked_from=_forked_from(view, main),
         commit=_commit(view),
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
@@ -453,14 +454,12 @@ def _hook_checked(event: Any) -> bool:
     return told is not None and any(step.purpose in _CHECKED for step in steps(told[1]))
 
 
-def _unseen_agents(view: SessionView, status: Any) -> int:
-    """Return how many subagents that may change files were started whose threads are missing; 0 where a later status shows the files."""
+def _unseen_agents(view: SessionView) -> list[Any]:
+    """Return the calls that started subagents which may change files, as many of the last as have no thread in the view."""
     reading = discovery.declared_texts("records.reading_agents")
     calls = [c for c in starting_calls(view) if arguments_of(view.call_text(c)).get("subagent_type") not in reading]
-    if status is not None and all(c.ended is not None and c.thread_id == status.thread_id and c.seq < status.seq for c in calls):
-        return 0
-    started = len(calls)
-    return int(max(0, started - sum(thread.kind in ("subagent", "sidechain") for thread in view.threads)))
+    seen = sum(thread.kind in ("subagent", "sidechain") for thread in view.threads)
+    return calls[seen:]
 
 
 def _last_checks(view: SessionView) -> Iterator[CheckRun]:
