@@ -43,12 +43,14 @@ def test_branch_and_uncommitted_files_are_told_with_the_events_that_show_them():
     state = fold(session.build())
     assert outside(session) == [
         "ended on the branch cart",
-        "uncommitted at the last git status: all changed files, b.py, notes/, 2 commits ahead of origin/cart",
+        "uncommitted at the last git status: a.py, b.py, notes/, 2 commits ahead of origin/cart",
     ]
     assert {i.event for i in state.outside} == {state.outside[-1].event}
     line = next(line for line in lines_of(state) if line.about == "commit")
     assert (line.text, line.events) == (f"U{state.outside[-1].text[1:]}", (state.outside[-1].event,))
     assert from_json(state.to_json()) == state
+    two = outside(work().edit("/w/c.py").shell("git status -s", text=" M a.py\n M b.py\n M c.py"))
+    assert two == ["uncommitted at the last git status: all 2 files touched, b.py"]
     told = block(state, len, 10**6)
     assert "- It did not run git commit; it ended on the branch cart\n" in told.text, "the branch is told once"
     absent = next(line for line in told.lines if line.about == "absent" and "commit" in line.text)
@@ -62,7 +64,7 @@ def test_branch_and_uncommitted_files_are_told_with_the_events_that_show_them():
         (
             "git status -sb",
             "## cart...origin/cart\n M a.py\n?? c.py",
-            ["ended on the branch cart", "uncommitted at the last git status: all changed files, c.py"],
+            ["ended on the branch cart", "uncommitted at the last git status: a.py, c.py"],
         ),
         (
             "git status -sb",
@@ -110,7 +112,7 @@ def test_what_a_later_command_may_have_changed_is_not_told():
     assert outside(begun().shell("git switch -")) == []
     assert outside(begun().shell("git checkout -- a.py")) == ["ended on the branch cart"]
     pushed = begun().shell("git push", text="To example.com:acme/shop.git\n   1a2b3c4..2b3c4d5  cart -> cart")
-    assert outside(pushed) == ["ended on the branch cart", "uncommitted at the last git status: all changed files"]
+    assert outside(pushed) == ["ended on the branch cart", "uncommitted at the last git status: a.py"]
     both = work().shell("git commit -am x && git status", text="[cart 1a2b3c4] x\nOn branch cart\nnothing to commit, working tree clean")
     assert outside(both)[1] == "nothing uncommitted at the last git status"
     assert [line.text for line in lines_of(fold(both.build())) if line.about == "commit"] == [
@@ -203,7 +205,7 @@ def test_a_status_after_subagents_shows_what_they_changed():
 
     status = "## cart\n M a.py\n M b.py"
     assert "subagent" not in told(status)
-    assert "- Uncommitted at the last git status: all changed files, b.py\n" in told(status)
+    assert "- Uncommitted at the last git status: a.py, b.py\n" in told(status)
     assert "1 subagent may have changed more" in told(status, last=True)
     assert "1 subagent may have changed more" in told("")
 

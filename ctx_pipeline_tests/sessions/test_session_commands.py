@@ -40,7 +40,8 @@ def test_load_says_what_came_back_and_how_much_smaller_it_is(shop: Shop, monkeyp
     told = shop.json(monkeypatch, "session", "load", "--session", WORK[:8])
 
     assert text.splitlines()[0] == f"Restored session (2026-03-05 10:00), claude {WORK}"
-    assert "Findings: 2" in text
+    assert "Findings: 1" in text
+    assert "failed, then passed" not in text  # who goes on needs no failure that was mended
     assert "Files touched: CHANGELOG.md, shop/cart.py\n" in text
     assert text.count("Fix the sum of the cart") == 1
     assert "Decided: Round to cents, or to whole euros? → To cents" in text

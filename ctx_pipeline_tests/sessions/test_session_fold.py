@@ -406,6 +406,7 @@ def test_praise_with_its_thanks_is_said_and_not_asked():
     for praise in ("Excellent work, thank you!", "Great job, thanks so much!", "Thank you very much for your help."):
         state = fold(view(cwd="/w").prompt("Mend the parser").answer("Done.").prompt(praise).answer("You are welcome.").build())
         assert (state.asked_last, state.said_last.text) == (None, praise)
+        assert not any("Said last" in line.text for line in lines_of(state)) or "help" in praise
     state = fold(view(cwd="/w").prompt("Mend the parser").answer("Done.").prompt("Great work, now commit it").answer("Done.").build())
     assert state.asked_last.text == "Great work, now commit it"
 

@@ -251,7 +251,8 @@ def _lines(found: Found) -> None:
     state = found.state
     say(task_line(state))
     again = {check.event for check in state.checks if not check.ok}  # the lines of checks say it too
-    findings = [one for one in state.findings if one.event is None or one.event not in again]
+    # who goes on needs no failure that was mended
+    findings = [one for one in state.findings if not one.mended and (one.event is None or one.event not in again)]
     if findings:
         say(f"Findings: {len(findings)}")
     for finding in findings[:_FINDINGS]:

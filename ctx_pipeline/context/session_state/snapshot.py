@@ -445,8 +445,11 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
 _PICK = lazy_pattern(r"\W*(?:\d{1,2}|[A-Za-z])\W*")
 """A choice among things that are not told."""
 
-_AGREES = lazy_pattern(r"(?i)\W*(?:(?:yes|yep|yeah|y|ok(?:ay)?|sure|please|right|correct|exactly|no|nope|thanks?|you|thank)\b\W*)+")
-"""An answer to a question, which says nothing without it."""
+_AGREES = lazy_pattern(
+    r"(?i)\W*(?:(?:yes|yep|yeah|y|ok(?:ay)?|sure|please|right|correct|exactly|no|nope|thanks?|you|thank|so|very|much|really|well|done"
+    r"|excellent|great|good|nice|perfect|awesome|amazing|fantastic|wonderful|brilliant|lovely|cool|work|job|all|that|it'?s?|is|looks?)\b\W*)+"
+)
+"""An answer to a question, which says nothing without it, and praise."""
 
 
 def offer(item: Item) -> str:

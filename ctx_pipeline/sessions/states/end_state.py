@@ -170,8 +170,8 @@ def _uncommitted(view: SessionView, paths: Sequence[str]) -> str:
         return "nothing uncommitted at the last git status"
     changed = {inside(c.path, view.session.cwd) for c in changes_of(view)}
     others = [path for path in paths if not any(_is(path, own) for own in changed)]
-    if changed and len(others) < len(paths) and all(any(_is(path, own) for path in paths) for own in changed):
-        named = ["all changed files", *others]
+    if len(changed) > 1 and len(others) < len(paths) and all(any(_is(path, own) for path in paths) for own in changed):
+        named = [f"all {len(changed)} files touched", *others]
     else:
         named = list(paths)
     more = f" and {len(named) - _NAMES} more" if len(named) > _NAMES else ""

@@ -333,7 +333,8 @@ def _failures(view: SessionView) -> Iterator[Item]:
         if text in listed or (later is not None and why in listed and _LACKING.search(why)):
             continue  # one run that two tools report of, or a tool that another call had lacked as well
         listed |= {text, why}
-        yield Item(text, "checks", written(command.started), bad.event, path, line, score=(8.0 if later is None else 4.0) + n / 100)
+        score = (8.0 if later is None else 4.0) + n / 100
+        yield Item(text, "checks", written(command.started), bad.event, path, line, score=score, mended=later is not None)
 
 
 def _named(run: Any, check: Any, cwd: str | None) -> str:
