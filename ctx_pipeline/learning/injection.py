@@ -87,10 +87,10 @@ _EMPTIED = ("clear", "compact")
 """Sources of a session start after which the window holds nothing of what was injected before."""
 
 
-def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: Settings) -> str:
+def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: Settings, preview: bool = False) -> str:
     """Return the note for a hook's payload; empty where nothing is relevant enough, known to the session already, or withheld.
 
-    What is returned was logged: a journal that cannot be written gives an error and no
+    What is returned was logged, but for a ``preview``: a journal that cannot be written gives an error and no
     note. Unknown fields of the payload are left alone, fields of a wrong kind count as missing.
     """
     event, session, prompt = (_text(payload, name) for name in ("hook_event_name", "session_id", "prompt"))
@@ -113,7 +113,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
     found = [s for s in found if set(s.memory.sessions) != {own}]
     if not found:
         return ""
-    journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
+    journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False, read_only=preview)
     try:
         if not (event == START and _text(payload, "source") in _EMPTIED):
             known = _known(journal, host, session)
@@ -121,8 +121,8 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
         found = _default_kinds(journal, event, found)
         chosen = found[: choice.limit]
         note = weave(chosen, budget=choice.budget) if chosen else ""
-        if not note:
-            return ""
+        if not note or preview:
+            return note
         told = [s for s in chosen if s.memory.memory_id in note]
         withheld = in_control_group(session, choice.holdout)
         journal.append(

@@ -115,6 +115,7 @@ READING = [
     "ctx memory list",
     "ctx memory retrieve --query freezegun",
     "ctx memory weave --query freezegun",
+    "ctx hooks preview",
     "ctx hooks status",
     "ctx config path",
     "ctx config show",

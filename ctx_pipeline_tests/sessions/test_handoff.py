@@ -18,7 +18,7 @@ from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.model.display import short_id
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.sessions.states.handoff import prepare
+from ctx_pipeline.sessions.states.handoff import prepare, resume
 from ctx_pipeline.sessions.states.resume import own_block
 from ctx_pipeline.sessions.states.state import loaded, restored, resume_block, session_state
 from ctx_pipeline.storage import open_store
@@ -271,6 +271,18 @@ def test_a_resumed_chat_is_told_of_another_one_only_if_that_is_newer(own: Shop):
     read_in(own)
     later.call("x2", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
     assert "- Changed files, the last first: crates.py\n" in hook(own, begins(NEW, own.clone), "claude", "--handoff")
+
+
+@pytest.mark.feature("hooks.preview")
+def test_a_preview_of_a_handoff_says_the_same_before_and_keeps_nothing(own: Shop):
+    payload = begins(NEW, own.clone)
+    said = resume(payload, host="claude", settings=own.settings, preview=True)
+
+    assert "Resume it with: " in said
+    assert not (own.settings.home / "handoffs").exists()
+    assert hook(own, payload, "claude", "--handoff") == said
+    assert resume(payload, host="claude", settings=own.settings) == ""
+    assert resume(payload, host="claude", settings=own.settings, preview=True) == said
 
 
 KEPT = """

@@ -24,6 +24,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("Why does ccusage print another number?", "ctx explain MONTH --against ccusage"),
     ("How do I continue the last session?", "ctx resume"),
     ("What would a new chat be told of it?", "ctx session load latest"),
+    ("What would hooks tell an agent in this repository?", "ctx hooks preview"),
     ("How do new chats begin with that handoff, and which do?", "ctx hooks status"),
     ("Which session fixed this error, and how?", "ctx search --fixed WORDS"),
     ("Which sessions met this error?", "ctx search WORDS"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -213,6 +214,107 @@ def _warn(states: Iterable[HookState]) -> None:
                 fg="yellow",
                 err=True,
             )
+
+
+@hooks.command()
+@click.argument("text", required=False)
+@click.option(
+    "--at", type=click.Choice(("start", "prompt", "command", "failure")), help="The moment; start, or prompt where TEXT is given."
+)
+@click.option("--printed", default="", help="What the command of TEXT printed when it failed, for --at failure; - reads standard input.")
+@click.option("--host", help="The agent, else the first one with hooks.")
+@click.option("--cwd", type=click.Path(file_okay=False), help="Where the agent would work, else here.")
+@click.option("--start", type=click.Choice(STARTS), help="As for ctx hooks install.")
+@click.option("--handoff/--no-handoff", default=None, help="As for ctx hooks install.")
+@json_option
+def preview(
+    text: str | None,
+    at: str | None,
+    printed: str,
+    host: str | None,
+    cwd: str | None,
+    start: str | None,
+    handoff: bool | None,
+    as_json: bool,
+) -> None:
+    """Preview what hooks would give an agent here; nothing is installed or logged.
+
+    TEXT is the prompt, the command about to run, or the command that failed. The options of
+    installed hooks apply, else their defaults.
+    """
+    from pathlib import Path
+
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.integrations import agent_config
+    from ctx_pipeline.learning.injection import BEFORE, COMMANDS, PROMPT, START, inject
+    from ctx_pipeline.memory.injection_policy import parse_options
+    from ctx_pipeline.sessions.states.handoff import resume
+
+    moment = at or ("prompt" if text else "start")
+    printed = sys.stdin.read() if printed == "-" else printed
+    if moment != "start" and not text:
+        raise UsageError(
+            f"--at {moment} needs TEXT", hint=f'ctx hooks preview --at {moment} "{"a prompt" if moment == "prompt" else "a command"}"'
+        )
+    if moment == "failure" and not printed:
+        raise UsageError("--at failure needs what the command printed", hint='ctx hooks preview --at failure "COMMAND" --printed "ERROR"')
+    settings = settings_module.load()
+    with_hooks = [agent_config.host_with_hooks(host)] if host else [h for h in discovery.hosts().values() if h.agent.hooks]
+    states = [agent_config.hook_state(h, home) for h in with_hooks for home in agent_config.homes(settings, h)]
+    state = next((s for s in states if s.way == "hooks"), states[0])
+    recipe = agent_config.hooks_of(discovery.host(state.host))
+    events = agent_config.events_taken(recipe)
+    options = {name: value for name, value in state.options.items() if name != "holdout"}
+    options |= ({"start": start} if start else {}) | ({"handoff": "yes"} if handoff else {})
+    if handoff is False:
+        options.pop("handoff", None)
+    event = {"start": START, "prompt": PROMPT, "command": BEFORE}.get(moment) or next(e for e in COMMANDS[1:] if e in events)
+    command: dict[str, Any] = {"tool_input": {"command": text}, "error": printed}
+    about = {"source": "startup"} if moment == "start" else {"prompt": text} if moment == "prompt" else command
+    payload = {"hook_event_name": event, "session_id": "preview", "cwd": str(Path(cwd or ".").absolute()), **about}
+    told = resume(payload, host=state.host, settings=settings, preview=True) if "handoff" in options else ""
+    if event in events:
+        told += inject(payload, host=state.host, choice=parse_options(options), settings=settings, preview=True)
+    if as_json:
+        emit({"host": state.host, "at": moment, "cwd": payload["cwd"], "installed": state.way == "hooks", "options": options, "told": told})
+        return
+    say(f"{state.host} {'runs' if state.way == 'hooks' else 'has no hooks yet; with them it would run'} ctx at {event}", err=True)
+    say(told.rstrip() or f"nothing is told {_WHEN[moment]}", whole=bool(told))
+    if moment == "start":
+        _say_of_start(state.host, options)
+    elif not told:
+        say("no lesson of this repository speaks of it: ctx learn lists them" if event in events else f"{state.host} asks no hook then")
+
+
+_WHEN = {
+    "start": "when a session starts here",
+    "prompt": "at this prompt",
+    "command": "before this command",
+    "failure": "after this failure",
+}
+
+
+def _say_of_start(host: str, options: dict[str, str]) -> None:
+    """Say what decides on what is told at a start, and what changes it."""
+    say()
+    told = options.get("start", ACCEPTED)
+    if told == ACCEPTED:
+        say("At a start only lessons that you accepted are told; without any, nothing. Judge them: ctx learn --ask")
+        say(
+            f"Also those that two sessions taught: ctx hooks install {host} --start proven (see it first: ctx hooks preview --start proven)"
+        )
+    elif told == PROVEN:
+        say("At a start lessons that you accepted, or that two sessions taught, are told (--start proven)")
+    else:
+        say(f"At a start no lesson is told (--start nothing); change it: ctx hooks install {host} --start accepted")
+    if "handoff" not in options:
+        say(
+            "Where the last session here ended is not told (off by default);"
+            f" begin chats with it: ctx hooks install {host} --handoff (see it first: ctx hooks preview --handoff)"
+        )
+    say('Other moments: ctx hooks preview "PROMPT", or --at command "COMMAND", or --at failure "COMMAND" --printed "ERROR"')
 
 
 @hooks.command()

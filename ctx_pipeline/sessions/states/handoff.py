@@ -73,21 +73,22 @@ _READY = 3
 """Sessions of which a sync says beforehand what a new chat would be told."""
 
 
-def resume(payload: Mapping[str, Any], *, host: str, settings: Settings) -> str:
+def resume(payload: Mapping[str, Any], *, host: str, settings: Settings, preview: bool = False) -> str:
     """Return the block for a session that starts; empty where there is nothing to say.
 
     After a compaction it tells of the session itself, else of the last other session of
     the repository, whichever agent ran it; a session that is resumed is told of another
     one only if that was written later. The text is redacted, scanned and
     framed as notes are, so that it is never mined. A compaction is answered once, and so is
-    the start of a session. What is returned was logged. Raises what reading the file or
+    the start of a session. What is returned was logged, but for a ``preview``, which keeps nothing. Raises what reading the file or
     writing the journal raises.
     """
     session, source = payload.get("session_id"), payload.get("source")
     if payload.get("hook_event_name") != START or not isinstance(session, str) or not settings.home.is_dir():
         return ""
     if source != COMPACT:
-        return _other(payload, session, host, settings)
+        about, text = _other(payload, session, host, settings, keep=not preview)
+        return text if text and (preview or _logged(about, text, settings)) else ""
     profile = _profile(settings)
     told = _kept_ahead(payload.get("transcript_path"), session, host, settings, profile)
     if told is None:
@@ -156,11 +157,11 @@ def _place(folder: str, *named: str) -> str:
     return f"{folder}/{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:24]}.json"
 
 
-def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settings) -> str:
-    """Return the block of the last other session of the repository around the folder in which a session starts."""
+def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settings, *, keep: bool) -> tuple[dict[str, Any], str]:
+    """Return of whom is told, and the block of the last other session of the repository around the folder in which a session starts."""
     cwd, source = payload.get("cwd"), payload.get("source")
     if not isinstance(cwd, str) or not cwd.startswith("/") or "\0" in cwd:
-        return ""
+        return {}, ""
     known = (settings.home / "ledger.db").exists()
     others = _written_here(cwd, settings, session, before_own=source == "resume") if known else []
     profile = _profile(settings)
@@ -172,17 +173,16 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
         brought = imported_block(since, cwd, HANDOFF - _BESIDE, settings, profile[0])
         if brought is not None and brought[2]:
             about = {"host": host, "session_id": session, "source": source, "told_host": brought[0], "told_session": brought[1]}
-            text = framed(brought[2])
-            return text if _logged(about, text, settings) else ""
+            return about, framed(brought[2])
     for n, last in enumerate(others[:_CANDIDATES]):
-        told = _block_of(last, settings, profile)
+        told = _block_of(last, settings, profile, keep=keep)
         if told is None:
             continue  # the agent removed it; what was captured is what `ctx session resume` tells
         also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last, [w.session_id for w in others]))
         text = framed(told + also) if told else ""
         about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
-        return text if text and _logged(about, text, settings) else ""
-    return ""
+        return about, text
+    return {}, ""
 
 
 def _last_write(session: str, settings: Settings) -> int:
@@ -228,7 +228,7 @@ def _profile(settings: Settings) -> tuple[str, int]:
     return name, max(map(_changed, folder.glob("*.toml")), default=0) if name and folder.is_dir() else 0
 
 
-def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int]) -> str | None:
+def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int], *, keep: bool = True) -> str | None:
     """Return the block of a session as its transcript shows it now; None where that is gone or holds nothing."""
     seen = look_at(os.path.join(last.root, last.rel))  # noqa: PTH118 - the text of a recorded path
     if seen.kind != FILE:
@@ -242,8 +242,9 @@ def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int]
     from ctx_pipeline.sessions.states.resume import other_block
 
     text = other_block(last, HANDOFF - _BESIDE, settings, profile[0])
-    Files(settings.home).write(rel, json.dumps({"made_of": made_of, "text": text}).encode())
-    _prune(settings, FOLDER)
+    if keep:
+        Files(settings.home).write(rel, json.dumps({"made_of": made_of, "text": text}).encode())
+        _prune(settings, FOLDER)
     return text
 
 
