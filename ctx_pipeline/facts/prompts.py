@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.pasted_output import GAP, ONLY_OUTPUT, beside_output
-from ctx_pipeline.model.host_records import REASON
+from ctx_pipeline.model.host_records import APPROVED_PLAN, REASON, approved_plan, plan_heading
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import NOTE_TAG
 
@@ -181,8 +181,6 @@ def goal(ask: str) -> str:
 LONGEST = 400
 """Characters of a request that are told."""
 
-_PLAN_HEAD = 4_000
-
 
 class Request(NamedTuple):
     """Something that was asked for, and where that stands."""
@@ -232,7 +230,7 @@ def task(view: SessionView) -> Task:
     named = {event.event_id: ask for event, ask in commands}
     first = _title(view)
     if began:
-        first = _request((began[0], named[began[0].event_id]), "command") if began[0].event_id in named else _request(prompts[0])
+        first = _request((began[0], named[began[0].event_id]), _by(began[0])) if began[0].event_id in named else _request(prompts[0])
     said = {event.event_id: ask for event in own if (ask := asked(event.text or ""))} | {
         e.event_id: ask for e, ask in (*refusals, *commands)
     }
@@ -247,7 +245,7 @@ def task(view: SessionView) -> Task:
         first,
         now,
         telling is not None,
-        _request((last, said[last.event_id]), "command" if last.event_id in named else "prompt") if last else None,
+        _request((last, said[last.event_id]), _by(last) if last.event_id in named else "prompt") if last else None,
         _request((then, said[then.event_id])) if then is not None and then is not last else None,
         about,
     )
@@ -309,8 +307,17 @@ def command_in(event: Any) -> str:
     return next(filter(None, match.groups()), "") if match else ""
 
 
+def plan_in(event: Any) -> str:
+    """Return the heading of the agent's own plan whose work the person began with it, typing nothing; empty for another event."""
+    return approved_plan(event.kind, event.subtype, event.text) if event.kind == "injected" and event.subtype == APPROVED_PLAN else ""
+
+
 def _commands(view: SessionView) -> list[tuple[Any, str]]:
-    return [(e, command) for e in view.events if (command := command_in(e))]
+    return [(e, began) for e in view.events if (began := command_in(e) or plan_in(e))]
+
+
+def _by(event: Any) -> str:
+    return "plan" if plan_in(event) else "command"
 
 
 def _refusals(view: SessionView) -> list[tuple[Any, str]]:
@@ -345,11 +352,13 @@ def _title(view: SessionView) -> Request | None:
 
 def _plan(view: SessionView, since: int) -> Request | None:
     """Return the heading of the newest plan that the person approved behind a place in the main thread."""
+    for event in reversed(view.of_kinds("injected")):
+        if event.thread_id == _main(view) and event.seq > since and (head := cut(one_line(plan_in(event)))):
+            return Request(head, "plan", event.event_id, event.ts)
     for call in reversed(view.tool_calls):
         if call.action == "plan" and not call.is_error and call.result_event and call.thread_id == view.session_id and call.seq > since:
             plan = arguments_of(view.call_text(call)).get("plan")
-            lines = (line.strip().lstrip("#").strip() for line in plan[:_PLAN_HEAD].splitlines()) if isinstance(plan, str) else ()
-            head = cut(one_line(next((line for line in lines if line), "")))
+            head = cut(one_line(plan_heading(plan))) if isinstance(plan, str) else ""
             if head:
                 return Request(head, "plan", call.call_event, call.started)
     return None

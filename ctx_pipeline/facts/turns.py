@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.facts import pauses
-from ctx_pipeline.facts.prompts import command_in
+from ctx_pipeline.facts.prompts import command_in, plan_in
 from ctx_pipeline.model.tables import TURNS
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ _KINDS = frozenset(TURNS.kinds)
 
 
 def begins_turn(event: Any) -> bool:
-    """Tell whether an event begins a turn: a prompt, or a command of the person that the model carried out."""
-    return event.kind == "prompt" or bool(command_in(event))
+    """Tell whether an event begins a turn: a prompt, a command of the person that the model carried out, or a plan that they approved."""
+    return event.kind == "prompt" or bool(command_in(event) or plan_in(event))
 
 
 def turns(view: SessionView) -> list[Turn]:

@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -156,6 +158,22 @@ BILLED = "billed"
 
 REASON = ("permission", REFUSED, "user")
 """Kind, subtype and actor of the event that holds the words with which the person refused a call; its call_id names the call."""
+
+APPROVED_PLAN = "approved_plan"
+"""Subtype of the injected event by which the person began the work on the agent's own plan: the plan follows its first line."""
+
+_PLAN_HEAD = 4_000
+_PLAN_SIGNS = lazy_pattern(r"(?i)^[#>*\s]*(?:(?:implementation )?plan(?:\s*[:\u2013\u2014-]|[\s*]*$))?[*\s]*")
+
+
+def plan_heading(plan: str) -> str:
+    """Return the first line of a plan that says something; empty where none does."""
+    return next(filter(None, (_PLAN_SIGNS.sub("", line).strip() for line in plan[:_PLAN_HEAD].splitlines())), "")
+
+
+def approved_plan(kind: str, subtype: str | None, text: str | None) -> str:
+    """Return the heading of the plan that an event begins the work on; empty for another event."""
+    return plan_heading((text or "").partition("\n")[2]) if kind == "injected" and (subtype or "").startswith(APPROVED_PLAN) else ""
 
 
 def words_of_refusals(view: SessionView) -> list[Any]:

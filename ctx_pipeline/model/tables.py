@@ -448,7 +448,7 @@ CHECK_RUNS = Table(
 TURNS = Table(
     "turns",
     3,
-    "One row for each turn: a prompt or a command that the model carried out, what followed it in its thread up to the next, and how that ended.",
+    "One row for each turn: a prompt, a command that the model carried out or a plan that the person approved, what followed it in its thread up to the next, and how that ended.",
     ("session_id", "thread_id", "number"),
     (
         _host(),

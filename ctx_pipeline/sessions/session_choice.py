@@ -105,7 +105,7 @@ def select_for_person(store: Store, settings: Settings, name: str | None = None,
     found = in_place(store, here())
     if found:
         return Choice(found[0].host, found[0].session_id, HERE, captured=True)
-    asked = {(row.host, row.session_id) for row in store.ledger.sessions() if row.rows.get("prompts")}
+    asked = {(row.host, row.session_id) for row in store.ledger.sessions() if row.rows.get("prompts") or row.rows.get("tool_calls")}
     every = newest_first(store)
     for place in [*(place for place in every if place in asked), *every][:1]:
         return Choice(*place, NEWEST, captured=True)
@@ -152,8 +152,9 @@ def others_in_place(store: Store, cwd: str, asking: tuple[str, str] | None, star
     there = [line for line in in_place(store, cwd) if (line.host, line.session_id) != asking and not asked_here(line.cwd)]
     if asking is None and started:
         there = [line for line in there if not -_BEFORE <= line.first - started <= _AFTER]
-    asked = [line for line in there if (known.get((line.host, line.session_id)) or {}).get("prompts")]
-    acted = [line for line in asked if known[line.host, line.session_id].get("tool_calls")]
+    rows = {line: known.get((line.host, line.session_id)) or {} for line in there}
+    asked = [line for line in there if rows[line].get("prompts")]
+    acted = [line for line in there if rows[line].get("tool_calls")]
     brought = [line for line in imported_in_place(store, cwd) if (line.host, line.session_id) != asking]
     return sorted([*(acted or asked), *brought], key=lambda line: (-line.last, line.host, line.session_id))
 

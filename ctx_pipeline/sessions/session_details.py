@@ -78,7 +78,7 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
     """
     from ctx_pipeline.facts.check_runs import check_runs
     from ctx_pipeline.facts.file_accesses import changes_of, inside
-    from ctx_pipeline.facts.prompts import command_in
+    from ctx_pipeline.facts.prompts import command_in, plan_in
     from ctx_pipeline.facts.turns import turns as turns_of
     from ctx_pipeline.mining.lessons.commands import shown
     from ctx_pipeline.model.codec import iso
@@ -86,7 +86,7 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
     def event_summary(event: Any) -> dict[str, Any] | None:
         if event is None:
             return None
-        command = command_in(event)
+        command = command_in(event) or plan_in(event)
         return {"event_id": event.event_id, "ts": iso(event.ts), "text": command or event.text or "", "command": bool(command)}
 
     with reading(settings) as (store, _):

@@ -36,6 +36,18 @@ def test_the_first_and_the_last_request_are_known_and_steering_is_neither():
     assert (found.now.text, found.now.by) == ("Add a test for discounts to tests/test_cart.py", "prompt")
 
 
+@pytest.mark.feature("claude.approved-plan")
+def test_a_plan_that_was_approved_is_the_task_from_then_on():
+    session = view().prompt("Fix the sum of the cart in shop/cart.py").answer("Here is my plan.")
+    session.injected("Implement the following plan:\n\n# Plan: Sum in cents\n\nNever use floats.", "approved_plan").answer("Done.")
+    found = task(session.build())
+    assert (found.first.text, found.first.by) == ("Fix the sum of the cart in shop/cart.py", "prompt")
+    assert (found.now.text, found.now.by) == ("Sum in cents", "plan")
+    alone = view().injected("Implement the following plan:\n\n# Sum in cents\n\nNever use floats.", "approved_plan").answer("Done.")
+    assert [(one.text, one.by) for one in task(alone.build())[:2]] == [("Sum in cents", "plan")] * 2
+    assert task(alone.prompt("Now change the tax in shop/tax.py to cents too").build()).now.by == "prompt"
+
+
 @pytest.mark.feature("facts.task")
 def test_a_word_that_answers_the_agents_question_is_no_request_and_any_other_word_is_one():
     session = view().prompt("Write down how the header looks").answer("It is written. Keep it local, or commit it?").prompt("local")

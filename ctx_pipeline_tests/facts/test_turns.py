@@ -38,6 +38,18 @@ def test_the_final_answer_is_the_one_behind_which_nothing_was_done(tmp_path):
     assert (second.ended, second.answer, second.tool_calls) == ("open", None, 1)
 
 
+@pytest.mark.feature("claude.approved-plan")
+def test_an_approved_plan_begins_a_turn(tmp_path):
+    plan = "Implement the following plan:\n\n# Plan: Invert the flag\n\nUse `--telemetry`."
+    main = claude.ClaudeHome(tmp_path).session().prompt("invert it").answer(claude.text("on it")).prompt("[Request interrupted by user]")
+    main.prompt(plan, planContent="# Plan: Invert the flag").answer(claude.text("done"))
+
+    first, second = of_claude(main)
+
+    assert (first.ended, second.ended) == ("interrupted", "answered")
+    assert second.prompt.text == plan
+
+
 @pytest.mark.feature("normalize.answers")
 def test_an_interruption_and_a_compaction_are_events_of_their_turn(tmp_path):
     main = claude.ClaudeHome(tmp_path).session()

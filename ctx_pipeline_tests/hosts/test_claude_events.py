@@ -51,6 +51,41 @@ def test_what_a_person_typed_is_a_prompt(tmp_path, words: str) -> None:
     assert (event.kind, event.actor, event.text) == ("prompt", "user", words)
 
 
+READ_MORE = (
+    "\n\nIf you need specific details from before exiting plan mode (like exact code snippets), read the full transcript at: /a.jsonl"
+)
+PLAN = "# Plan: Invert the flag\n\n## Goal\nNever call it `--no-telemetry`."
+
+
+@pytest.mark.feature("claude.approved-plan")
+@pytest.mark.parametrize(("behind", "fields"), [(READ_MORE, {}), ("", {"planContent": PLAN})])
+def test_the_plan_of_the_agent_that_the_person_approved_is_no_prompt_and_names_the_session(tmp_path, behind, fields) -> None:
+    words = f"Implement the following plan:\n\n{PLAN}{behind}"
+    parsed = parse_one(ClaudeHome(tmp_path).session().prompt(words, **fields))
+    (event,) = (EVENTS.row(*row) for row in parsed.events)
+    assert (event.kind, event.subtype, event.actor, event.text) == ("injected", "approved_plan", "user", words)
+    assert (parsed.facts.title, parsed.facts.title_source, parsed.facts.status) == ("Invert the flag", "prompt", "abandoned")
+
+
+@pytest.mark.feature("claude.approved-plan")
+def test_what_the_person_says_to_a_plan_that_they_approve_is_a_prompt(tmp_path) -> None:
+    words = f"Implement the following plan:\n\n{PLAN}{READ_MORE}\n\nUser feedback on this plan: keep the old name too"
+    parsed = parse_one(ClaudeHome(tmp_path).session().prompt(words))
+    wrapper, said = (EVENTS.row(*row) for row in parsed.events)
+    assert (wrapper.kind, wrapper.subtype) == ("injected", "approved_plan/commented")
+    assert (said.kind, said.actor, said.text) == ("prompt", "user", "keep the old name too")
+    assert parsed.facts.title == "Invert the flag"
+
+
+@pytest.mark.feature("claude.approved-plan")
+def test_a_plan_that_a_person_types_or_asked_for_first_stays_theirs(tmp_path) -> None:
+    typed = f"Implement the following plan:\n\n{PLAN}"
+    (event,) = events_of(ClaudeHome(tmp_path / "a").session().prompt(typed))
+    assert (event.kind, event.text) == ("prompt", typed)
+    asked = parse_one(ClaudeHome(tmp_path / "b").session().prompt("invert that flag").prompt(typed + READ_MORE))
+    assert asked.facts.title == "invert that flag"
+
+
 @pytest.mark.feature("claude.command-arguments")
 def test_what_is_typed_behind_a_slash_command_is_a_prompt_and_names_the_session(tmp_path) -> None:
     wrapper = "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n<command-args> add the logo </command-args>"

@@ -18,6 +18,7 @@ from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.model.display import short_id
 from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.session_choice import others_in_place
 from ctx_pipeline.sessions.states.handoff import prepare, resume
 from ctx_pipeline.sessions.states.resume import own_block
 from ctx_pipeline.sessions.states.state import loaded, restored, resume_block, session_state
@@ -253,6 +254,22 @@ def test_a_new_chat_is_told_of_work_in_a_worktree_that_is_gone_by_the_remote_tha
     said = hook(own, begins(mine, repository(home / "hives", "git@example.com:acme/hives.git")), "claude", "--handoff")
     assert "Count the bees" in said
     assert f"codex resume {NEW}" in said
+
+
+@pytest.mark.feature("claude.approved-plan")
+def test_work_on_an_approved_plan_is_handed_on_and_named_by_the_plan(own: Shop, monkeypatch):
+    plan = "# Plan: Count the crates\n\nNever count twice."
+    later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="p")
+    later.prompt(f"Implement the following plan:\n\n{plan}", planContent=plan)
+    later.call("x1", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").answer(text("Counted.")).save()
+    read_in(own)
+    assert "Count the crates" in hook(own, begins(NEW, own.clone), "claude", "--handoff")
+    with reading(own.settings) as (store, _):
+        assert LATER in [line.session_id for line in others_in_place(store, str(own.clone), None)]
+
+    later.prompt("ok push").answer(text("Pushed.")).save()
+    read_in(own)
+    assert [s["title"] for s in own.json(monkeypatch, "list", "--all")["sessions"] if s["session_id"] == LATER] == ["Count the crates"]
 
 
 @pytest.mark.feature("session.resume-hook")

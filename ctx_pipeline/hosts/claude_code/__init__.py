@@ -12,7 +12,7 @@ from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 HOST = Host(
     key="claude",
     title="Claude Code",
-    version=5,
+    version=6,
     aliases=("claude-code", "claude_code", "cc"),
     files=HomeFiles(
         roots_env="CLAUDE_CONFIG_DIR",

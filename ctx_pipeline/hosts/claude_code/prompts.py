@@ -12,7 +12,7 @@ from ctx_pipeline.hosts.claude_code.injected_text import BY_PERSON, command_argu
 from ctx_pipeline.hosts.claude_code.record_types import Arguments, Block, DecodeErrors, ReadFile, ToolUseResult, arguments_decoder, encode
 from ctx_pipeline.hosts.claude_code.system_records import label_of
 from ctx_pipeline.hosts.claude_code.thread import Answer
-from ctx_pipeline.model.host_records import DENIED, REASON, REFUSED
+from ctx_pipeline.model.host_records import APPROVED_PLAN, DENIED, REASON, REFUSED
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -253,6 +253,8 @@ def _texts(state: Gathered, place: Place, text: str | None) -> list[Part]:
             return [("injected" if started else "subagent_start", "agent_prompt", "assistant", text, None)]
         elif record.is_meta:
             author = "meta"
+        elif text.startswith(_APPROVED) and (bytes(record.plan_content)[:1] == b'"' or _READ_MORE in text):
+            return _plan(state, place, text)
     if author is not None:
         wrapper: Part = ("injected", author, "user" if author in BY_PERSON else "system", text, None)
         typed = "" if record.is_meta or place.thread.kind != "main" else command_arguments(text, author)
@@ -263,6 +265,23 @@ def _texts(state: Gathered, place: Place, text: str | None) -> list[Part]:
         _typed(state, place, words, None) if injected is None else ("injected", injected, "system", words, None)
         for words, injected in split_reminders(text)
     ]
+
+
+_APPROVED = "Implement the following plan:\n"
+"""Opens the agent's plan, with which the client begins anew once the person approved it; what the person types so has no such record."""
+
+_READ_MORE = "\n\nIf you need specific details from before exiting plan mode"
+_COMMENT = "\n\nUser feedback on this plan: "
+
+
+def _plan(state: Gathered, place: Place, text: str) -> list[Part]:
+    """Return the plan that the person approved, and what they typed to it."""
+    plan, _, typed = text.rpartition(_COMMENT) if _COMMENT in text else (text, "", "")
+    if place.thread.replays(place.ts, text):
+        return [("injected", "replay", "system", text, None)]
+    if not typed.strip():
+        return [("injected", APPROVED_PLAN, "user", text, None)]
+    return [("injected", f"{APPROVED_PLAN}/commented", "user", plan, None), _typed(state, place, typed, "plan-feedback")]
 
 
 def user_texts(state: Gathered, place: Place, text: str | None, subtype: str | None) -> list[Part]:

@@ -173,6 +173,7 @@ class Record(Struct, gc=False, rename="camel"):
     mode: str | None = None
     result: Raw = Raw()
     team_name: str | None = None
+    plan_content: Raw = Raw()
 
 
 class Head(Struct, gc=False, rename="camel"):

@@ -14,6 +14,7 @@ from ctx_pipeline.hosts.claude_code.thread import Gathered, Thread
 from ctx_pipeline.hosts.claude_code.transcript import walk
 from ctx_pipeline.model.agent_config import HeadlessAnswer
 from ctx_pipeline.model.declared import Formats
+from ctx_pipeline.model.host_records import APPROVED_PLAN, approved_plan
 from ctx_pipeline.model.raw import Parsed, SessionFacts, ThreadFacts
 
 if TYPE_CHECKING:
@@ -236,7 +237,8 @@ def _title(state: Gathered, session: SessionInput, main: Thread) -> tuple[str | 
     titles = state.titles
     hints = session.hints.get(state.session_id, {})
     summary = next((text for leaf, text in reversed(titles.summaries.items()) if leaf in state.firsts), None)
-    prompt = next((row[9] for row in main.rows if row[6] == "prompt" and row[9] and row[9].strip()), None)
+    asks = (row[9] if row[6] == "prompt" else approved_plan(row[6], row[7], row[9]) for row in main.rows)
+    prompt = next((ask for ask in asks if ask and ask.strip()), None)
     for text, source in (
         (titles.custom, "custom"),
         (titles.ai, "ai"),
@@ -265,7 +267,7 @@ def status(thread: Thread) -> str:
         if kind == "tool_call":
             call = thread.calls.get(row[11])
             return "interrupted" if call is None or call.result_event is None else "unknown"
-        if kind in ("prompt", "subagent_start"):
+        if kind in ("prompt", "subagent_start") or row[7] == APPROVED_PLAN:
             return "abandoned"
         if kind in ("tool_result", "reasoning"):
             return "interrupted"
@@ -311,7 +313,7 @@ def mentions(kind: str, data: bytes) -> Iterator[tuple[str, int]]:
 _ENVELOPE = (
     *("userType", "entrypoint", "slug", "sessionId", "promptId", "promptSource", "teamName", "sessionKind", "agentColor", "agentSetting"),
     *("sourceToolAssistantUUID", "sourceToolUseID", "logicalParentUuid", "isVisibleInTranscriptOnly", "thinkingMetadata", "todos"),
-    *("imagePasteIds", "planContent", "interruptedMessageId", "attributionSkill", "attributionPlugin", "apiErrorStatus", "durationMs"),
+    *("imagePasteIds", "interruptedMessageId", "attributionSkill", "attributionPlugin", "apiErrorStatus", "durationMs"),
 )
 
 _FORMATS = Formats(

@@ -14,7 +14,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import ContractError
 from ctx_pipeline.facts.prompts import requests
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.host_records import ShellAnswers
+from ctx_pipeline.model.host_records import ShellAnswers, approved_plan
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import UNKNOWN, ThreadFacts, project_of, repository_of
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
@@ -366,9 +366,11 @@ def _session_row(
 ) -> tuple:
     """Return the session's columns up to ``prompts``."""
     facts = parsed.facts
-    prompts = [text for kind, text in zip(events[_E["kind"]], events[_E["text"]], strict=True) if kind == "prompt"]
+    kinds = events[_E["kind"]]
+    said = zip(kinds, events[_E["subtype"]], events[_E["text"]], strict=True)
+    prompts = [text if kind == "prompt" else approved_plan(kind, how, text) for kind, how, text in said if kind in ("prompt", "injected")]
     title, source = _short(clean(facts.title)), facts.title_source
-    if not title or (source == "prompt" and prompts):
+    if not title or (source == "prompt" and any(prompts)):
         asks = requests(prompts)
         title = _short(asks[0]) if asks else title
         source = "prompt" if title else "none"
@@ -394,7 +396,7 @@ def _session_row(
         facts.status,
         len(threads),
         len(events[0]),
-        len(prompts),
+        kinds.count("prompt"),
     )
 
 

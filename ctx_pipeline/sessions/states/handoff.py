@@ -282,7 +282,7 @@ def _written_here(cwd: str, settings: Settings, session: str, *, before_own: boo
     quiet: list[WrittenSession] = []
     for one in written:
         folder, remote = str(one.rows.get("cwd") or ""), str(one.rows.get("repository") or "")
-        if one.session_id == session or not one.rows.get("prompts"):
+        if one.session_id == session or not (one.rows.get("prompts") or one.rows.get("tool_calls")):
             continue
         if (folder, remote) not in known:
             recorded = bool(remote) and identity(remote) in place.identities
