@@ -49,6 +49,10 @@ def say_command(text: str, indent: str = "") -> None:
     say(f"{indent}{text}", whole=True, fg="cyan" if sys.stdout.isatty() else None)
 
 
+OPENS_EVIDENCE = "the record that an id of evidence names: ctx explain ID"
+"""Said once where ids of events are printed as evidence."""
+
+
 def say_row(text: str, *, err: bool = False, **style: Any) -> None:
     """Print one line of a list, on a terminal cut to its width."""
     room = terminal_width(err=err)

@@ -52,6 +52,7 @@ def analyze(db: str | None, session_id: str | None, thread: str | None, every: b
 
 
 def _windows(db: str | None, session_id: str | None, *, as_json: bool) -> None:
+    from ctx_pipeline.rot.analysis import SCALE
     from ctx_pipeline.sessions.reports import rot_reports as api
 
     with api.session(db, session_id) as (store, found):
@@ -75,6 +76,7 @@ def _windows(db: str | None, session_id: str | None, *, as_json: bool) -> None:
         )
     heads = {"thread_id": "thread", "kind": "kind", "agent": "agent", "calls": "calls", "largest": "largest prompt"}
     table(shown, {**heads, "growth": "growth", "verdict": "verdict", "signs": "signs"})
+    say(f"verdict: {SCALE}", dim=True)
 
 
 @rot.command("deep-analyze")

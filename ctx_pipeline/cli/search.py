@@ -13,6 +13,7 @@ import click
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import (
+    OPENS_EVIDENCE,
     cells,
     counted,
     emit,
@@ -194,6 +195,8 @@ def _fixed(query: str, filters: Filters, limit: int, *, as_json: bool) -> None:
         say(f"  evidence: {', '.join(filter(None, (open_.event_id, open_.changed_by)))}, {local_time(open_.ts, zone)}", dim=True)
         if open_.resume:
             say_command(open_.resume, "  ")
+    if found.fixed or found.left_open:
+        say(OPENS_EVIDENCE, dim=True)
 
 
 _PROOFS = 4

@@ -264,17 +264,7 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     if everything:
         table([{"kind": k, "events": n} for k, n in detail["kinds"].items()], {"kind": "kind", "events": "events"})
         say()
-    usage = detail["usage"]
-    say(
-        f"{counted(usage['calls'], 'model call')}: {usage['input_tokens']:,} in, {usage['output_tokens']:,} out, "
-        f"{usage['cache_read_tokens']:,} from the cache, {dollars(usage['cost_nano'])}"
-    )
-    missing = next((r for r in detail["readings"] if r["signal"] == "estimated_missing_output" and r["value"]), None)
-    if missing is not None:
-        say(first_counts(len(json.loads(missing["metadata"])["calls"]), round(missing["value"])))
-    say(f"{counted(s['prompts'], 'prompt')}, {counted(s['tool_calls'], 'tool call')}, {s['failed_tool_calls']:,} failed")
-    if lost := detail["unrecorded_subagents"]["agents"]:
-        say(unrecorded_agents(lost, detail["unrecorded_subagents"]["tokens"]))
+    _counts(detail)
     _window(detail["readings"])
     if s["unknown"] or s["quarantined"]:
         say(f"{counted(s['unknown'], 'record')} of an unknown kind, {counted(s['quarantined'], 'record')} that could not be read")
@@ -312,8 +302,28 @@ def _findings(readings: list[dict[str, Any]]) -> None:
         say()
 
 
+def _counts(detail: dict[str, Any]) -> None:
+    """Print what a session used and did, and what of it is counted elsewhere or nowhere."""
+    usage, session = detail["usage"], detail["session"]
+    say(
+        f"{counted(usage['calls'], 'model call')}: {usage['input_tokens']:,} in, {usage['output_tokens']:,} out, "
+        f"{usage['cache_read_tokens']:,} from the cache, {dollars(usage['cost_nano'])}"
+    )
+    missing = next((r for r in detail["readings"] if r["signal"] == "estimated_missing_output" and r["value"]), None)
+    if missing is not None:
+        say(first_counts(len(json.loads(missing["metadata"])["calls"]), round(missing["value"])))
+    say(f"{counted(session['prompts'], 'prompt')}, {counted(session['tool_calls'], 'tool call')}, {session['failed_tool_calls']:,} failed")
+    if copies := detail["counted_elsewhere"]["calls"]:
+        others = ", ".join(map(plain, detail["counted_elsewhere"]["sessions"]))
+        say(f"{copies:,} of the model calls recorded here count{'s' * (copies == 1)} for {others}")
+    if lost := detail["unrecorded_subagents"]["agents"]:
+        say(unrecorded_agents(lost, detail["unrecorded_subagents"]["tokens"]))
+
+
 def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everything: bool) -> None:
+    from ctx_pipeline.rot.analysis import SCALE
     from ctx_pipeline.sessions.signals import OTHERS_AT_LEAST, catalogue, notable, rank
+    from ctx_pipeline.signals.outcomes import GRADES
 
     groups = {s["signal"]: s["group"] for s in catalogue()}
     chosen = [(groups.get(r["signal"], ""), r, rank(r)) for r in readings] if everything else notable(readings)
@@ -335,6 +345,12 @@ def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everyth
     if not everything:
         if any(row["usual"] for row in rows):
             say(f"usual: the median of the other sessions of {session['host']}; another agent has its own", dim=True)
+        shown = {r["signal"] for _, r, _ in chosen}
+        if "session_grade" in shown:
+            least = ", ".join(f"{letter} from {points}" for points, letter in GRADES)
+            say(f"session grade: 100 points less what went wrong: {least}, F below; what it took off: ctx signal show", dim=True)
+        if "context_rot_verdict" in shown:
+            say(f"context rot verdict: {SCALE}; which: ctx rot analyze {session['session_id']}", dim=True)
         say(f"all {len(readings)} signals: --all; with what they rest on: ctx signal show {session['session_id']}")
 
 

@@ -124,7 +124,7 @@ class Agent:
     unarchive: str = ""
     """command that makes an archived session one that can be resumed again; {session_id} stands for its id"""
     resume_in_folder: bool = False
-    """it finds a session only from the folder in which it began"""
+    """it finds a session only from the folder in which it began, or goes on working where it is started"""
     rules_file: str = ""
     """File of a repository whose text every session in it reads."""
     session_env: tuple[str, ...] = ()

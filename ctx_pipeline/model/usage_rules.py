@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ BEFORE_FORK = "declared parent before its fork"
 EARLIEST = "earliest own record"
 BY_ID = "session id"
 SAME_TOTALS = "running totals of its declared parent, call after call"
+SAME_CALLS = "the same running totals at the same moments, call after call, under another session's id"
 
 _NEVER = 1 << 62
 
@@ -105,19 +107,48 @@ def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str,
     return found
 
 
+def same_calls(calls: Mapping[str, Mapping[str, int | None]]) -> dict[str, tuple[str, str]]:
+    """Return call key -> session and key of the call that it is, of sessions whose files were copied under another id.
+
+    Such a copy holds the running totals of another session, of five numbers each, at the very
+    same moments: counted from the first call of both on, two at least, up to where one of them went on
+    by itself. Of several it is the one with most of the calls, then the smallest id. ``calls`` is session -> call key -> time.
+    """
+    begins: dict[tuple[int, str], list[str]] = {}
+    own: dict[str, list[str]] = {}
+    for session, held in sorted(calls.items()):
+        keys = [key for key in _in_order(held) if is_running_total(key, session)]
+        if len(keys) > 1 and (began := held[keys[0]]) is not None:
+            own[session] = keys
+            begins.setdefault((began, keys[0].partition(":")[2]), []).append(session)
+    found: dict[str, tuple[str, str]] = {}
+    for group in begins.values():
+        for number, session in enumerate(group):
+            made = [(calls[session][key], key.partition(":")[2]) for key in own[session]]
+            best: dict[str, tuple[str, str]] = {}
+            for other in group[:number]:
+                theirs = ((calls[other][key], key.partition(":")[2]) for key in own[other])
+                both = zip(made, theirs, strict=False)
+                alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and pair[0][0] is not None, both))
+                if alike > max(1, len(best)):
+                    best = {key: (other, origin) for key, origin in zip(own[session][:alike], own[other], strict=False)}
+            found.update(best)
+    return found
+
+
 def is_running_total(key: str, session: str) -> bool:
     """Tell whether a call's key is its session's id and the running totals after it."""
     return key.startswith(f"{session}:")
 
 
-def with_replays(decided: Mapping[str, Owner], repeated: Mapping[str, tuple[str, str]]) -> dict[str, Owner]:
+def with_replays(decided: Mapping[str, Owner], repeated: Mapping[str, tuple[str, str]], rule: str = SAME_TOTALS) -> dict[str, Owner]:
     """Return the owners with those of repeated calls: whoever owns the call that each repeats."""
     owners = dict(decided)
     for key in repeated:
         session, origin = repeated[key]
         while origin in repeated:
             session, origin = repeated[origin]
-        owners[key] = Owner(decided[origin].session_id if origin in decided else session, SAME_TOTALS)
+        owners[key] = Owner(decided[origin].session_id if origin in decided else session, rule)
     return owners
 
 

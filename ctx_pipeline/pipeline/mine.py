@@ -95,7 +95,9 @@ def candidates(
 
     With ``errors`` a session whose candidates alone make the method raise is noted and left
     out. ``known`` says which repository a folder belongs to, where that was asked already.
+    A session that was copied under another id teaches once.
     """
+    copied = store.ledger.copied_sessions()
     if method.asks:
         return with_repositories(store, model_judge.candidates(store, method.name), known)
     asset = f"mined/{method.name}"
@@ -105,6 +107,7 @@ def candidates(
         # in whatever order their sessions came
         for r in sorted(store.lake.read_rows("candidates", cell, asset), key=itemgetter(0))
     ]
+    drawn = [c for c in drawn if (c.host, c.session_id) not in copied] if copied else drawn
     drawn = with_repositories(store, drawn, known)
     combine = method.combine
     if combine is None or not combined:

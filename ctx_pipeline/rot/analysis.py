@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 SEVERITIES = ("none", "mild", "moderate", "severe")
 ENOUGH_CALLS = 12
 """Model calls from which a verdict can be worse than mild."""
-_MILD = 2
+_MILD, _MODERATE = 2, 4
+SCALE = f"points of the signs of context rot: 0 none, to {_MILD} mild, to {_MODERATE} moderate, above severe"
+"""What the severities of a verdict mean."""
 _RARE = 0.05
 
 
@@ -52,7 +54,7 @@ def verdict(result: Mapping[str, Any]) -> dict[str, Any]:
         score = _MILD
     if result["first_counts"]:
         limits.append(f"output not judged: {result['first_counts']} of {calls} calls record only the first count of their output")
-    severity = SEVERITIES[0 if score == 0 else 1 if score <= _MILD else 2 if score <= 4 else 3]
+    severity = SEVERITIES[0 if score == 0 else 1 if score <= _MILD else 2 if score <= _MODERATE else 3]
     onsets = [o for o in (result["summary"].get("onset_iteration"), _loop_onset(result), result["efficiency_onset"]) if o is not None]
     return {
         "severity": severity,
@@ -218,6 +220,7 @@ def lines(result: Mapping[str, Any], session_id: str) -> Iterator[str]:
     yield f"Terminal state: {session.get('terminal_state') or 'running or unknown'}"
     onset = f", from call {verdict['onset']} on" if verdict["onset"] is not None else ""
     yield f"Verdict: {verdict['severity']}{onset}"
+    yield f"  {verdict['score']} {SCALE}"
     yield "  wear: signs that the session had gone on too long; says nothing of cost"
     for reason in verdict["reasons"]:
         yield f"  {reason['text']}"

@@ -42,7 +42,8 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
     nano-dollars, owner rows only), restamped (first and last time of fifty events and more that
     carry the same one, and how many; else None), readings, unknown (label -> count), quarantined,
     resume, unrecorded_subagents (agents that were started and of which no thread is there, and the
-    tokens that their answers tell). Raises UnknownName.
+    tokens that their answers tell), counted_elsewhere (calls that are copies, and the sessions that they
+    count for). Raises UnknownName.
     """
     from ctx_pipeline.facts.started_agents import AGENTS, Unrecorded, unrecorded_agents
     from ctx_pipeline.storage.warehouse.session_queries import session_detail
@@ -56,6 +57,8 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
         agents = unrecorded_agents(view_of(store, key, full, ("events", "tool_calls", "threads"))) if alone else Unrecorded(0)
         unknown = store.ledger.unknowns(key, full)
         quarantined = [r._asdict() for r in store.ledger.quarantined(key, full)]
+        row = store.ledger.session(key, full)
+        copies = [owner.session_id for (of, _), owner in store.ledger.copies(row.partition).items() if of == full] if row else []
     for row in (detail["session"], *detail["threads"], *filter(None, [detail["restamped"]])):
         _times(row)
     session = detail["session"]
@@ -63,7 +66,9 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
     for row in detail["readings"] if agents.agents else ():
         if row["signal"].startswith("subagent_") and not row["value"]:
             row["reason"] = "no record of a subagent is in the history"
-    return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume, "unrecorded_subagents": agents._asdict()}
+    elsewhere = {"calls": len(copies), "sessions": sorted(set(copies))}
+    told = {"unrecorded_subagents": agents._asdict(), "counted_elsewhere": elsewhere}
+    return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume, **told}
 
 
 def turns(host: str, session_id: str, *, settings: Settings | None = None) -> list[dict[str, Any]]:
@@ -103,12 +108,13 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
         last: dict[str, str] = {}
         for check in (check for event in calls for check in checked.get(event, ())):
             if check.program and check.ran is not False:
-                last.pop(check.program, None)  # the last run tells, and stands where it ran
-                last[check.program] = check.result
+                program = shown(check.program, view.session.cwd)
+                last.pop(program, None)  # the last run tells, and stands where it ran
+                last[program] = check.result
         return {
             "tools": dict(Counter(call.tool for call in turn.calls).most_common()),
             "changed": list(dict.fromkeys(path for event in calls for path in changed.get(event, ()))),
-            "checks": [{"program": shown(program, view.session.cwd), "result": result} for program, result in last.items()],
+            "checks": [{"program": program, "result": result} for program, result in last.items()],
         }
 
     return [

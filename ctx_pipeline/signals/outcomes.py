@@ -343,7 +343,8 @@ def _of_provider(view: SessionView) -> list[Any]:
     ]
 
 
-_GRADES = ((90, "A"), (75, "B"), (60, "C"), (40, "D"))
+GRADES = ((90, "A"), (75, "B"), (60, "C"), (40, "D"))
+"""Points from which a session has a grade; F below."""
 _DEDUCTIONS: tuple[tuple[Signal, float, float], ...] = (
     (failed_command_ratio, 20, 20),
     (user_correction_count, 8, 24),
@@ -396,5 +397,5 @@ def session_grade(view: SessionView) -> Reading:
             parts[part.name] = points
             evidence += found.evidence[:1]
     left = max(0.0, 100 - sum(parts.values()))
-    grade = next((name for least, name in _GRADES if left >= least), "F")
+    grade = next((name for least, name in GRADES if left >= least), "F")
     return Reading(grade, tuple(evidence), confidence=0.5, metadata={"points": round(left, 2), "off": dict(sorted(parts.items()))})

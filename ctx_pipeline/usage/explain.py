@@ -379,9 +379,12 @@ def _only_copies(what: str, owned: list[Any]) -> None:
     copied = [c for c, _ in owned if c.session_id.startswith(what) and c.calls] if len(what) >= 4 else []
     if not copied:
         return
-    keys = {(c.host, _origin_key(row)) for c in copied for row in c.calls}
-    holders = sorted({c.session_id for c, rows in owned for row in rows if (c.host, row[_C["call_key"]]) in keys})
-    said = "1 call is a copy and counts" if len(keys) == 1 else f"{len(keys):,} calls are copies and count"
+    # of a session that was copied under another id the time and the totals are those of the call that counts
+    keys = {(c.host, one) for c in copied for row in c.calls for one in (_origin_key(row), _when_and_totals(row))}
+    named = ((c, (row[_C["call_key"]], _when_and_totals(row))) for c, rows in owned for row in rows)
+    holders = sorted({c.session_id for c, names in named if any((c.host, one) in keys for one in names)})
+    count = len({row[_C["call_key"]] for c in copied for row in c.calls})
+    said = "1 call is a copy and counts" if count == 1 else f"{count:,} calls are copies and count"
     raise NothingFound(
         f"session {copied[0].session_id} made no call of its own: its {said} for {', '.join(holders)}",
         hint=f"ctx explain {holders[0] if holders else what}",
@@ -412,6 +415,11 @@ def _origin_key(row: tuple) -> str:
     """Return the key of the original: copies inside one session carry their thread behind an @."""
     key: str = row[_C["call_key"]]
     return key.partition("@")[0] if not row[_C["owner"]] else key
+
+
+def _when_and_totals(row: tuple) -> tuple[Any, str]:
+    """Return when a call was recorded, and the running totals of its key."""
+    return row[_C["ts"]], row[_C["call_key"]].partition(":")[2]
 
 
 def _rule(counted: live.Counted, row: tuple) -> str:

@@ -19,7 +19,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Identity, Parsed, SessionFacts, SessionInput, StreamBytes, project_of, repository_of
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
-from ctx_pipeline.model.usage_rules import ancestors, decide, is_running_total, replays, with_replays
+from ctx_pipeline.model.usage_rules import SAME_CALLS, ancestors, decide, is_running_total, replays, same_calls, with_replays
 from ctx_pipeline.storage.raw.home_files import HEAD, Problem, Seen, is_lines, readable_head, walk, whole_lines
 
 if TYPE_CHECKING:
@@ -462,7 +462,8 @@ def owners(candidates: Mapping[str, Sequence[Candidates]]) -> dict[str, dict[str
                 shared.setdefault(key, []).append(member.session_id)
         parents = {m.session_id: m.parent for m in members}
         repeated = _replays(members, parents)
-        if not shared and not repeated:
+        copied = _same_calls(members)
+        if not shared and not repeated and not copied:
             continue
         mine = {session for group in shared.values() for session in group}
         own = {
@@ -470,8 +471,15 @@ def owners(candidates: Mapping[str, Sequence[Candidates]]) -> dict[str, dict[str
             for m in members
             if m.session_id in mine
         }
-        found[host] = with_replays(decide(shared, own, parents), repeated)
+        after = with_replays(decide(shared, own, parents), repeated)
+        found[host] = with_replays(after, {key: origin for key, origin in copied.items() if key not in after}, SAME_CALLS)
     return found
+
+
+def _same_calls(members: Sequence[Candidates]) -> dict[str, tuple[str, str]]:
+    """Return the calls of sessions that were copied under another id; only those that begin or end with running totals are looked at."""
+    counting = [m for m in members if m.calls and any(is_running_total(m.calls[n][0], m.session_id) for n in (0, -1))]
+    return same_calls({m.session_id: dict(m.calls) for m in counting})
 
 
 def _replays(members: Sequence[Candidates], parents: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:

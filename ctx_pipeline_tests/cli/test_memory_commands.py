@@ -99,6 +99,7 @@ def test_memories_of_one_session_are_listed_and_every_list_says_what_is_to_be_mi
     nobody = ran("memory", "list", "--session", "no-such-session", ok=False)
     assert (nobody.returncode, "there is no session called 'no-such-session'" in nobody.stderr) == (1, True)
     assert all(isinstance(m["marks"], list) for m in everything)
+    assert ran("memory", "show", listed[0]["memory_id"]).stdout.count("the record that an id of evidence names: ctx explain ID") == 1
     shown = ran.json("memory", "show", listed[0]["memory_id"])
     assert shown["marks"] == listed[0]["marks"]
     assert set(ran.json("memory", "doctor")["marks"]) == {m["memory_id"] for m in everything if m["marks"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -336,7 +337,8 @@ def test_an_archived_session_is_taken_out_of_the_archive_before_it_is_resumed(ct
     rollout.rename(archive / rollout.name)
     ctx("sync")
 
-    command = f"codex unarchive {session} && codex resume {session}"
+    folder = shlex.quote(ctx.json("show", session)["session"]["cwd"])
+    command = f"cd {folder} && codex unarchive {session} && codex resume {session}"
     assert ctx("resume", session).stdout.strip() == command
     assert [ctx.json("show", session)["resume"], ctx.json("session", "load", session)["command"]] == [command, command]
     assert command in {row["resume"] for row in ctx.json("list")["sessions"]}

@@ -163,12 +163,11 @@ def test_hits_stand_below_their_session_with_one_command_that_resumes_it(ran: Ct
 
 
 @pytest.mark.feature("search.resume")
-def test_the_command_goes_to_the_folder_from_which_claude_code_resumes(ran: Ctx):
-    found = ran.json("search", "pytest", "--limit", "1000")["hits"]
-    claude = next(hit for hit in found if hit["host"] == "claude")
-    folder = ran.json("show", "claude", claude["session_id"])["session"]["cwd"]
-    assert claude["resume"] == f"cd {shlex.quote(folder)} && claude --resume {claude['session_id']}"
-    assert all(hit["resume"] == f"codex resume {hit['session_id']}" for hit in found if hit["host"] == "codex")
+@pytest.mark.parametrize(("host", "command"), [("claude", "claude --resume"), ("codex", "codex resume")])
+def test_the_command_goes_to_the_folder_in_which_the_session_worked(ran: Ctx, host: str, command: str):
+    found = next(hit for hit in ran.json("search", "pytest", "--limit", "1000")["hits"] if hit["host"] == host)
+    folder = ran.json("show", host, found["session_id"])["session"]["cwd"]
+    assert found["resume"] == f"cd {shlex.quote(folder)} && {command} {found['session_id']}"
 
 
 @pytest.mark.feature("search.regex")
@@ -267,6 +266,8 @@ def test_which_session_fixed_an_error_and_by_what_is_told_with_its_evidence(ran:
     assert "freezegun" in texts[0]
     assert "passed" in texts[-1]
     assert all(words in printed for words in (fixed["session_id"], fixed["did"][0], fixed["passed"], fixed["evidence"][0], fixed["resume"]))
+    assert printed.splitlines()[-1] == "the record that an id of evidence names: ctx explain ID"
+    assert fixed["evidence"][0] in ran("explain", fixed["evidence"][0]).stdout
     assert ran.json("search", "--fixed", "which session fixed the freezegun error?") == found | {"query": "freezegun error"}
     assert ran.json("search", "--fixed", "freezegun nosuchword othernosuchword")["failures"] == 0
 

@@ -375,6 +375,6 @@ def test_a_resume_command_is_quoted_for_a_shell_and_no_folder_is_made_up():
     assert claude.resuming("s; rm -rf ~", None) == "claude --resume 's; rm -rf ~'"
     for folder in ("relative", "", "/home/\x1b[2J", "/a\nb"):
         assert claude.resuming("s-1", folder) == "claude --resume s-1"
-    assert codex.resuming("s-1", "/home/sam/code") == "codex resume s-1"
-    assert codex.resuming("s-1", "/home/sam/code", archived=True) == "codex unarchive s-1 && codex resume s-1"
+    assert codex.resuming("s-1", "/home/sam/code") == "cd /home/sam/code && codex resume s-1"
+    assert codex.resuming("s-1", "/home/sam/code", archived=True) == "cd /home/sam/code && codex unarchive s-1 && codex resume s-1"
     assert claude.resuming("s-1", None, archived=True) == "claude --resume s-1"

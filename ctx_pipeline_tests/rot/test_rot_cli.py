@@ -69,7 +69,7 @@ def ended(capsys, *words):
 def test_analyze_prints_the_latest_session_or_the_one_named_by_its_beginning(db):
     text = ctx("analyze", "--db", db)
     assert "Context rot of session abc20000" in text.output
-    assert "Verdict: none" in text.output
+    assert "Verdict: none\n  0 points of the signs of context rot: 0 none, to 2 mild, to 4 moderate, above severe\n" in text.output
     assert "#1  0.1000  (10 / 100)" in text.output
     assert "\nOutput for each token of the prompt, by call (tokens of answer / prompt): " in text.output
     assert not {"ngram", "cumul"} & {*re.findall("[a-z]+", text.output)}

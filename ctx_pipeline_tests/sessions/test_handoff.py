@@ -77,7 +77,7 @@ def test_a_chat_that_was_captured_itself_is_told_of_the_other_agents_one(shop: S
     told = resume_block(cwd=str(shop.other), settings=asking(shop, CLAUDE_CODE_SESSION_ID=WORK))
 
     assert (told.host, told.session_id) == ("codex", THREAD)
-    assert f"- Resume it with: codex resume {THREAD}" in told.text
+    assert f"- Resume it with: cd {shop.other} && codex resume {THREAD}" in told.text
     assert KEY not in told.text
 
 

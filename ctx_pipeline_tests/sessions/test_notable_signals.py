@@ -73,6 +73,7 @@ def test_a_session_is_ranked_among_those_of_its_agent(tmp_path: Path) -> None:
     printed = CliRunner().invoke(cli, ["show", "00000020"], env=environ).stdout
     assert re.search(r"\nsignal +value +usual of claude ", printed)
     assert "\nusual: the median of the other sessions of claude; another agent has its own\n" in printed
+    assert "\nsession grade: 100 points less what went wrong: A from 90, B from 75, C from 60, D from 40, F below; " in printed
 
 
 @pytest.mark.feature("cli.show-what-stands-out")

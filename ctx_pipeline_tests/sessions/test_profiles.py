@@ -168,7 +168,7 @@ def test_what_a_new_chat_is_told_unasked_follows_the_profile(own: Shop, monkeypa
     assert estimate(short) <= 300
     (own.settings.home / "profiles").mkdir()
     (own.settings.home / "profiles" / "hotfix.toml").write_text("resume_tokens = 'many'")
-    assert "Resume it with" in resume({**payload, "session_id": "s-3"}, host="claude", settings=own.settings)
+    assert "\nWhere the work on shop stood (" in resume({**payload, "session_id": "s-3"}, host="claude", settings=own.settings)
 
 
 def test_an_unknown_profile_names_those_that_are_near():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import Ledger, NormalizedSession, Segment, Source
-from ctx_pipeline.storage.ledger.owners import BEFORE_FORK, BY_ID, EARLIEST, SAME_TOTALS
+from ctx_pipeline.storage.ledger.owners import BEFORE_FORK, BY_ID, EARLIEST, SAME_CALLS, SAME_TOTALS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,6 +138,33 @@ def test_a_thread_that_begins_like_its_parent_is_no_copy(ledger):
         [decoded("parent", {"parent:100": 1, "parent:200": 2}), decoded("fork", {"fork:100": 50, "fork:250": 60})], code_version=1
     )
     assert all_copies(ledger) == {}
+
+
+@pytest.mark.feature("usage.owner-same-calls")
+@pytest.mark.parametrize("order", list(permutations(["a", "b", "went-on", "alike"])))
+def test_a_session_that_was_copied_under_another_id_counts_once_in_all_orders(tmp_path, order):
+    calls = {
+        "a": {"a:100": 1, "a:200": 2, "a:300": 3},
+        "b": {"b:100": 1, "b:200": 2, "b:300": 3},
+        "went-on": {"went-on:100": 1, "went-on:200": 2, "went-on:350": 9, "went-on:400": 10},
+        "alike": {"alike:100": 1, "alike:250": 2, "alike:300": 3},
+    }
+    ledger = Ledger(tmp_path / "ledger.db")
+    for name in order:
+        captured(ledger, name)
+        ledger.record_normalized([decoded(name, calls[name])], code_version=1)
+
+    # one equal call may be chance; what was done behind the copied calls is the copy's own
+    assert all_copies(ledger) == {
+        **{("b", f"b:{totals}"): ("a", SAME_CALLS) for totals in (100, 200, 300)},
+        **{("went-on", f"went-on:{totals}"): ("a", SAME_CALLS) for totals in (100, 200)},
+    }
+    assert ledger.copied_sessions() == {("toy", "b")}
+    ledger.forget([stream_of("a")])
+    assert all_copies(ledger) == {("went-on", f"went-on:{totals}"): ("b", SAME_CALLS) for totals in (100, 200)}
+    ledger.record_normalized([decoded("b", {"b:100": 1, "b:250": 2})], code_version=1)
+    assert all_copies(ledger) == {("b", f"b:{totals}"): ("alike", SAME_CALLS) for totals in (100, 250)}
+    ledger.close()
 
 
 @pytest.mark.feature("usage.owner-order")

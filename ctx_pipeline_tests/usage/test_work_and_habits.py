@@ -16,6 +16,7 @@ from ctx_pipeline.facts.pauses import queued
 from ctx_pipeline.findings.rules import HABITS, find
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.sessions.reports.work import Ran, errors, report, work
+from ctx_pipeline.sessions.session_details import turns as session_turns
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude, codex
@@ -41,6 +42,20 @@ def worked(tmp_path: Path) -> Settings:
     codex.write(tmp_path / "codex", codex.session(calls=2))
     roots = {"claude": (tmp_path / "claude",), "codex": (tmp_path / "codex",)}
     return ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots=roots))
+
+
+@pytest.mark.feature("cli.one-row-a-file")
+def test_a_file_is_one_row_however_it_was_named(tmp_path: Path) -> None:
+    main = claude.ClaudeHome(tmp_path / "claude").session().prompt("run the tests")
+    for number, path in enumerate(("tests/test_a.py", "/home/dev/shop/tests/test_a.py", "/elsewhere/tests/test_a.py")):
+        main.call(f"t{number}", "Bash", "1 passed in 0.1s", structured=DONE, command=f"pytest {path}")
+    main.save()
+    chosen = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+
+    told = work(settings=chosen)[0].to_json()["top_commands"]
+    assert [(row["command"], row["times"]) for row in told] == [("pytest tests/test_a.py", 2), ("pytest /elsewhere/tests/test_a.py", 1)]
+    (turn,) = session_turns("claude", claude.SESSION, settings=chosen)
+    assert [row["program"] for row in turn["checks"]] == ["pytest tests/test_a.py", "pytest /elsewhere/tests/test_a.py"]
 
 
 @pytest.mark.feature("cli.analyze")

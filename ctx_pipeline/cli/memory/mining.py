@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.output import OPENS_EVIDENCE, counted, dollars, emit, json_option, one_line, plain, say
 from ctx_pipeline.cli.session_names import complete_sessions, read_name
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ def _print(result: Filtered) -> None:
         say(f"  confidence {c.confidence:.2f}, priority {c.priority}, {c.scope}, {c.risk} risk; evidence: {', '.join(c.evidence[:4])}")
         for mark in dict.fromkeys(mark for m in members for mark in result.marks.get(m.candidate_id, [])):
             say(f"  mind: {one_line(mark, 200)}")
+    if result.kept:
+        say(OPENS_EVIDENCE, dim=True)
     left = f", {len(result.dropped):,} left out" if result.dropped else ""
     say(f"{counted(len(result.kept), 'candidate')}{left}")
 

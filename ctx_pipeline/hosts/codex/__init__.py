@@ -21,7 +21,7 @@ _STEADY = (
 HOST = Host(
     key="codex",
     title="Codex",
-    version=5,
+    version=6,
     aliases=("openai-codex", "codex-cli", "cx"),
     files=HomeFiles(
         roots_env="CODEX_HOME",
@@ -91,6 +91,7 @@ HOST = Host(
     agent=Agent(
         called=("codex",),
         resume="codex resume {session_id}",
+        resume_in_folder=True,
         unarchive="codex unarchive {session_id}",  # since 0.136
         # set for shell commands; servers are not told
         session_env=("CODEX_THREAD_ID",),

@@ -14,7 +14,7 @@ from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import SEARCHES, command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.facts.first_lines import first_line_of
-from ctx_pipeline.mining.lessons.failures import salient_line, signature
+from ctx_pipeline.mining.lessons.failures import salient_line, shorten_paths, signature
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.codec import row_micros as micros
@@ -95,7 +95,7 @@ class Work:
     checks: dict[str, Ran] = field(default_factory=dict)
     """test, lint, types and build: a command line counts once for each that one of its programs does"""
     lines: dict[str, Ran] = field(default_factory=dict)
-    """whole command lines, on one line, cut at 160 characters"""
+    """whole command lines, on one line, cut at 160 characters; paths from the session's folder on"""
     transitions: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(action, action of the next call in the same thread) -> times"""
 
@@ -211,10 +211,13 @@ def _views_with_calls(
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, **days)
         first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
+        copied = store.ledger.copied_sessions()
         for cell in store.ledger.cells():
             if host not in {None, cell.host}:
                 continue
             for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_result",)):
+                if (view.host, view.session_id) in copied:
+                    continue
                 if project is None or project in project_names(view.session.project, view.session.repository):
                     meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
                     if meant:
@@ -295,7 +298,8 @@ def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> t
     """Return how often each program and each tool ran in a time, whose ends lie on borders of quarters of an hour."""
     programs, tools = Counter[str](), Counter[str]()
     with reading(settings) as (store, chosen):
-        for _, values in figures(store, chosen, WORK, bounds=bounds):
+        copied = store.ledger.copied_sessions()
+        for _, values in figures(store, chosen, WORK, bounds=bounds, only=lambda key: key not in copied):
             for value in values:
                 programs.update({name: times for name, (times, *_) in value["programs"].items()})
                 tools.update({name: times for name, (times, *_) in value["tools"].items()})
@@ -333,7 +337,7 @@ def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
             waited = waits.get(run.call_event, 0)
             took = run.ended - run.started - waited, waited
         _count(value, "commands", failed, took)
-        line = " ".join(run.command.split()).removesuffix(" 2>&1")
+        line = " ".join(shorten_paths(run.command, view.session.cwd).split()).removesuffix(" 2>&1")
         _count(value["lines"], truncate(line, _LONGEST), failed, took)
         blamed = failed_program(run.command) if failed else ""
         programs = list(dict.fromkeys(filter(None, run.programs)))
@@ -386,7 +390,7 @@ def _done_in_all(values: Iterable[Any]) -> dict[str, Any]:
     return total
 
 
-WORK = Figure("work", 4, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"))
+WORK = Figure("work", 5, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"))
 
 
 def utc(micros: int | None) -> datetime | None:

@@ -6,7 +6,18 @@ import json
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.model.usage_rules import BEFORE_FORK, BY_ID, EARLIEST, SAME_TOTALS, Owner, decide, replays, with_replays
+from ctx_pipeline.model.usage_rules import (
+    BEFORE_FORK,
+    BY_ID,
+    EARLIEST,
+    SAME_CALLS,
+    SAME_TOTALS,
+    Owner,
+    decide,
+    replays,
+    same_calls,
+    with_replays,
+)
 from ctx_pipeline.storage.ledger.connection import json_list
 
 if TYPE_CHECKING:
@@ -202,8 +213,13 @@ def _write(connection: sqlite3.Connection, host: str, group: Sequence[Normalized
 
 
 def _sharing(connection: sqlite3.Connection, host: str, ids: str) -> set[str]:
-    """Return the sessions that hold a contested key of these sessions (as the owners table knows it)."""
-    return {
+    """Return the sessions that hold a contested key of these sessions, or copied calls of them (as the owners table knows it)."""
+    copied = connection.execute(
+        "SELECT DISTINCT substr(call_key, 1, instr(call_key, ':') - 1), owner_session FROM owners WHERE host = ? AND rule = ?",
+        (host, SAME_CALLS),
+    )
+    asked = set(json.loads(ids))
+    return {one for pair in copied if not asked.isdisjoint(pair) for one in pair} | {
         row[0]
         for row in connection.execute(
             "SELECT DISTINCT m.session_id FROM callers n CROSS JOIN calls c ON c.session = n.number"
@@ -249,7 +265,7 @@ def _forks(connection: sqlite3.Connection, host: str, sessions: set[str]) -> set
 
 def _resolve_sessions(connection: sqlite3.Connection, host: str, touched: set[str]) -> set[Cell]:
     """Decide anew for the connected groups of these sessions; return the cells of sessions whose copies changed."""
-    group, sharing = _group(connection, host, touched)
+    group, sharing = _group(connection, host, touched | _beginning_alike(connection, host, touched))
     calls = _calls(connection, host, sharing)
     holders: dict[str, list[str]] = {}
     for session, held in calls.items():
@@ -262,10 +278,12 @@ def _resolve_sessions(connection: sqlite3.Connection, host: str, touched: set[st
         for session, held in calls.items()
     }
     after = with_replays(decide(shared, own, _parents(connection, host, sharing)), repeated)
+    copied = {key: origin for key, origin in same_calls(_totals(connection, host, group)).items() if key not in after}
+    after = with_replays(after, copied, SAME_CALLS)
     ids = json_list(sorted(group))
     before: dict[str, Owner] = {}
     seen: set[tuple[str, str]] = {(key, session) for key, sessions in shared.items() for session in sessions}
-    seen |= {(key, key.partition(":")[0]) for key in repeated}
+    seen |= {(key, key.partition(":")[0]) for key in (*repeated, *copied)}
     for key, session, owner, rule in connection.execute(
         "SELECT o.call_key, n.session_id, o.owner_session, o.rule FROM callers n CROSS JOIN calls c ON c.session = n.number"
         " CROSS JOIN owners o ON o.host = n.host AND o.call_key = c.call_key"
@@ -313,6 +331,42 @@ def _replays(connection: sqlite3.Connection, host: str, sessions: set[str]) -> d
     parents = _parents(connection, host, below)
     found = replays(_calls(connection, host, below | parents.keys()), parents)
     return {key: origin for key, origin in found.items() if key.partition(":")[0] in below}
+
+
+_TOTALS = (
+    " FROM callers n CROSS JOIN calls c ON c.session = n.number WHERE n.host = ? AND n.session_id IN (SELECT value FROM json_each(?))"
+    " AND c.call_key > n.session_id || ':' AND c.call_key < n.session_id || ';'"
+)
+"""Calls of sessions whose keys are their own id and running totals."""
+
+
+def _beginning_alike(connection: sqlite3.Connection, host: str, sessions: set[str]) -> set[str]:
+    """Return the sessions whose own calls begin at the moment of such a call of these."""
+    found = connection.execute(
+        f"SELECT session_id FROM sessions WHERE host = ? AND first_own_ts IN (SELECT c.ts{_TOTALS})",
+        (host, host, json_list(sorted(sessions))),
+    )
+    return {session for (session,) in found}
+
+
+def _totals(connection: sqlite3.Connection, host: str, sessions: set[str]) -> dict[str, dict[str, int | None]]:
+    """Return session -> call key -> time of the calls whose keys are running totals."""
+    calls: dict[str, dict[str, int | None]] = {}
+    for session, key, ts in connection.execute(f"SELECT n.session_id, c.call_key, c.ts{_TOTALS}", (host, json_list(sorted(sessions)))):
+        calls.setdefault(session, {})[key] = ts
+    return calls
+
+
+def copied_sessions(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Return (host, session) of those that hold nothing but the calls of another session, copied under an id of their own."""
+    found = connection.execute(
+        "SELECT n.host, n.session_id FROM (SELECT host, substr(call_key, 1, instr(call_key, ':') - 1) AS session, count(*) AS copied"
+        " FROM owners WHERE rule = ? GROUP BY 1, 2) o"
+        " CROSS JOIN callers n ON n.host = o.host AND n.session_id = o.session"
+        " WHERE o.copied = (SELECT count(*) FROM calls c WHERE c.session = n.number)",
+        (SAME_CALLS,),
+    )
+    return set(found.fetchall())
 
 
 def _remove_orphans(connection: sqlite3.Connection, host: str) -> None:

@@ -35,6 +35,10 @@ class Results(Sessions):
         with self.transaction() as connection:
             return owners.record(connection, rows, str(code_version))
 
+    def copied_sessions(self) -> set[tuple[str, str]]:
+        """Return (host, session) of those that are another session, copied under an id of their own."""
+        return owners.copied_sessions(self.connection)
+
     def copies(self, cell: Cell) -> dict[tuple[str, str], owners.Owner]:
         """Return (session_id, call_key) -> (owner session, rule) of the cell's calls that count in another session."""
         return owners.copies(self.connection, cell).get(cell, {})

@@ -129,8 +129,9 @@ SESSION_HOLDERS_SQL = (
     "WITH asked AS (SELECT c.call_key FROM callers n JOIN calls c ON c.session = n.number WHERE n.session_id = ?1)"
     " SELECT n.host, n.session_id FROM callers n WHERE n.session_id = ?1"
     f" UNION {_COPIES} WHERE c.call_key IN (SELECT call_key FROM asked)"
+    " UNION SELECT host, owner_session FROM owners WHERE call_key IN (SELECT call_key FROM asked)"
 )
-"""Over the ledger: (host, session) of this id, or with copies of its calls."""
+"""Over the ledger: (host, session) of this id, or with copies of its calls, or that its calls count for."""
 
 
 USES_SQL = (
