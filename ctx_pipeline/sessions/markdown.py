@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.facts.prompts import arguments_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import fenced, inline, prose, visible
 from ctx_pipeline.redaction.sharing import Sharing
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 LONGEST = 20_000
 """Characters of one text that are shown; the rest is cut with a note."""
+
+FOLDED = 40
+"""Lines of one script, change or output above which a person is shown its beginning and its end."""
+
+_END = 10
+"""Of these the ones at the end."""
 
 _HEADS = {
     "prompt": "User",
@@ -38,9 +44,17 @@ _PATCH = "*** Begin Patch"
 
 
 def render(
-    host: str, session_id: str, *, longest: int = LONGEST, replaced: Counter[str] | None = None, settings: Settings | None = None
+    host: str,
+    session_id: str,
+    *,
+    longest: int = LONGEST,
+    folded: int = 0,
+    replaced: Counter[str] | None = None,
+    settings: Settings | None = None,
 ) -> str:
     """Return the session as Markdown; a text above ``longest`` characters is cut and says by how much.
+
+    With ``folded`` a script, change or output of more lines is told by its beginning and its end.
 
     With ``replaced`` private paths, names and addresses are replaced too, and counted in it by kind.
 
@@ -52,7 +66,7 @@ def render(
         views = list(store.lake.read_sessions(row.partition, [full], ("events", "tool_calls", "threads"))) if row is not None else []
     if not views:
         raise UnknownName(f"{key} session", full, ())
-    text = markdown(views[0], longest=longest)
+    text = markdown(views[0], longest=longest, folded=folded)
     if replaced is None:
         return text
     sharing = sharing_of(views[0])
@@ -76,12 +90,12 @@ def sharing_of(view: Any) -> Sharing:
     )
 
 
-def markdown(view: Any, *, longest: int = LONGEST) -> str:
+def markdown(view: Any, *, longest: int = LONGEST, folded: int = 0) -> str:
     """Return a session view with its events, tool calls and threads as Markdown."""
-    return "\n".join(_lines(view, longest)) + "\n"
+    return "\n".join(_lines(view, longest, folded)) + "\n"
 
 
-def _lines(view: Any, longest: int) -> Iterator[str]:
+def _lines(view: Any, longest: int, folded: int) -> Iterator[str]:
     session = view.session
     yield f"# {_inline(session.title or session.session_id)}"
     yield ""
@@ -115,7 +129,7 @@ def _lines(view: Any, longest: int) -> Iterator[str]:
         head = f"{_HEADS[event.kind]}{f' {_inline(tool.tool)}' if tool else ''}"
         yield f"### {head}{f', {_utc(event.ts)}' if event.ts is not None else ''}"
         yield ""
-        yield from _body(event.kind, event.text, longest)
+        yield from _body(event.kind, event.text, longest, folded)
 
 
 def _utc(ts: int | None) -> str | None:
@@ -124,11 +138,15 @@ def _utc(ts: int | None) -> str | None:
     return f"{told[:19].replace('T', ' ')} UTC" if told else None
 
 
-def _body(kind: str, text: str, longest: int) -> Iterator[str]:
+def _body(kind: str, text: str, longest: int, folded: int = 0) -> Iterator[str]:
     text = visible(text)
     language = ""
     if kind == "tool_call" and (changed := _diff(text)) is not None:
         text, language = changed, "diff"
+    elif kind == "tool_call" and folded and (script := _script(text)).count("\n") >= folded:
+        text, language = visible(script), "sh"
+    if folded and kind in _FENCED:
+        text = _fold(text, folded)
     cut = len(text) - longest
     shown = text[:longest]
     yield from fenced(shown, language) if kind in _FENCED else [prose(shown)]
@@ -137,16 +155,24 @@ def _body(kind: str, text: str, longest: int) -> Iterator[str]:
         yield f"*{cut:,} characters cut*"
 
 
+def _fold(text: str, most: int) -> str:
+    """Return a text of at most so many lines and one that counts those which are left out."""
+    lines = text.split("\n")
+    left = len(lines) - most
+    return text if left <= 0 else "\n".join([*lines[: most - _END], f"[{left:,} lines folded: --whole]", *lines[-_END:]])
+
+
+def _script(text: str) -> str:
+    """Return the command line that a call's arguments hold; empty where they hold none."""
+    said = arguments_of(text)
+    return next((said[name] for name in ("command", "cmd") if isinstance(said.get(name), str)), "")
+
+
 def _diff(text: str) -> str | None:
     """Return the change that an edit's arguments describe as removed and added lines, or its patch; None for any other call."""
     if text.startswith(_PATCH):
         return text
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(said, dict):
-        return None
+    said = arguments_of(text)
     for name in ("input", "patch"):
         if isinstance(said.get(name), str) and said[name].startswith(_PATCH):
             return str(said[name])

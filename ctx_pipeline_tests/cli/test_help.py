@@ -17,6 +17,13 @@ KNOWN = {"ctx history"}
 """`unseen` is the name of a component there, and is explained."""
 
 
+@pytest.mark.feature("cli.work-help")
+def test_time_and_days_of_work_name_each_other():
+    said = {p.name: p.help for p in commands()["ctx work"].params if isinstance(p, click.Option)}
+    assert "--days" in said["time_spent"]
+    assert "--time" in said["days"]
+
+
 @pytest.mark.feature("cli.help-texts")
 def test_every_option_has_one_line_of_help():
     options = [(path, one) for path, command in commands().items() for one in command.params if isinstance(one, click.Option)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ctx_pipeline.errors import UsageError
@@ -26,6 +28,17 @@ def test_a_window_lists_its_files_as_of_any_moment(shop: Shop):
     assert files(after) == []
     assert files(end) == [("F1", "shop/cart.py", 0, True, 1, False)]
     assert all(f.tokens > 10 for f in (*before.files, *end.files))
+
+
+@pytest.mark.feature("session.cache", "session.cache-causes")
+def test_a_session_that_read_nothing_is_told_in_a_sentence_that_says_what_to_ask(own: Shop, monkeypatch, tmp_path):
+    quiet = "44444444-4444-4444-8444-444444444444"
+    ClaudeHome(Path(own.settings.environ["CLAUDE_CONFIG_DIR"])).session(quiet, cwd="/nowhere", mark="q").prompt("hello").save()
+    with open_store(own.settings) as store:
+        ingest(store, own.settings)
+    for words in (("cache", quiet), ("cache", "causes", quiet)):
+        first = own.ctx(monkeypatch, *words, cwd=tmp_path).stdout.splitlines()[0]
+        assert first.startswith("this session read no file, so its window holds none; ask for another one: ctx cache status SESSION")
 
 
 @pytest.mark.feature("session.cache", "session.cache-causes")

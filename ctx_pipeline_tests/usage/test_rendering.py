@@ -32,6 +32,24 @@ def worked(tmp_path: Path) -> Settings:
     return ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
 
 
+@pytest.mark.feature("cli.render-folded")
+def test_long_scripts_diffs_and_outputs_are_folded_with_a_count_and_words_are_not():
+    numbers = [f"echo {n}" for n in range(1, 101)]
+    script = json.dumps({"command": "\n".join(["cat > run.sh <<'EOF'", *numbers, "EOF"]), "description": "write it"})
+    lines = "\n".join(_body("tool_call", script, 20_000, 40)).split("\n")
+    assert lines == ["```sh", "cat > run.sh <<'EOF'", *numbers[:29], "[62 lines folded: --whole]", *numbers[-9:], "EOF", "```"]
+    assert "\n".join(_body("tool_call", script, 20_000)).split("\n")[1] == script
+    for kind, text in (("tool_result", "\n".join(numbers)), ("tool_call", json.dumps({"file_path": "a", "content": "\n".join(numbers)}))):
+        told = "\n".join(_body(kind, text, 20_000, 40))
+        assert "lines folded: --whole]" in told
+        assert "echo 100" in told
+        assert "echo 50" not in told
+        assert "echo 50" in "\n".join(_body(kind, text, 20_000))
+    assert "echo 50" in "\n".join(_body("prompt", "\n".join(numbers), 20_000, 40))
+    short = json.dumps({"command": "\n".join(numbers[:40])})
+    assert "\n".join(_body("tool_call", short, 20_000, 40)).split("\n")[1] == short
+
+
 @pytest.mark.feature("cli.render")
 def test_a_session_is_rendered_with_prompts_diffs_and_output(worked: Settings):
     text = render("claude", SESSION[:8], settings=worked)

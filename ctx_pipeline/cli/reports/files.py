@@ -352,6 +352,7 @@ def _cold(untouched: list[str] | None, found: Heat, limit: int) -> None:
 
 
 _CACHE = ("status", "causes", "clear", "invalidate")
+_NO_FILES = "this session read no file, so its window holds none; ask for another one: ctx cache status SESSION (ctx list shows them)"
 
 
 @click.command()
@@ -401,10 +402,20 @@ def cache(words: tuple[str, ...], name: str | None, at: str | None, thread: str 
             table(rows, {"cause": "cause", "times": "times", "tokens": "tokens", "why": "what it means"})
         for a in found.again[-limit:]:
             say(f"  {a.cause:<12} {plain(a.delivery.path)} {plain(a.delivery.lines)}  {a.tokens:,} t")
-        say(f"{counted(len(found.again), 'file')} delivered again, of {counted(found.deliveries, 'read')}")
+        if not found.deliveries:
+            say(_NO_FILES)
+        else:
+            say(f"{counted(len(found.again), 'file')} delivered again, of {counted(found.deliveries, 'read')}")
         say(line)
         return
-    say(f"Cache: {counted(len(found.files), 'file')}" + ("" if found.moment == "end" else f" at {plain(found.moment)}"), bold=True)
+    if not found.files:
+        say(
+            _NO_FILES
+            if not found.deliveries
+            else "the window holds no file any more; at another moment: ctx cache --at before-compaction:1"
+        )
+    else:
+        say(f"Cache: {counted(len(found.files), 'file')}" + ("" if found.moment == "end" else f" at {plain(found.moment)}"), bold=True)
     for f in found.files[:limit]:
         lines = f"{f.lines}L" if f.lines else "whole"
         say(f"{f.ref}={one_line(f.path, 100)} [{lines}, {f.tokens:,}t, read {f.reads}x]" + ("  changed since" if f.changed else ""))

@@ -70,8 +70,8 @@ def _key(host: str | None) -> str | None:
     help="Most often, most failures or most time first.",
 )
 @click.option("--errors", is_flag=True, help="Instead: the errors that failed calls printed, the most frequent first.")
-@click.option("--time", "time_spent", is_flag=True, help="Instead: where the time went: the model, tools, waits for you.")
-@click.option("--days", is_flag=True, help="Instead: how long turns went on, by day.")
+@click.option("--time", "time_spent", is_flag=True, help="Instead: where the time went: the model, tools, waits for you; its days: --days.")
+@click.option("--days", is_flag=True, help="Instead: how long turns went on, by day; where that time went: --time.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
 @_ranged
 @json_option

@@ -378,17 +378,22 @@ def _term(term: str) -> str:
 @click.command()
 @session_argument()
 @click.option("--longest", default=20_000, show_default=True, help="Characters of one text before it is cut.")
+@click.option("--whole", is_flag=True, help="Print scripts, diffs and outputs of more than 40 lines whole.")
 @share_option
-def render(host: str, session_id: str, longest: int, share: bool) -> None:
+def render(host: str, session_id: str, longest: int, whole: bool, share: bool) -> None:
     """Print one session as Markdown, tool output and diffs included; secrets are replaced.
 
+    Of a script, diff or output of more than 40 lines the beginning and the end are
+    printed, with how many lines are left out; --whole prints all.
     To pass it on: ctx render SESSION --share > session.md. What was replaced, and how
     often, is said on stderr.
     """
+    from ctx_pipeline.sessions.markdown import FOLDED
     from ctx_pipeline.sessions.markdown import render as run
 
     replaced = Counter[str]()
-    say(run(host, session_id, longest=longest, replaced=replaced if share else None, settings=for_reading()), nl=False)
+    folded = 0 if whole else FOLDED
+    say(run(host, session_id, longest=longest, folded=folded, replaced=replaced if share else None, settings=for_reading()), nl=False)
     if share:
         say(shared_note(replaced, share=share), err=True)
 
