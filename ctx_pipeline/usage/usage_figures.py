@@ -122,9 +122,8 @@ def fits(store: Store, settings: Settings, filters: Filters) -> Callable[[Key], 
 
 
 def selected(store: Store, settings: Settings, figure: Figure, filters: Filters) -> Iterator[SessionFigure]:
-    """Yield a figure of the sessions, and in the time, that filters name; of a session that was copied under another id once."""
-    fitting, copied = fits(store, settings, filters), store.ledger.copied_sessions()
-    return figures(store, settings, figure, bounds=filters.bounds(), only=lambda key: key not in copied and fitting(key))
+    """Yield a figure of the sessions, and in the time, that filters name."""
+    return figures(store, settings, figure, bounds=filters.bounds(), only=fits(store, settings, filters))
 
 
 def _amounts(call: Any, mode: str) -> list[int]:

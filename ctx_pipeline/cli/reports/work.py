@@ -81,7 +81,8 @@ def work(host: str | None, sort: str, errors: bool, time_spent: bool, days: bool
     Of all agents together, or of one HOST; --json and --out have both. A search that found
     nothing did not fail. Times are those of commands and calls that were waited for, and of
     programs that ran alone. What a call took beyond its time limit is a wait for your
-    permission, and left out: ctx work --time tells of it.
+    permission, and left out: ctx work --time tells of it. What a session did counts again in
+    a copy of it under another id, as on the page.
     """
     from ctx_pipeline.sessions.reports import work as api
 

@@ -211,13 +211,10 @@ def _views_with_calls(
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, **days)
         first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
-        copied = store.ledger.copied_sessions()
         for cell in store.ledger.cells():
             if host not in {None, cell.host}:
                 continue
             for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_result",)):
-                if (view.host, view.session_id) in copied:
-                    continue
                 if project is None or project in project_names(view.session.project, view.session.repository):
                     meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
                     if meant:
@@ -298,8 +295,7 @@ def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> t
     """Return how often each program and each tool ran in a time, whose ends lie on borders of quarters of an hour."""
     programs, tools = Counter[str](), Counter[str]()
     with reading(settings) as (store, chosen):
-        copied = store.ledger.copied_sessions()
-        for _, values in figures(store, chosen, WORK, bounds=bounds, only=lambda key: key not in copied):
+        for _, values in figures(store, chosen, WORK, bounds=bounds):
             for value in values:
                 programs.update({name: times for name, (times, *_) in value["programs"].items()})
                 tools.update({name: times for name, (times, *_) in value["tools"].items()})
