@@ -252,7 +252,7 @@ def _lines(found: Found) -> None:
     say(task_line(state))
     again = {check.event for check in state.checks if not check.ok}  # the lines of checks say it too
     # who goes on needs no failure that was mended
-    findings = [one for one in state.findings if not one.mended and (one.event is None or one.event not in again)]
+    findings = [one for one in state.findings if not one.passed_later and (one.event is None or one.event not in again)]
     if findings:
         say(f"Findings: {len(findings)}")
     for finding in findings[:_FINDINGS]:

@@ -52,8 +52,7 @@ class Item(NamedTuple):
     """the decision that this one stands for"""
     score: float = 1.0
     """rank among drawn items; the highest first"""
-    mended: bool = False
-    """a failure of a check that passed later"""
+    passed_later: bool = False
 
     @property
     def place(self) -> str:
@@ -318,7 +317,7 @@ _ITEM: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("text", "by"), _TEXT),
     **dict.fromkeys(("at", "event", "path", "reason", "replaces"), _MAYBE),
     "line": (int, type(None)),
-    "mended": (bool,),
+    "passed_later": (bool,),
     "score": (int, float),
 }
 _FILE: dict[str, tuple[type, ...]] = {

@@ -334,7 +334,7 @@ def _failures(view: SessionView) -> Iterator[Item]:
             continue  # one run that two tools report of, or a tool that another call had lacked as well
         listed |= {text, why}
         score = (8.0 if later is None else 4.0) + n / 100
-        yield Item(text, "checks", written(command.started), bad.event, path, line, score=score, mended=later is not None)
+        yield Item(text, "checks", written(command.started), bad.event, path, line, score=score, passed_later=later is not None)
 
 
 def _named(run: Any, check: Any, cwd: str | None) -> str:
