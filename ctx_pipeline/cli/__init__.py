@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -11,9 +12,12 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     if words[:1] == ["hook"]:
         # runs at every prompt of an agent: click alone would take a fifth of its time
-        from ctx_pipeline.cli.integrations.hook import answer
+        try:
+            from ctx_pipeline.cli.integrations.hook import answer
 
-        answer(words[1:])
+            answer(words[1:])
+        except Exception:  # noqa: BLE001 - no memory to import, to begin a thread or to write a line: the agent goes on
+            os._exit(0)
         return
     from ctx_pipeline.cli import little_memory
     from ctx_pipeline.cli.root import run

@@ -212,7 +212,7 @@ def list_sessions(
     wanted = _wanted(host)
     zone = settings.timezone
     first, last = moment(day(since, "--since", zone), zone), moment(day(until, "--until", zone), zone, after=True)
-    scan = capture.scan(store, settings)
+    scan = capture.scan(store, settings, thorough=False)
     found = _seen(store, scan, wanted)
     signal = UNCHECKED if unchecked else signal
     readings: dict[tuple[str, str], float | str | None] = {}

@@ -198,7 +198,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.backups = known_backups(store)
     report.leases = ledger.live_leases()
     report.left_out = code_versions.versions(store.files, settings, keep=False).left_out
-    scan = capture.scan(store, settings, hosts=hosts)
+    scan = capture.scan(store, settings, hosts=hosts, thorough=False)
     report.problems, report.linked, report.retention = scan.problems, scan.linked, scan.retention
     report.kept = retention.retention_by_home(store, settings, scan, hosts=hosts)
     report.gaps = retention.gaps(store, scan=scan, hosts=hosts)

@@ -194,6 +194,21 @@ def test_a_call_written_as_a_script_shows_the_commands_that_ran_and_the_script_b
 
 
 @pytest.mark.feature("dashboard.find-in-session")
+def test_each_match_is_counted_once_where_other_words_are_asked_for_while_the_first_are_looked_for(reading):
+    reading.evaluate("""async () => {
+        const input = document.querySelector("dialog .finder input");
+        for (const words of ["pleas", "please"]) {
+            input.value = words;
+            input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+            await new Promise((resolve) => setTimeout(resolve, 1));
+        }
+    }""")
+    reading.wait_for_function("() => document.querySelector('.finder [role=status]').textContent.includes(' of ')")
+
+    assert reading.locator("dialog .finder [role=status]").text_content() == f"1 of {TURNS}"
+
+
+@pytest.mark.feature("dashboard.find-in-session")
 def test_matches_are_counted_and_painted_as_one_types_and_parts_that_hold_one_are_opened(reading):
     status = reading.locator("dialog .finder [role=status]")
     reading.locator("dialog .finder input").press_sequentially("please", delay=20)

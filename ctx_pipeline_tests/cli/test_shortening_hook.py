@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from ctx_pipeline.compression.compress import counting
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.tokens.estimates import near_count
 from ctx_pipeline_tests.cli.test_hook import SESSION, SHOP, hook
+from ctx_pipeline_tests.factories import patient_hook
 
 PASSES = "".join(f"tests/test_{n}.py::test_{n} PASSED [ {n}%]\n" for n in range(60)) + "60 passed in 1.2s\n"
 ERROR = "E       assert 3 == 4\ntests/test_cart.py:12: AssertionError\n1 failed, 60 passed in 1.3s\n"
@@ -320,3 +323,25 @@ def test_outputs_are_shortened_only_where_a_person_asked_for_it_and_taken_out_ag
     ctx("install", host, "--outputs")
     ctx("uninstall", host)
     assert path.read_text() == before
+
+
+@pytest.mark.feature("faults.little-memory", "hooks.never-in-the-way")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its address space")
+def test_with_too_little_memory_a_hook_ends_in_silence_also_where_a_library_ends_the_process(environ):
+    Path(environ["CTX_HOME"]).mkdir()
+    payload = json.dumps(claude("pytest -v", PASSES * 50)).encode()
+    answered = set()
+    for kilobytes in (20_000, 24_000, *range(36_000, 44_000, 500), 100_000, 600_000):
+        done = subprocess.run(
+            patient_hook.command("shorten", "claude"),
+            env={**environ, "PATH": os.environ["PATH"]},
+            input=payload,
+            capture_output=True,
+            timeout=200,
+            check=False,
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_AS, (kilobytes << 10, kilobytes << 10)),
+        )
+        assert (done.returncode, done.stderr) == (0, b""), kilobytes
+        answered.add(bool(done.stdout))
+
+    assert answered == {True, False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import shutil
@@ -17,6 +18,7 @@ import pytest
 
 import ctx_pipeline
 from ctx_pipeline.storage.byte_search import Wanted, search
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories.other_ids import ID, with_other_ids
 
@@ -196,6 +198,29 @@ def test_too_little_memory_is_said_in_one_sentence_and_what_was_begun_is_complet
     ctx("run")
     assert ctx.json("doctor")["sound"]
     assert ctx.json("usage", "daily")["totals"]["calls"] == 46
+
+
+@pytest.mark.feature("faults.little-memory")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not end a child with its parent")
+def test_a_child_that_works_with_little_memory_ends_with_its_parent(ctx: Ctx):
+    most = 900 << 20
+    parent = processes.start(
+        [sys.executable, "-m", "ctx_pipeline", "mcp"],
+        env=ctx.environ,
+        cwd=ctx.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+    )
+    ask = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    parent.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ask}).encode() + b"\n")
+    parent.stdin.flush()
+    assert json.loads(parent.stdout.readline())["result"]["serverInfo"]
+    (child,) = map(int, Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split())
+
+    parent.kill()
+
+    assert processes.gone(child)
 
 
 @pytest.mark.feature("faults.read-only")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ctx_pipeline.facts.pasted_output import beside_output
 from ctx_pipeline.facts.prompts import is_request, requests, task
 from ctx_pipeline_tests.factories.views import view
 
@@ -184,3 +185,12 @@ def test_a_prompt_made_to_be_slow_is_read_in_time():
     for piece in ("$ ", "(", "a.b", "-", "=", "fail ", "\n", "a(", " \n ", "x{"):
         task(view().prompt(piece * 60_000 + "\n" + (piece * 40 + "\n") * 400).build())
     assert time.perf_counter() - began < 10
+
+
+@pytest.mark.feature("facts.pasted-output")
+@pytest.mark.parametrize("marks", ["!", ". "])
+def test_words_above_a_pasted_output_that_end_in_thousands_of_marks_are_read_in_time(marks: str):
+    began = time.perf_counter()
+    for _ in range(5):
+        assert beside_output(f"x{marks * (7_000 // len(marks))}\n{LOG}").startswith("pasted output ending in: Error")
+    assert time.perf_counter() - began < 5

@@ -157,6 +157,21 @@ def test_a_file_whose_rights_alone_changed_is_read_once_and_never_captured_again
 
 
 @pytest.mark.feature("capture.rewritten-in-place")
+def test_a_look_also_tells_what_was_rewritten_where_the_journal_cannot_be_read(store, settings, home):
+    text = line(id="a", ts=JUNE) + line(text="left") * 3000
+    path = write(home, "sessions/a.jsonl", text)
+    take(store, settings)
+    store.journal.append("decision", {"text": "keep"})
+    store.journal.close()
+    for lost in settings.home.glob("journal.db*"):
+        lost.unlink()
+    (settings.home / "journal.db").write_bytes(b"no database" * 400)
+    put_in_place(path, text[:30_000] + text[30_000:].replace(b"left", b"gone", 1))
+
+    assert [p.change for p in look(store, settings).pending] == ["rewritten"]
+
+
+@pytest.mark.feature("capture.rewritten-in-place")
 def test_a_line_changed_in_the_middle_of_a_file_that_also_grew_is_noticed(store, settings, home):
     before = line(id="a", ts=JUNE) + line(text="left") * 3000
     write(home, "sessions/a.jsonl", before)

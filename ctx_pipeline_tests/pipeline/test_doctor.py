@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.integrations.import_sessions import list_sessions
 from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.maintenance.repair import verify_deep
 from ctx_pipeline.pipeline import run
+from ctx_pipeline.pipeline.capture import scanning
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline_tests.factories import claude as build
@@ -105,3 +108,21 @@ def test_what_is_wrong_stands_first_and_sizes_are_the_last_line(store, settings)
     assert f"{len(report.sizes) - 5} others" in lines[-1]
     store.files.remove(next(iter(store.lake.manifests("normalized").values())).parts[0].path)
     assert doctor.examine(store, settings).lines()[1] == "damaged:"
+
+
+@pytest.mark.feature("capture.rewritten-in-place")
+def test_lists_and_the_doctor_do_not_read_files_again_whose_rights_alone_changed(store, settings, monkeypatch):
+    (path,) = settings.roots_of(discovery.host("claude"))[0].rglob(f"{SESSION}.jsonl")
+    time.sleep(0.02)
+    path.chmod(0o640)
+    read = []
+    compare = scanning.compare
+    monkeypatch.setattr(scanning, "compare", lambda path, *more: read.append(path) or compare(path, *more))
+
+    for _ in range(2):
+        assert [s.state for s in list_sessions(store, settings).sessions] == ["captured"]
+        assert doctor.examine(store, settings).sound
+    assert read == []
+    run.run_stages(store, settings)
+    run.run_stages(store, settings)
+    assert read == [str(path)]

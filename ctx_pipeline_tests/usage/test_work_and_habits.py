@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline import discovery
 from ctx_pipeline.cli import cli
-from ctx_pipeline.facts.pauses import queued
+from ctx_pipeline.facts.pauses import queued, waited
 from ctx_pipeline.findings.rules import HABITS, find
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.sessions.reports.work import Ran, errors, report, work
@@ -20,6 +20,7 @@ from ctx_pipeline.sessions.session_details import turns as session_turns
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude, codex
+from ctx_pipeline_tests.factories.views import SECOND, START, view
 from ctx_pipeline_tests.usage.conftest import ingested
 
 DONE = {"stdout": "x", "stderr": "", "interrupted": False}
@@ -235,6 +236,13 @@ def test_a_call_that_stood_behind_another_of_the_same_answer_did_not_wait_for_th
         for name, begun, ended in (("b", 0, 210), ("a", 0, 100), ("late", 300, 310))
     ]
     assert queued(rows) == {"a": 0, "b": 100 * second, "late": 0}
+
+
+@pytest.mark.feature("cli.work-waits")
+def test_of_a_command_of_an_agent_that_is_not_known_here_no_wait_is_certain() -> None:
+    session = view(host="of a plug-in that was removed").shell("make").build()
+    call = session.tool_calls[0]._replace(started=START, ended=START + 300 * SECOND)
+    assert waited(session, call) == 0
 
 
 @pytest.mark.feature("cli.work-waits")

@@ -43,6 +43,7 @@ def answer(words: Sequence[str]) -> None:
     """Answer a hook of an agent, asked on standard input, and end the process with 0."""
     from ctx_pipeline import settings as settings_module
 
+    _alone_where_memory_is_limited()
     # the process ends before there is anything to collect
     gc.disable()
     does, host, named = _read(words)
@@ -74,6 +75,20 @@ def answer(words: Sequence[str]) -> None:
         log(settings.home, f"{does} {host}: {type(error).__name__}: {error}")
     # no thread, handler or buffer may change the status now
     os._exit(0)
+
+
+def _alone_where_memory_is_limited() -> None:
+    """Go on in a child, which a library may end for want of memory: its words go nowhere, and this process ends with 0."""
+    try:
+        import resource
+    except ImportError:  # no POSIX system
+        return
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    if child := os.fork():
+        os.waitpid(child, 0)
+        os._exit(0)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
