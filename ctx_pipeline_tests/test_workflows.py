@@ -153,6 +153,17 @@ def test_the_oldest_dspy_that_we_name_runs_the_tests_of_the_callback_as_the_newe
     assert asked[-1] == "python -m pytest ctx_pipeline_tests/rot"
 
 
+@pytest.mark.feature("package.oldest-requirements")
+def test_the_oldest_of_each_library_that_the_command_line_needs_is_installed_and_runs_a_demo_and_tests():
+    asked = commands(workflow("ci")["jobs"]["oldest-requirements"])
+
+    assert "uv pip install --system --resolution lowest-direct ." in asked
+    assert "ctx_pipeline run --demo" in asked[-2]
+    assert asked[-1].startswith("python -m pytest ")
+    assert all((ROOT / word).exists() for word in asked[-1].split() if word.startswith("ctx_pipeline_tests"))
+    assert all(re.match(r"[\w-]+>=[\d.]+(?:;|$)", need) for need in PROJECT["dependencies"])
+
+
 @pytest.mark.feature("dagster.versions")
 def test_the_oldest_dagster_that_we_name_runs_the_tests_of_the_graph_as_the_newest_does():
     oldest = {
