@@ -112,6 +112,7 @@ _NO_MEMORY = re.compile(
     r"out of memory|not enough memory|(?:failed|unable|cannot|could not) (?:to )?allocate|failed to map segment|can't start new thread",
     re.IGNORECASE,
 )
+_NO_ROOM = re.compile(r"database or disk is full|no space left on device", re.IGNORECASE)
 _NO_FILES = re.compile(r"too many open files", re.IGNORECASE)
 _NOT_OPENED = re.compile(r"unable to open database file|cannot open file|failed to open", re.IGNORECASE)
 
@@ -125,6 +126,8 @@ def scarce(error: BaseException) -> OutOfResources | None:
             number = errno.ENOMEM
         if number is None and (_NO_FILES.search(str(seen)) or (_NOT_OPENED.search(str(seen)) and _no_more_files())):
             number = errno.EMFILE
+        if number is None and not isinstance(seen, CtxError) and _NO_ROOM.search(str(seen)):
+            number = errno.ENOSPC
         if number in _SCARCE:
             what, hint = _SCARCE[number]
             return OutOfResources(f"{what}; {_UNHARMED}", hint=hint)

@@ -230,11 +230,12 @@ def status(asset: str | None, as_json: bool) -> None:
     from ctx_pipeline.pipeline import capture, plan
     from ctx_pipeline.pipeline.repair.damaged_outputs import damaged
     from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
-    from ctx_pipeline.storage import open_store
+    from ctx_pipeline.storage import may_write, open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
-    with open_store(settings) as store:
-        reconcile_missing_outputs(store)
+    with open_store(settings, read_only=not may_write(settings.home)) as store:
+        if not store.read_only:
+            reconcile_missing_outputs(store)
         broken = damaged(store, deep=False)
         todo = plan.plan(store, settings, capture.scan(store, settings))
     for name, what in broken:

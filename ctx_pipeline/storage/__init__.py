@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +162,11 @@ def notices() -> list[str]:
     found = [sentence for home, sentence in _notices.items() if store_marker.rebuilt(Path(home))]
     _notices.clear()
     return found
+
+
+def may_write(home: Path) -> bool:
+    """Tell whether files can be made in a store, or it can be begun."""
+    return not home.exists() or os.access(home, os.W_OK)
 
 
 def open_store(settings: Settings, *, read_only: bool = False) -> Store:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +19,27 @@ if TYPE_CHECKING:
 
 
 _PAUSE = 0.01
+
+
+def reading(path: Path, seconds: float = 30.0, **options: Any) -> sqlite3.Connection:
+    """Open a database without writing; on a medium that takes no files beside it, as it lies there."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    for text in (uri, f"{uri}&immutable=1"):
+        connection: sqlite3.Connection = sqlite3.connect(text, uri=True, timeout=seconds, isolation_level=None, **options)
+        try:
+            connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if text != uri or not is_unwritable(error):
+                raise
+        else:
+            return connection
+    raise StoreError(f"{path} cannot be opened", hint="ctx doctor")
+
+
+def is_unwritable(error: sqlite3.Error) -> bool:
+    """Tell whether SQLite could not write beside a database, as it does also to read one with a log."""
+    return any(words in str(error) for words in ("unable to open", "readonly database"))
 
 
 def use_wal(connection: sqlite3.Connection, seconds: float = 30.0) -> None:

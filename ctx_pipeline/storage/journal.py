@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
 from ctx_pipeline.storage import store_marker
-from ctx_pipeline.storage.connections import use_wal
+from ctx_pipeline.storage.connections import is_unwritable, reading, use_wal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -271,7 +271,7 @@ class Journal:
         if found:
             self._inherited.append(found[1])
         if self.read_only:
-            made = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=self._patience, isolation_level=None)
+            made = reading(self.path, self._patience)
         else:
             fresh, marked = not self.is_there(), self._marked()
             with suppress(FileExistsError):
@@ -301,4 +301,6 @@ class Journal:
                 raise StoreFull(f"no room left for {self.path}", hint="free some disk space and run again") from error
             if any(word in text for word in ("malformed", "not a database", "no such table")):
                 raise StoreDamaged(f"{self.path} is damaged ({text}): {LOST}", hint=ANEW, path=str(self.path)) from error
-            raise StoreError(f"{self.path} cannot be used: {text}", hint="ctx doctor") from error
+            raise StoreError(
+                f"{self.path} cannot be used: {text}", hint="check CTX_HOME and its permissions" if is_unwritable(error) else "ctx doctor"
+            ) from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ctx_pipeline.errors import StoreDamaged, StoreFull
 from ctx_pipeline.storage import temporary
+from ctx_pipeline.storage.connections import reading
 from ctx_pipeline.storage.files import translated
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def copy_database(source: Path, target: Path) -> str:
     try:
         os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with (
-            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as read,
+            closing(reading(source)) as read,
             closing(sqlite3.connect(fresh)) as written,
         ):
             read.backup(written)

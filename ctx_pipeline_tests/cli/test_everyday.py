@@ -31,6 +31,12 @@ from ctx_pipeline_tests.factories.months import write_month
 EXPORT = "c823d9cd-f224-448f-a457-16b4882b2710"
 
 
+@pytest.mark.feature("session.wrapped")
+def test_the_card_of_an_earlier_week_says_so_also_where_nobody_named_a_time_zone(ran: Ctx):
+    ran.environ = {name: value for name, value in ran.environ.items() if name != "TZ"}
+    assert ran("wrapped").stdout.endswith("these are the days of the latest week with one. Every day: ctx wrapped all\n")
+
+
 @pytest.mark.feature("cli.help-groups")
 def test_help_shows_a_dozen_commands_and_where_the_others_are(ctx: Ctx):
     printed = ctx("--help").stdout

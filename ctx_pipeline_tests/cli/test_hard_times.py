@@ -9,10 +9,12 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.errors import scarce
 from ctx_pipeline.pipeline.ingest import LEASE
 from ctx_pipeline.pipeline.sync import NEXT
 from ctx_pipeline.storage import open_store
@@ -44,6 +46,19 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(ctx: Ctx, room:
     assert ctx.json("sync")["held"] == {}
     assert ctx.json("sql", "select count(*) as n from sessions")["rows"] == [{"n": 6}]
     assert ctx.json("doctor")["sound"]
+
+
+@pytest.mark.feature("cli.full-disk")
+def test_a_full_disk_is_no_damage_also_where_a_library_says_it_in_its_own_words(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as db:
+        db.execute("PRAGMA max_page_count = 2")
+        db.execute("CREATE TABLE runs (body)")
+        with pytest.raises(sqlite3.OperationalError) as raised:
+            db.execute("INSERT INTO runs VALUES (zeroblob(100000))")
+
+    found = scarce(raised.value)
+    assert found is not None
+    assert found.message.startswith("the disk has no room left")
 
 
 @pytest.mark.feature("cli.full-disk")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import shutil
@@ -231,3 +232,33 @@ def test_readers_answer_in_a_store_that_nobody_may_write_while_another_process_w
         other.execute("BEGIN IMMEDIATE")
         assert {line: ctx(*line.split()).stdout for line in wanted} == wanted
         other.execute("ROLLBACK")
+
+
+@pytest.mark.feature("faults.read-only")
+@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="nothing takes from this user the right to write")
+def test_readers_answer_in_a_folder_that_takes_no_file_and_writers_say_so(ctx: Ctx):
+    ctx("run")
+    told = {line: ctx(*line.split()).stdout for line in ("list", "usage daily", "search export", f"show claude {SESSION}", "wrapped all")}
+    for path in [ctx.store, *ctx.store.rglob("*")]:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    # whoever may do everything writes there all the same
+    without = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+
+    def run(line: str) -> subprocess.CompletedProcess[str]:
+        return processes.run([*without, sys.executable, "-m", "ctx_pipeline", *line.split()], env=ctx.environ, cwd=ctx.folder)
+
+    try:
+        assert {line: run(line).stdout for line in told} == told
+        for line in ("doctor", "status"):
+            assert run(line).returncode == 0
+        (grown,) = (ctx.folder / "claude").rglob(f"{SESSION}.jsonl")
+        with grown.open("a") as file:
+            file.write(json.dumps({"type": "summary", "summary": "grown", "leafUuid": SESSION}) + "\n")
+        for line in ("sync", "run"):
+            refused = run(line)
+            assert refused.returncode == 1
+            assert refused.stderr.endswith("hint: check CTX_HOME and its permissions\n")
+    finally:
+        for path in [ctx.store, *ctx.store.rglob("*")]:
+            path.chmod(0o700 if path.is_dir() else 0o600)
+    assert ctx.json("doctor")["sound"]

@@ -52,7 +52,7 @@ def doctor(
     from ctx_pipeline.errors import CtxError
     from ctx_pipeline.maintenance import doctor as stage
     from ctx_pipeline.pipeline.repair import damaged_outputs
-    from ctx_pipeline.storage import open_store, temporary
+    from ctx_pipeline.storage import may_write, open_store, temporary
 
     settings, _ = choose(settings_module.load(), demo=False, end=False)
     try:
@@ -68,15 +68,17 @@ def doctor(
     if prune_days is not None:
         _prune(settings, prune_days, as_json=as_json)
         return
-    with open_store(settings) as store:
+    reads_alone = not (new_journal or rebuild_ledger or may_write(settings.home))
+    with open_store(settings, read_only=reads_alone) as store:
         if new_journal:
             _begin_journal(store, yes=yes)
         rebuilt = stage.rebuild_ledger(store, settings) if rebuild_ledger else None
         for line in rebuilt.lines() if rebuilt is not None and not as_json else ():
             say(line)
         report = stage.examine(store, settings)
-        damaged_outputs.note_damaged(store, [damage.path for damage in report.damaged])
-        if any(not one.named for one in report.temporaries):
+        if not reads_alone:
+            damaged_outputs.note_damaged(store, [damage.path for damage in report.damaged])
+        if not reads_alone and any(not one.named for one in report.temporaries):
             temporary.check_at_next_collection(store.home)
     switched = _switched(settings)
     if as_json:
@@ -120,9 +122,10 @@ def _switched(settings: Settings) -> list[dict[str, Any]]:
     """Return what runs without being asked: entered hooks, timers, and the sensors, automation and schedule of the store's instance."""
     from ctx_pipeline.integrations.status import entered, timed
     from ctx_pipeline.pipeline.run import graph_installed
+    from ctx_pipeline.storage import may_write
 
     by_others = [one._asdict() for one in (*entered(settings), *timed(settings))]
-    if not graph_installed():
+    if not graph_installed() or not may_write(settings.home):  # Dagster runs nothing where it cannot write
         return by_others
     from ctx_pipeline.defs import upkeep
 

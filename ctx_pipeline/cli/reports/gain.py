@@ -275,14 +275,16 @@ def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_j
     from ctx_pipeline.storage.files import PrivateFolder
     from ctx_pipeline.storage.warehouse.days import local_day
 
-    card = api(period, timezone=timezone, settings=for_reading())
+    settings = for_reading()
+    card = api(period, timezone=timezone, settings=settings)
     if as_json:
         emit(card.to_json())
         return
     text = {"text": cards.text_card, "line": cards.line_card, "svg": cards.svg_card, "html": cards.html_card}[form](card)
     if out is None:
         say(text.rstrip("\n"))
-        if form == "text" and card.period.until and card.period.until < local_day(datetime.now(UTC), card.timezone):
+        today = local_day(datetime.now(UTC), timezone or settings.timezone)
+        if form == "text" and card.period.until and card.period.until < today:
             say(f"no call was made this {period}; these are the days of the latest {period} with one. Every day: ctx wrapped all")
         return
     PrivateFolder(out.absolute().parent).text(out.name, text if text.endswith("\n") else f"{text}\n")

@@ -20,6 +20,7 @@ from ctx_pipeline.pipeline.forget import shared_files
 from ctx_pipeline.pipeline.forget.sessions import remembered
 from ctx_pipeline.pipeline.ingest import LEASE as INGEST_LEASE
 from ctx_pipeline.storage import store_marker, temporary
+from ctx_pipeline.storage.connections import reading
 from ctx_pipeline.storage.journal import NAME, SCHEMA, Journal
 from ctx_pipeline.storage.ledger.rebuilding import Kept
 from ctx_pipeline.storage.ledger.rows import REPEATED
@@ -96,7 +97,7 @@ def journal_sound(store: Store) -> bool:
 def whole(path: Path) -> bool:
     """Ask SQLite whether a file is a database without damage that it sees."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(reading(path)) as connection:
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
     except sqlite3.Error:
         return False

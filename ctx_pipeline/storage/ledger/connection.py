@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import LeaseLost, SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked
 from ctx_pipeline.model.process_identity import Owner
 from ctx_pipeline.model.waiting import Wait
-from ctx_pipeline.storage.connections import use_wal
+from ctx_pipeline.storage.connections import is_unwritable, reading, use_wal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -197,28 +197,13 @@ class Database:
         return status.st_dev, status.st_ino
 
     def _connect(self) -> sqlite3.Connection:
-        connection = self._reader() if self.read_only else self._writer()
+        connection = reading(self.path, self.busy_seconds) if self.read_only else self._writer()
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA temp_store=MEMORY")
         return connection
 
     def _writer(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=self.busy_seconds, isolation_level=None)
-
-    def _reader(self) -> sqlite3.Connection:
-        """Open without writing; on a medium that takes no files beside the database, as it lies there."""
-        uri = f"{self.path.absolute().as_uri()}?mode=ro"
-        for text in (uri, f"{uri}&immutable=1"):
-            connection = sqlite3.connect(text, uri=True, timeout=self.busy_seconds, isolation_level=None)
-            try:
-                connection.execute("PRAGMA user_version").fetchone()
-            except sqlite3.OperationalError as error:
-                connection.close()
-                if "unable to open" not in str(error) or text != uri:
-                    raise
-            else:
-                return connection
-        raise StoreError(f"{self.path} cannot be opened", hint="ctx doctor")
 
     def _prepare(self) -> None:
         if not self.read_only:
@@ -264,7 +249,11 @@ class Database:
                 raise StoreFull(f"no room left for {self.path}", hint="free some disk space and run again", path=str(self.path)) from error
             if isinstance(error, sqlite3.DatabaseError) and any(word in text for word in _DAMAGED):
                 raise StoreDamaged(f"{self.path} is damaged: {text}", hint="ctx doctor --rebuild-ledger", path=str(self.path)) from error
-            raise StoreError(f"{self.path} cannot be used: {text}", hint="ctx doctor", path=str(self.path)) from error
+            raise StoreError(
+                f"{self.path} cannot be used: {text}",
+                hint="check CTX_HOME and its permissions" if is_unwritable(error) else "ctx doctor",
+                path=str(self.path),
+            ) from error
 
 
 def json_list(values: Iterable[Any]) -> str:

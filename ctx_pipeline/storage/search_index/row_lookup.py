@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull
 from ctx_pipeline.model.tables import EVENT_KINDS
+from ctx_pipeline.storage.connections import is_unwritable, reading
 from ctx_pipeline.storage.search_index.row_attributes import OUTCOMES, Marks, blank, thread_of, tool_of, unpacked
 
 if TYPE_CHECKING:
@@ -302,8 +303,15 @@ def connect(path: Path) -> sqlite3.Connection:
     """Return a connection to an index that exists; StoreDamaged when it is no index of this version."""
     connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
     try:
-        version = scalar(connection, "PRAGMA user_version")
-        connection.execute("PRAGMA journal_mode=WAL")
+        try:
+            version = scalar(connection, "PRAGMA user_version")
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if not is_unwritable(error):
+                raise
+            connection.close()
+            connection = reading(path, check_same_thread=False)
+            version = scalar(connection, "PRAGMA user_version")
         connection.execute("PRAGMA synchronous=NORMAL")
     except sqlite3.OperationalError as error:
         connection.close()
