@@ -159,11 +159,16 @@ def refused(error: OSError) -> None:
         raise found from error
 
 
-def unreadable(error: BaseException) -> StoreDamaged | None:
-    """Return what a library of databases or tables raised over bytes that it cannot read as damage; None for any other error."""
+def unreadable(error: BaseException) -> StoreError | None:
+    """Return what a library of databases or tables raised over bytes that it cannot read as damage; None for any other error.
+
+    What the disk or a limit of the system refused is none.
+    """
     if type(error).__module__.partition(".")[0] not in {"sqlite3", "duckdb", "_duckdb", "pyarrow", "sqlalchemy"}:
         return None
     said = next(iter(str(error).splitlines()), "")
+    if "disk i/o error" in said.lower():
+        return StoreError(f"the disk refused a read or a write: {said}", hint="look at the disk and at ulimit -f, then run again")
     return StoreDamaged(f"a file of the store cannot be read: {said}", hint="ctx doctor names it and what makes it again")
 
 

@@ -62,6 +62,26 @@ def test_a_full_disk_is_no_damage_also_where_a_library_says_it_in_its_own_words(
 
 
 @pytest.mark.feature("cli.full-disk")
+def test_a_limit_of_the_size_of_files_is_no_damage(ctx: Ctx):
+    ctx("run")
+    begun = started(
+        ctx,
+        "backfill",
+        "--asset",
+        "normalized/events",
+        "--force",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16,) * 2),
+    )
+    said = begun.communicate(timeout=250)[1]
+
+    assert begun.returncode == 1
+    assert "cannot be read" not in said
+    assert "the disk refused a read or a write" in said
+    ctx("run")
+    assert ctx.json("doctor")["sound"]
+
+
+@pytest.mark.feature("cli.full-disk")
 def test_a_locked_store_is_waited_for(ctx: Ctx):
     ctx("status", "--json")
     other = sqlite3.connect(ctx.store / "ledger.db", isolation_level=None)
