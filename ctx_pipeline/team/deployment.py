@@ -19,7 +19,9 @@ DATABASE, BROKER, BUCKET = "CTX_HUB_DATABASE", "CTX_HUB_BROKER", "CTX_TEAM_URL"
 _RUNS = 16
 _DAY = 86_400
 _HOME = "/hub"
-_PACKAGE = "ctx-pipeline[workers]"
+_NO_KEY = "/run/no-key"
+_PACKAGES = "'ctx-pipeline[workers]' dagster-k8s"
+"""What the image holds; the instance that the Helm chart writes loads its launcher of runs from the second, in every process."""
 _PORT = 3000
 
 FILES = ("dagster.yaml", "workspace.yaml", "Dockerfile", "compose.yaml", "values.yaml", ".env", "credentials.env")
@@ -78,6 +80,8 @@ def compose(image: str) -> dict[str, Any]:
             "command": list(words),
             "environment": environment,
             "env_file": ["credentials.env"],
+            # the file with the team's key has its path of this machine in the container too; nothing where none is named
+            "volumes": [f"${{{IDENTITY}:-/dev/null}}:${{{IDENTITY}:-{_NO_KEY}}}:ro"],
             "depends_on": ready,
             "restart": "unless-stopped",
             **more,
@@ -139,9 +143,9 @@ def helm(image: str) -> dict[str, Any]:
 
 
 _DOCKERFILE = f"""FROM python:3.12-slim
-RUN pip install --no-cache-dir '{_PACKAGE}'
+RUN pip install --no-cache-dir {_PACKAGES}
 ENV DAGSTER_HOME={_HOME} CTX_HOME=/var/lib/ctx HOME=/var/lib/ctx DAGSTER_DISABLE_TELEMETRY=1
-RUN useradd --create-home --home-dir /var/lib/ctx hub
+RUN useradd --uid 1000 --create-home --home-dir /var/lib/ctx hub
 COPY dagster.yaml workspace.yaml {_HOME}/
 RUN chown -R hub {_HOME}
 USER hub
@@ -178,7 +182,7 @@ def deploy(folder: Path, url: str, *, image: str = "ctx-hub:latest") -> list[Pat
         "Dockerfile": _DOCKERFILE,
         "compose.yaml": written(compose(image)),
         "values.yaml": written(helm(image)),
-        ".env": f"{BUCKET}={url}\nHUB_PASSWORD=\n",
+        ".env": f"{BUCKET}={url}\nHUB_PASSWORD=\n{IDENTITY}=\n",
         "credentials.env": "# of the bucket, where the machine has no role: AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...\n",
     }
     for name, text in texts.items():

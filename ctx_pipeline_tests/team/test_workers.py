@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 import yaml
 
@@ -20,8 +23,9 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team import deployment
-from ctx_pipeline.team.hub import Hub
+from ctx_pipeline.team.hub import URL, Hub
 from ctx_pipeline.team.hub_signals import READINGS_TABLE
+from ctx_pipeline.team.membership import IDENTITY
 from ctx_pipeline.team.published_tables import PUBLISHED
 from ctx_pipeline_tests.factories.services import postgres, redis
 from ctx_pipeline_tests.factories.team_machines import TeamMachine
@@ -171,12 +175,89 @@ def test_what_is_written_for_a_deployment_holds_no_password_and_is_never_written
 
 
 @pytest.mark.feature("team.deploy")
+def test_services_of_the_compose_file_agree_with_each_other_and_with_what_the_commands_take(tmp_path: Path):
+    from dagster._daemon.cli import create_dagster_daemon_cli
+    from dagster_webserver.cli import create_dagster_webserver_cli
+    from sqlalchemy.engine import make_url
+
+    deployment.deploy(tmp_path, "s3://acme-agents")
+    image = (tmp_path / "Dockerfile").read_text()
+    (copied,) = re.findall(r"^COPY (.+) (/\S+)/$", image, re.MULTILINE)
+    compose = yaml.safe_load((tmp_path / "compose.yaml").read_text())
+    services = compose["services"]
+    database = services["postgres"]["environment"]
+    assert compose["volumes"].keys() == {services["postgres"]["volumes"][0].partition(":")[0]}
+    for name in ("webserver", "daemon", "worker"):
+        service = services[name]
+        environ = service["environment"]
+        assert set(environ) == {"DAGSTER_HOME", deployment.DATABASE, deployment.BROKER, URL, IDENTITY}
+        address = make_url(environ[deployment.DATABASE].replace("${HUB_PASSWORD:?}", "secret"))
+        assert (address.host, address.username, address.database) == ("postgres", database["POSTGRES_USER"], database["POSTGRES_DB"])
+        assert environ[deployment.BROKER].split("/")[2].partition(":")[0] in services
+        assert service["depends_on"].keys() == {"postgres", "redis"}
+        assert [place.count(environ[IDENTITY].removesuffix("}")) for place in service["volumes"]] == [2]
+        assert environ["DAGSTER_HOME"] == copied[1]
+        assert {"dagster.yaml", "workspace.yaml"} == set(copied[0].split())
+        program, *words = service["command"]
+        known = {"ctx": lambda: root.cli, "dagster-daemon": create_dagster_daemon_cli, "dagster-webserver": create_dagster_webserver_cli}
+        # paths of the container are those of the files that were copied there
+        said = taken_by(known[program](), [word.replace(f"{copied[1]}/", f"{tmp_path}/") for word in words])
+        if program != "ctx":
+            assert said["workspace"] == (str(tmp_path / "workspace.yaml"),)
+    assert said["processes"] == 1
+    assert "ctx-pipeline[workers]" in image
+
+
+def taken_by(command: click.Command, words: list[str]) -> dict[str, Any]:
+    """Return what a command line takes of some words, without running it."""
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, words
+        command, words = found, words[1:]
+    return command.make_context("program", list(words)).params
+
+
+@pytest.mark.feature("team.deploy")
+def test_the_image_holds_what_the_values_of_the_chart_ask_for(tmp_path: Path):
+    from dagster._cli.api import api_cli
+
+    deployment.deploy(tmp_path, "s3://acme-agents")
+    values = yaml.safe_load((tmp_path / "values.yaml").read_text())
+    (location,) = values["dagster-user-deployments"]["deployments"]
+
+    said = taken_by(api_cli, ["grpc", "-h", "0.0.0.0", "-p", str(location["port"]), *location["dagsterApiGrpcArgs"]])
+
+    assert importlib.util.find_spec(said["module_name"][0] if isinstance(said["module_name"], tuple) else said["module_name"])
+    # the chart's instance names this launcher, and the web server, the daemon and each run load it
+    assert values["runLauncher"]["type"] == "K8sRunLauncher"
+    assert "dagster-k8s" in (tmp_path / "Dockerfile").read_text()
+    images = [part["image"] for part in (values["dagsterWebserver"], values["dagsterDaemon"], location)]
+    assert images == [images[0]] * 3
+    secrets = [part["envSecrets"] for part in (values["dagsterWebserver"], values["dagsterDaemon"], location)]
+    assert secrets == [values["runLauncher"]["config"]["k8sRunLauncher"]["envSecrets"]] * 3
+
+
+@pytest.mark.feature("team.deploy")
 def test_docker_reads_the_compose_file(tmp_path: Path):
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("needs docker with its compose command")
+    words = next((found for found in (["docker", "compose"], ["docker-compose"]) if answers([*found, "version"])), None)
+    if words is None:
+        pytest.skip("needs docker with its compose command, or docker-compose")
     deployment.deploy(tmp_path / "deployed", "s3://acme-agents")
-    environ = {**os.environ, deployment.BUCKET: "s3://acme-agents", "HUB_PASSWORD": "x"}
-    words = [docker, "compose", "config", "--quiet"]
-    told = subprocess.run(words, cwd=tmp_path / "deployed", env=environ, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
+
+    def rendered(**environ: str) -> subprocess.CompletedProcess[str]:
+        told = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **environ}
+        return subprocess.run([*words, "config"], cwd=tmp_path / "deployed", env=told, capture_output=True, text=True, check=False)
+
+    without = rendered()
+    assert without.returncode != 0
+    assert "HUB_PASSWORD" in without.stderr
+    done = rendered(HUB_PASSWORD="x", **{IDENTITY: "/keys/team.txt"})
+    assert done.returncode == 0, done.stderr
+    worker = yaml.safe_load(done.stdout)["services"]["worker"]
+    assert (worker["environment"][URL], worker["environment"][IDENTITY]) == ("s3://acme-agents", "/keys/team.txt")
+    assert "/keys/team.txt" in str(worker["volumes"])
+
+
+def answers(command: list[str]) -> bool:
+    """Tell whether a program is there and runs."""
+    return shutil.which(command[0]) is not None and subprocess.run(command, capture_output=True, check=False).returncode == 0
