@@ -10,6 +10,7 @@ import dagster as dg
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs.location import executor_of
+from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
@@ -63,7 +64,15 @@ def build() -> dg.Definitions:
     )
     def collected(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
         hub = Hub(settings_module.load())
-        problems = [problem for part in _parts(context) for problem in hub.collect(part)]
+        problems: list[str] = []
+        failed: list[str] = []
+        for part in _parts(context):
+            try:
+                problems += hub.collect(part)
+            except StoreError as error:
+                failed.append(f"{part.key} {error.message}")
+        if failed:  # the others of the run are in
+            raise dg.Failure("; ".join(failed), allow_retries=True)
         return dg.MaterializeResult(metadata={"refused": len(problems)})
 
     @dg.asset(

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import StoreError, StoreLocked, UsageError
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import MEMORIES, TABLES
@@ -41,6 +41,9 @@ ERASED = f"{STATE}/erased.json"
 _LOADED = ("sessions", "model_calls", "turns", "check_runs", "command_runs")
 MOST_ROWS = 5_000_000
 """Rows of one table, member and month; more is refused and named by ``ctx hub doctor``."""
+
+_MOST_MONTHS, _MOST_HEAD = 1_200, 1 << 20
+"""Months that a machine can say it sent, and bytes of the object that says so: each month is work for the hub."""
 
 
 class Part(NamedTuple):
@@ -120,11 +123,14 @@ class Hub:
     # what members say
 
     def heads(self) -> list[Head]:
-        """Return the last word of every machine; one listing, and a read for each that is new. A head that cannot be read is left out."""
+        """Return the last word of every machine; one listing, and a read for each that is new.
+
+        A head that cannot be read, or that says more than any machine sends, is left out.
+        """
         found = []
         for entry in self.bucket.entries(HEADS):
             parts = entry.path.split("/")
-            if len(parts) != 3 or not parts[2].endswith(".json"):
+            if len(parts) != 3 or not parts[2].endswith(".json") or entry.size > _MOST_HEAD:
                 continue
             known = self._heads.get(entry.path)
             if known is None or known[0] != entry.tag:
@@ -246,7 +252,11 @@ class Hub:
         return f"member-{digest(self.bucket.url, member)[:6]}" if self.team.get("aliases") else member
 
     def refresh(self, families: Collection[str] | None = None) -> Refreshed:
-        """Bring tables, readings, database and lessons up to date with what was published; what did not change costs one listing."""
+        """Bring tables, readings, database and lessons up to date with what was published; what did not change costs one listing.
+
+        Of a member whose tables cannot be read (damaged, or no tables of ours) the hub keeps what it has, says why, and tries again
+        at the next refresh; the others go on.
+        """
         began = time.perf_counter()
         done = Refreshed()
         due = self.stale()
@@ -257,7 +267,13 @@ class Hub:
         """part -> code by which its readings were taken last; no request where that is the code of now"""
         for part, made_of in (self.parts() | due).items():
             if part in due:
-                done.problems += self.collect(part)
+                try:
+                    done.problems += self.collect(part)
+                except StoreLocked:
+                    raise
+                except StoreError as error:
+                    done.problems.append(f"{part.key} {error.message}")
+                    continue
                 done.collected.append(part.key)
             made = [] if part.month == LESSONS_MONTH or (part not in due and known.get(part.key) == code) else self.measure(part, families)
             done.measured += [f"{part.key} {name}" for name in made]
@@ -340,7 +356,11 @@ def _head(member: str, machine: str, body: bytes | None, received: float) -> Hea
 
     found = json_object(body)
     months = found.get("months")
-    if not isinstance(months, dict) or not all(isinstance(k, str) and isinstance(v, str) and len(k) == 7 for k, v in months.items()):
+    if (
+        not isinstance(months, dict)
+        or len(months) > _MOST_MONTHS
+        or not all(isinstance(k, str) and isinstance(v, str) and len(k) == 7 for k, v in months.items())
+    ):
         return None
     said = str(found.get("published_at", ""))
     try:

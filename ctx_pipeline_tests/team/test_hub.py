@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +20,9 @@ from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_upkeep import doctor
 from ctx_pipeline.team.published_tables import PARTITIONS
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MARCH = Part("ann", "2026-03")
 
@@ -170,6 +173,74 @@ def test_rows_of_another_member_and_tables_of_wrong_types_are_refused_and_named(
     ]
     sessions = hub.database.reports(("members",))["members"]
     assert {row["member"]: (row["sessions"], row["calls"]) for row in sessions} == {"ann": (1, 2), "bob": (1, None)}
+
+
+def no_table_of_ours(url: str) -> None:
+    shutil.rmtree(Path(url) / "members/bob/model_calls")
+    TeamTable(Bucket(url), "members/bob/model_calls").put(pa.table({"x": [1]}), writer="someone", number=1, by=())
+
+
+def other_kind_of_month(url: str) -> None:
+    shutil.rmtree(Path(url) / "members/bob/model_calls")
+    TeamTable(Bucket(url), "members/bob/model_calls").put(pa.table({"month": [202603]}), writer="someone", number=1, by=())
+
+
+def log_of_garbage(url: str) -> None:
+    for path in Path(url).glob("members/bob/model_calls/_delta_log/*.json"):
+        path.write_text('{"garbage')
+
+
+def files_removed(url: str) -> None:
+    for path in Path(url).glob("members/bob/model_calls/**/*.parquet"):
+        path.unlink()
+
+
+def files_cut_off(url: str) -> None:
+    for path in Path(url).glob("members/bob/model_calls/**/*.parquet"):
+        path.write_bytes(path.read_bytes()[:50])
+
+
+@pytest.mark.feature("team.bad-input")
+@pytest.mark.parametrize("damage", [no_table_of_ours, other_kind_of_month, log_of_garbage, files_removed, files_cut_off])
+def test_a_table_that_somebody_else_rewrote_stops_nobody_and_is_taken_again_when_it_can_be_read(
+    tmp_path: Path, folder_bucket: str, damage: Callable[[str], None]
+):
+    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
+    hub = hub_of(tmp_path, folder_bucket)
+    bob.works(1)
+    bob.publish()
+    hub.refresh([])
+    for number, who in ((2, ann), (3, bob)):
+        who.works(number)
+        who.publish()
+    sound = shutil.copytree(Path(folder_bucket) / "members/bob/model_calls", tmp_path / "sound")
+    damage(folder_bucket)
+
+    first = hub.refresh([])
+    kept = {row["member"]: row["calls"] for row in hub.database.reports(("members",))["members"]}
+    shutil.rmtree(Path(folder_bucket) / "members/bob/model_calls")
+    shutil.copytree(sound, Path(folder_bucket) / "members/bob/model_calls")
+    after = hub.refresh([])
+
+    assert first.collected == ["ann|2026-03"]
+    assert [p.partition(" ")[0] for p in first.problems] == ["bob|2026-03"]
+    assert "members/bob/model_calls" in first.problems[0]
+    assert kept == {"ann": 2, "bob": 2}
+    assert (after.collected, after.problems) == (["bob|2026-03"], [])
+    assert {row["member"]: row["calls"] for row in hub.database.reports(("members",))["members"]} == {"ann": 2, "bob": 4}
+
+
+@pytest.mark.feature("team.bad-input")
+def test_a_machine_that_says_it_sent_a_million_months_gives_the_hub_no_work(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path, folder_bucket, "ann")
+    ann.works(1)
+    ann.publish()
+    bucket = Bucket(folder_bucket)
+    for machine_name, count in (("many", 1_000_000), ("some", 2_000)):
+        months = {f"{number:07}": "x" for number in range(count)}
+        bucket.write(f"heads/eve/{machine_name}.json", json.dumps({"months": months}).encode())
+
+    assert hub_of(tmp_path, folder_bucket).refresh([]).collected == ["ann|2026-03"]
 
 
 @pytest.mark.feature("team.fenced")

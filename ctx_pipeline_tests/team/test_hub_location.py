@@ -52,3 +52,29 @@ def test_the_sensor_asks_for_months_that_changed_and_the_assets_bring_them_to_th
     page = (tmp_path / "hub-store" / "hub" / "site" / "index.html").read_text("utf-8")
     assert ">ann<" in page
     assert ">bob<" in page
+
+
+@pytest.mark.feature("team.graph", "team.bad-input")
+def test_a_member_whose_tables_cannot_be_read_fails_the_run_and_the_others_of_it_are_in(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    for number, name in ((1, "ann"), (2, "bob")):
+        who = TeamMachine(tmp_path / name, name).join(folder_bucket)
+        who.works(number)
+        who.publish()
+    for path in Path(folder_bucket).glob("members/ann/turns/**/*.parquet"):
+        path.unlink()
+    monkeypatch.setenv(URL, folder_bucket)
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "hub-store"))
+    parts = list(hub_location.build().assets or ())
+    ends = {f"dagster/asset_partition_range_{end}": f"{name}|2026-03-01" for end, name in (("start", "ann"), ("end", "bob"))}
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann", "bob"])
+        done = dg.materialize(parts, selection=["team/collected"], tags=ends, instance=instance, raise_on_error=False)
+
+    assert not done.success
+    assert "ann|2026-03" in str(done.failure_data_for_node("team__collected"))
+    collected = TeamTable(Bucket(folder_bucket), "team/turns").rows()
+    assert collected is not None
+    assert set(collected.column("member").to_pylist()) == {"bob"}

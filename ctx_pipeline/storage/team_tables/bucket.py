@@ -133,7 +133,7 @@ class Bucket:
 
     def _translated(self, error: Exception, path: str) -> Exception:
         module = type(error).__module__.partition(".")[0]
-        if isinstance(error, StoreError) or module not in {"obstore", "deltalake", "_internal", "builtins"}:
+        if isinstance(error, StoreError) or module not in {"obstore", "deltalake", "_internal", "pyarrow", "builtins"}:
             return error
         text = " ".join(_COLORS.sub("", str(error)).replace("\u21b3", "").split())
         place = f"{self.url}/{path}".rstrip("/")

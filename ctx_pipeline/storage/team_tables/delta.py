@@ -158,7 +158,8 @@ class TeamTable:
         if table is None:
             return None
         with self.bucket.explained(self.path):
-            data = table.to_pyarrow_dataset()
+            # without it each file of all partitions becomes an object, for every part that is read
+            data = table.to_pyarrow_dataset(file_pruning_predicate=[(name, "=", value) for name, value in partition.items()] or None)
             wanted = None
             for name, value in partition.items():
                 one = ds.field(name) == value
