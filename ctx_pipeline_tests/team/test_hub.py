@@ -313,3 +313,27 @@ def test_the_doctor_names_lag_clocks_versions_files_and_costs(tmp_path: Path, fo
     ann_costs = next(m for m in found.members if m["member"] == "ann")
     assert ann_costs["bytes"] > 10_000
     assert ann_costs["month_usd"] > 0
+
+
+@pytest.mark.feature("team.bad-input")
+def test_a_member_with_a_hundred_thousand_projects_makes_no_page_that_long(tmp_path: Path, folder_bucket: str):
+    ann, eve = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "eve")
+    for number, who in ((1, ann), (2, eve)):
+        who.works(number)
+        who.publish()
+    for name, key in (("sessions", "session_id"), ("model_calls", "call_key")):
+        table = TeamTable(Bucket(folder_bucket), f"members/eve/{name}")
+        found = table.rows()
+        assert found is not None
+        many = found.take([0] * 100_000)
+        changed = {"session_id": "{:036}", key: "{:036}", "project": "project {}"}
+        for column in changed.keys() & set(many.column_names):
+            values = [changed[column].format(number) for number in range(many.num_rows)]
+            many = many.set_column(many.column_names.index(column), column, pa.array(values))
+        table.put(many, writer="forger", number=1, by=PARTITIONS)
+    hub = hub_of(tmp_path, folder_bucket)
+
+    assert hub.refresh([]).problems == []
+
+    assert len(hub.database.reports(("projects",))["projects"]) == 500
+    assert build_page(hub, hub.lessons()).stat().st_size < 500_000
