@@ -18,7 +18,7 @@ from ctx_pipeline.model.tables import MEMORIES, TABLES
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.shell.command_risk import reason
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
-from ctx_pipeline.storage.team_tables.bucket import Bucket, json_object
+from ctx_pipeline.storage.team_tables.bucket import Bucket, at_once, json_object
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
 from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured, tables_read
@@ -26,7 +26,7 @@ from ctx_pipeline.team.membership import HEADS, demand_protocol, membership
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED, TEAM_LESSONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     import pyarrow as pa
 
@@ -166,18 +166,21 @@ class Hub:
         The number of the commit is drawn before anything is read: a worker that stalled
         meanwhile, while another one did its work, fails with Fenced at its commit.
         """
-        problems: list[str] = []
         writer = f"hub:{part.key}"
-        for name in (LESSONS,) if part.month == LESSONS_MONTH else tuple(t.name for t in PUBLISHED):
+
+        def copied(name: str) -> list[str]:
+            problems: list[str] = []
             target = self.table(f"team/{name}")
             number = target.last_number(writer) + 1
             source = TeamTable(self.bucket, f"members/{part.member}/{name}").rows(month=part.month)
             rows = checked(name, part, source, problems) if source is not None else None
-            if rows is None and target.opened() is None:
-                continue
-            keys = {"member": {part.member}, "month": {part.month}}
-            target.put(rows if rows is not None else _nothing(), writer=writer, number=number, keys=keys, by=PARTITIONS)
-        return problems
+            if rows is not None or target.opened() is not None:
+                keys = {"member": {part.member}, "month": {part.month}}
+                target.put(rows if rows is not None else _nothing(), writer=writer, number=number, keys=keys, by=PARTITIONS)
+            return problems
+
+        names = [LESSONS] if part.month == LESSONS_MONTH else [t.name for t in PUBLISHED]
+        return [problem for problems in at_once(copied, names) for problem in problems]
 
     def measure(self, part: Part, families: Collection[str] | None = None) -> list[str]:
         """Take the readings of a member's month that signals can be asked for over published facts; return the families that were due.
@@ -197,7 +200,7 @@ class Hub:
         target = self.table(f"team/{READINGS_TABLE}")
         writer = f"hub:{part.key}"
         number = target.last_number(writer) + 1
-        tables = {name: self.table(f"team/{name}").rows(member=part.member, month=part.month) for name in tables_read(due)}
+        tables = self._rows(part, tables_read(due))
         rows = measured(self.settings, part.member, part.month, tables, due)
         keys = {"member": {part.member}, "month": {part.month}, "family": set(due)}
         target.put(rows, writer=writer, number=number, keys=keys, by=("member", "month", "family"))
@@ -207,8 +210,12 @@ class Hub:
     def load(self, part: Part, made_of: str) -> None:
         """Load a part of the team's tables into this machine's database; an empty digest removes it."""
         names = (LESSONS,) if part.month == LESSONS_MONTH else (*_LOADED, READINGS_TABLE)
-        rows = {name: self.table(f"team/{name}").rows(member=part.member, month=part.month) for name in names}
-        self.database.load(part.member, part.month, rows, made_of or None)
+        self.database.load(part.member, part.month, self._rows(part, names), made_of or None)
+
+    def _rows(self, part: Part, names: Sequence[str]) -> dict[str, pa.Table | None]:
+        """Return the team's rows of a part, by table."""
+        found = at_once(lambda name: self.table(f"team/{name}").rows(member=part.member, month=part.month), names)
+        return dict(zip(names, found, strict=True))
 
     def lessons(self) -> list[dict[str, Any]]:
         """Judge the lessons by the votes of members, write those that the team accepted for members to pull, and return all.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ from ctx_pipeline import __version__
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import FACTS_ASSET, TABLES
 from ctx_pipeline.redaction.redactor import Redactor
+from ctx_pipeline.storage.team_tables.bucket import at_once
 from ctx_pipeline.storage.team_tables.delta import TeamTable, fenced
 from ctx_pipeline.storage.team_tables.local_rows import LocalSession, SentSession, local_sessions, published_rows
 from ctx_pipeline.team.lessons_out import lesson_rows, lessons_table
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.lake.queries import LakeConnection
     from ctx_pipeline.team.membership import Membership
 
 RECORD = f"{FOLDER}/published.json"
@@ -266,17 +269,20 @@ def _describe(store: Store, member: Membership, batches: Iterable[Batch], lesson
     for batch in batches:
         done.sessions += len(batch.changed)
         done.removed += len(batch.gone)
-        for table in PUBLISHED:
-            rows = _rows_of(store, member, table, batch.changed)
-            if rows is not None and rows.num_rows:
-                done.rows[table.name] += rows.num_rows
-                done.examples.setdefault(table.name, rows.slice(0, 1).to_pylist()[0])
+        with closing(store.lake.connect()) as connection:
+            for table in PUBLISHED:
+                rows = _rows_of(store, member, table, batch.changed, connection)
+                if rows is not None and rows.num_rows:
+                    done.rows[table.name] += rows.num_rows
+                    done.examples.setdefault(table.name, rows.slice(0, 1).to_pylist()[0])
     if lessons:
         done.rows[LESSONS] += len(lessons)
         done.examples[LESSONS] = lessons[0]
 
 
-def _rows_of(store: Store, member: Membership, table: PublishedTable, sessions: Collection[LocalSession]) -> pa.Table | None:
+def _rows_of(
+    store: Store, member: Membership, table: PublishedTable, sessions: Collection[LocalSession], connection: LakeConnection
+) -> pa.Table | None:
     chosen = [
         SentSession(s.host, s.session_id, s.month, ",".join(shares))
         for s in sessions
@@ -284,7 +290,8 @@ def _rows_of(store: Store, member: Membership, table: PublishedTable, sessions: 
     ]
     if not chosen:
         return None
-    return published_rows(store, table.name, table.columns, table.withheld, chosen, place=(member.member, member.machine))
+    place = (member.member, member.machine)
+    return published_rows(store, table.name, table.columns, table.withheld, chosen, place=place, connection=connection)
 
 
 def _digest(s: LocalSession, policies: Collection[str]) -> str:
@@ -314,7 +321,7 @@ class Sender:
     def _begin(self) -> int:
         """Return the next number, noted before anything is sent; raises Fenced where somebody else used this machine's name meanwhile."""
         if self._highest < 0:
-            self._highest = max(table.last_number(self._member.writer) for table in self._tables.values())
+            self._highest = max(at_once(lambda table: table.last_number(self._member.writer), list(self._tables.values())))
             known = max(self._record.number, self._record.pending)
             if self._highest > known and (self._record.number or self._least) and self._highest >= self._least:
                 raise fenced(self._member.prefix, self._member.writer)
@@ -335,18 +342,25 @@ class Sender:
         before = list(held.values())
         now = {f"{s.host}/{s.session_id}": member.policy_of(s.project, s.repository) for s in batch.changed}
         narrower = any(set(sent.policies).difference(now.get(key, ())) for key, sent in held.items())
-        for published in PUBLISHED:
-            table = self._tables[published.name]
-            rows = _rows_of(self._store, member, published, batch.changed)
-            if rows is None:
-                if not self._lost and not any(published.policy in sent.policies for sent in before):
-                    continue
-                rows = _nothing()
-            if narrower:
-                self._erasing.add(published.name)
+        due: dict[str, pa.Table] = {}
+        with closing(self._store.lake.connect()) as connection:
+            for published in PUBLISHED:
+                rows = _rows_of(self._store, member, published, batch.changed, connection)
+                if rows is None:
+                    if not self._lost and not any(published.policy in sent.policies for sent in before):
+                        continue
+                    rows = _nothing()
+                due[published.name] = rows
+        if narrower:
+            self._erasing |= due.keys()
+
+        def put(name: str) -> None:
+            table = self._tables[name]
             known = table.last_number(member.writer) > 0
-            table.put(rows, writer=member.writer, number=number, keys=keys if known else None, by=PARTITIONS)
-            done.rows[published.name] += rows.num_rows
+            table.put(due[name], writer=member.writer, number=number, keys=keys if known else None, by=PARTITIONS)
+
+        at_once(put, list(due))
+        done.rows.update({name: rows.num_rows for name, rows in due.items()})
         self._lost = False
         done.sessions += len(batch.changed)
         done.removed += len(batch.gone)

@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of FILE.FUNCTION")
     parser.add_argument("--embedder", help="package.module:function that the questions to memories are embedded with")
     parser.add_argument("--dialogues", type=Path, help="questions over long dialogues: a file in the form of LoCoMo")
+    parser.add_argument("--members", type=int, help="how many members of a team have a home like that of --home each")
     parser.add_argument("--trial", action="store_true", help="little work over a small home: do all rows still work?")
     parser.add_argument("--json", action="store_true", help="an object a row")
     chosen = parser.parse_args()
@@ -47,10 +48,10 @@ def main() -> None:
         os.environ["CTX_HOME"] = str(Path(folder) / "store")
         if chosen.trial:
             os.environ[TRIAL] = "1"
-            chosen.home = Path(folder) / "home"
+            chosen.home, chosen.members = Path(folder) / "home", 2
             for host in ("claude", "codex"):
                 shutil.copytree(_SAMPLES / host, chosen.home / f".{host}")
-        given = {"home": chosen.home, "embedder": chosen.embedder, "dialogues_file": chosen.dialogues}
+        given = {"home": chosen.home, "embedder": chosen.embedder, "dialogues_file": chosen.dialogues, "members": chosen.members}
         _run(chosen.only, {name: value for name, value in given.items() if value}, as_json=chosen.json)
 
 
@@ -64,8 +65,8 @@ def _run(only: str, given: dict[str, Any], *, as_json: bool) -> None:
         if only not in name:
             continue
         wanted = inspect.signature(function).parameters
-        if "home" in wanted and "home" not in given:
-            print(f"{name}: needs --home", file=sys.stderr)
+        if missing := [key for key in ("home", "members") if key in wanted and key not in given]:
+            print(f"{name}: needs --{missing[0]}", file=sys.stderr)
             continue
         for row in function(**{key: value for key, value in given.items() if key in wanted}):
             found = shown(row, base.seconds if base else None)

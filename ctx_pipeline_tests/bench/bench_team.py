@@ -1,12 +1,14 @@
 """What a team costs: publishing one more session, a hub's refresh, a signal filled over all members by one and by two workers.
 
-The bucket is an S3-shaped server in a process of its own on loopback. Each member has a store with some short sessions.
+The bucket is an S3-shaped server in a process of its own on loopback. Each member has a store with some short sessions;
+with ``--home DIR --members N`` N members have a whole home each, and the bucket is a folder, then the same behind the server.
 Workers are processes that share nothing but the bucket; they do what a run of Dagster does, without its start.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -14,19 +16,26 @@ import sys
 import tempfile
 import time
 import urllib.request
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.team.hub import STATE, Hub
+from ctx_pipeline.team.membership import demand, save
 from ctx_pipeline_tests.bench.rows import Row, many
+from ctx_pipeline_tests.factories.other_ids import with_other_ids
 from ctx_pipeline_tests.factories.team_machines import TeamMachine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 MEMBERS, SESSIONS, TURNS = 200, 5, 10
+CHANGES = 5
 FAMILY = "activity"
 
 _WORKER = """
@@ -51,41 +60,133 @@ def team_rows() -> list[Row]:
             for session in range(many(SESSIONS)):
                 machine.works(number * 100 + session, turns=many(TURNS))
             machine.publish()
-        hub = Hub(settings_module.load({"HOME": folder, "CTX_HOME": str(home / "hub"), "TZ": "UTC"}), url)
+        hub = _hub(home, url)
         first = _seconds(hub.refresh)
-        nothing = _seconds(hub.refresh)
-        one, again = [], []
-        for number, machine in enumerate(machines[: many(5)]):
-            machine.works(number * 100 + 90, turns=many(TURNS))
-            machine.capture()
-            one.append(_seconds(machine.publish))
-            again.append(_seconds(hub.refresh))
-        keys = [part.key for part in hub.parts()]
-        alone = _filled(home, hub, [keys])
-        both = _filled(home, hub, [keys[::2], keys[1::2]])
+        figures = _figures(home, hub, machines[: many(CHANGES)])
     told = f"{MEMBERS:,} members"
     return [
-        Row("team: publish one more session", statistics.median(one)),
+        Row("team: publish one more session", figures.publish),
         Row(f"team: first refresh of a hub, {told}", first),
-        Row(f"team: refresh, nothing new, {told}", nothing),
-        Row(f"team: refresh after one member's change, {told}", statistics.median(again)),
-        Row(f"team: a signal family filled over {told}, one worker", alone),
-        Row(f"team: a signal family filled over {told}, two workers", both, peer=alone),
+        Row(f"team: refresh, nothing new, {told}", figures.nothing),
+        Row(f"team: refresh after one member's change, {told}", figures.change),
+        Row(f"team: a signal family filled over {told}, one worker", figures.one.seconds),
+        Row(f"team: a signal family filled over {told}, two workers", figures.two.seconds, peer=figures.one.seconds),
     ]
 
 
-def _filled(home: Path, hub: Hub, shares: Sequence[Sequence[str]]) -> float:
-    """Return the seconds in which workers, one a share of the partitions, take readings that nobody has taken yet."""
+def team_homes_rows(home: Path, members: int) -> list[Row]:
+    """Return the same over members who have a home like the one that is named, each with ids of its own.
+
+    Homes are made, published and removed one after another by two processes, so that the disk holds few of them at a time.
+    """
+    size = sum(path.stat().st_size for path in home.rglob("*.jsonl")) * members / 1e6
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        place, shared = Path(folder), Path(folder) / "bucket"
+        with ProcessPoolExecutor(2) as pool:
+            wanted = [(home, place / f"m{n:05}", str(shared), n < many(CHANGES)) for n in range(members)]
+            published = list(pool.map(_publishes_home, *zip(*wanted, strict=True)))
+        machines = [_machine(one[1]) for one in wanted if one[3]]
+        hub = _hub(place, str(shared))
+        rows.append(Row("team: whole homes, read and published, each", statistics.median(published), megabytes=size))
+        rows.append(Row("team: whole homes, first refresh of a hub, folder", _seconds(hub.refresh), megabytes=size))
+        rows += _rows_of("folder", _figures(place, hub, machines), size)
+        with _bucket() as url:
+            there = Bucket(url)
+            for path in shared.rglob("*"):
+                if path.is_file():
+                    there.write(path.relative_to(shared).as_posix(), path.read_bytes())
+            for machine in machines:
+                save(machine.settings, replace(demand(machine.settings), url=url))
+            rows += _rows_of("server", _figures(place, _hub(place, url), machines), size)
+    return rows
+
+
+def _rows_of(where: str, figures: Figures, size: float) -> list[Row]:
+    one, two = figures.one, figures.two
+    rows = [
+        Row(f"team: whole homes, publish one more session, {where}", figures.publish),
+        Row(f"team: whole homes, refresh, nothing new, {where}", figures.nothing),
+        Row(f"team: whole homes, refresh after one member's change, {where}", figures.change),
+        Row(f"team: whole homes, a signal family filled, one worker, {where}", one.seconds),
+        Row(f"team: whole homes, a signal family filled, two workers, {where}", two.seconds, peer=one.seconds),
+        Row(f"team: whole homes, a signal family filled, one worker, processor, {where}", one.processor),
+        Row(f"team: whole homes, a signal family filled, two workers, processor, {where}", two.processor, peer=one.processor),
+    ]
+    return [row._replace(megabytes=size) for row in rows]
+
+
+def _publishes_home(home: Path, folder: Path, url: str, kept: bool) -> float:
+    """Make one member's home of another one, with other ids, publish it and return the seconds that reading and publishing took."""
+    for path in home.rglob("*.jsonl"):
+        to = folder / with_other_ids(path.relative_to(home).as_posix(), folder.name).removeprefix(".")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(with_other_ids(path.read_text("utf-8"), folder.name), "utf-8")
+    machine = _machine(folder).join(url, share=("facts",))
+    took = _seconds(machine.publish)
+    if not kept:
+        shutil.rmtree(folder)
+    return took
+
+
+def _machine(folder: Path) -> TeamMachine:
+    return TeamMachine(folder, folder.name)
+
+
+def _hub(home: Path, url: str) -> Hub:
+    return Hub(settings_module.load({"HOME": str(home), "CTX_HOME": str(home / "hub"), "TZ": "UTC"}), url)
+
+
+class Filled(NamedTuple):
+    """Seconds until all workers were done, and what they took of the processors."""
+
+    seconds: float
+    processor: float
+
+
+class Figures(NamedTuple):
+    """Seconds over a hub that knows everything: of one more publication, of refreshes, and of a family filled by one and by two workers."""
+
+    publish: float
+    nothing: float
+    change: float
+    one: Filled
+    two: Filled
+
+
+def _figures(home: Path, hub: Hub, machines: Sequence[TeamMachine]) -> Figures:
+    """Measure over a hub that has collected everything; each of the machines works and publishes once more."""
+    hub.refresh()
+    nothing = _seconds(hub.refresh)
+    publish, change = [], []
+    for number, machine in enumerate(machines):
+        latest = max(part.month for part in hub.parts() if part.member == machine.member)
+        before = len(list(machine.home.root.rglob("*.jsonl")))  # the session is another one each time that this is asked
+        machine.works(100_000 * (number + 1) + before, turns=many(TURNS), started=datetime.fromisoformat(f"{latest}-01T09:00:00+00:00"))
+        machine.capture()
+        publish.append(_seconds(machine.publish))
+        change.append(_seconds(hub.refresh))
+    keys = [part.key for part in hub.parts()]
+    one = _filled(home, hub, [keys])
+    return Figures(statistics.median(publish), nothing, statistics.median(change), one, _filled(home, hub, [keys[::2], keys[1::2]]))
+
+
+def _filled(home: Path, hub: Hub, shares: Sequence[Sequence[str]]) -> Filled:
+    """Let workers, one a share of the partitions, take readings that nobody has taken yet."""
     hub.bucket.remove(e.path for e in hub.bucket.entries(STATE) if e.path.endswith("readings.json"))
     began = time.perf_counter()
     workers = [
         subprocess.Popen([sys.executable, "-c", _WORKER, str(home / f"worker-{n}"), hub.bucket.url, FAMILY, *share])
         for n, share in enumerate(shares)
     ]
-    ends = [worker.wait() for worker in workers]
-    if any(ends):
+    processor = 0.0
+    for worker in workers:
+        _, end, usage = os.wait4(worker.pid, 0)
+        worker.returncode = os.waitstatus_to_exitcode(end)
+        processor += usage.ru_utime + usage.ru_stime
+    if any(worker.returncode for worker in workers):
         raise RuntimeError("a worker failed")
-    return time.perf_counter() - began
+    return Filled(time.perf_counter() - began, processor)
 
 
 def _seconds(what: Callable[[], object]) -> float:

@@ -76,6 +76,21 @@ BUDGETS = {
     "team: refresh after one member's change, 200 members": Budget(5),
     "team: a signal family filled over 200 members, one worker": Budget(None),
     "team: a signal family filled over 200 members, two workers": Budget(None),
+    "team: whole homes, read and published, each": Budget(None),
+    "team: whole homes, first refresh of a hub, folder": Budget(None),
+    **{
+        f"team: whole homes, {name}, {where}": Budget(most)
+        for where in ("folder", "server")
+        for name, most in (
+            ("publish one more session", 1),
+            ("refresh, nothing new", None),
+            ("refresh after one member's change", 5),
+            ("a signal family filled, one worker", None),
+            ("a signal family filled, two workers", None),
+            ("a signal family filled, one worker, processor", None),
+            ("a signal family filled, two workers, processor", None),
+        )
+    },
     # signals
     "what all signals add to a run, processor": Budget(8, megabytes=500),
     "signal: a new one filled over 50 MB, whole process": Budget(6, megabytes=50),

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ctx_pipeline.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
 _REMOTE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._/=-]*)?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=%-]*")
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
 _PATIENCE = timedelta(seconds=20)
 
 
@@ -31,6 +34,15 @@ class BucketEntry(NamedTuple):
     size: int
     modified: datetime
     tag: str
+
+
+def at_once(function: Callable[[_Item], _Found], items: Sequence[_Item]) -> list[_Found]:
+    """Return what a function returns for each item, in their order, all asked at the same time: they wait for the bucket.
+
+    Raises what the first of them raised, when all have ended.
+    """
+    with ThreadPoolExecutor(max(len(items), 1), "ctx-bucket") as pool:
+        return list(pool.map(function, items))
 
 
 def team_url(text: str) -> str:

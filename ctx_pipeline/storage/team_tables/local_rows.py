@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.lake.queries import LakeConnection
 
 _PATH = r"^(/|~|[A-Za-z]:[\\/])"
 
@@ -62,6 +63,7 @@ def published_rows(
     sessions: Collection[SentSession],
     *,
     place: tuple[str, str],
+    connection: LakeConnection,
 ) -> pa.Table:
     """Return the rows of these sessions with member, machine, month and policies in front.
 
@@ -78,8 +80,7 @@ def published_rows(
         f" FROM ({relation}) r JOIN (SELECT * FROM (VALUES {rows}) AS v(host, session_id, month, shared)) w"
         " ON w.host = r.host AND w.session_id = r.session_id"
     )
-    with closing(store.lake.connect()) as connection:
-        found: pa.Table = connection.sql(sql).to_arrow_table()
+    found: pa.Table = connection.sql(sql).to_arrow_table()
     return found
 
 
