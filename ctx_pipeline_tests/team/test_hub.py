@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -337,3 +338,54 @@ def test_a_member_with_a_hundred_thousand_projects_makes_no_page_that_long(tmp_p
 
     assert len(hub.database.reports(("projects",))["projects"]) == 500
     assert build_page(hub, hub.lessons()).stat().st_size < 500_000
+
+
+@pytest.mark.feature("team.counted-once", "team.hub")
+def test_what_reports_read_is_made_anew_only_when_something_was_loaded_and_tables_of_earlier_versions_go(
+    tmp_path: Path, folder_bucket: str
+):
+    ann = machine(tmp_path, folder_bucket, "ann")
+    ann.works(1)
+    ann.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.refresh([])
+
+    def changed(sql: str) -> None:
+        with duckdb.connect(str(hub.database.path)) as connection:
+            connection.execute(sql)
+
+    def sessions() -> int:
+        return sum(row["turns"] for row in hub.database.reports(("turns",))["turns"])
+
+    changed("CREATE TABLE counted_calls AS SELECT 1; CREATE TABLE team_checks AS SELECT 1")
+    assert hub.database.reports(("lessons",)) == {"lessons": []}
+    changed("SELECT * FROM counted_calls")  # lessons need none of it
+    assert sessions() == 1
+    with pytest.raises(duckdb.CatalogException):
+        changed("SELECT * FROM counted_calls")
+    changed("DELETE FROM team_sessions")
+    assert sessions() == 0  # nothing was loaded since
+    ann.works(2)
+    ann.publish()
+    hub.refresh([])
+    assert sessions() == 2
+
+
+@pytest.mark.feature("team.counted-once", "team.bad-input")
+def test_a_session_that_a_member_publishes_twice_over_multiplies_no_call(tmp_path: Path, folder_bucket: str):
+    ann, eve = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "eve")
+    for number, who in ((1, ann), (2, eve)):
+        who.works(number)
+        who.publish()
+    for name in ("sessions", "model_calls"):
+        table = TeamTable(Bucket(folder_bucket), f"members/eve/{name}")
+        found = table.rows()
+        assert found is not None
+        table.put(pa.concat_tables([found] * 3), writer="forger", number=1, by=PARTITIONS)
+    hub = hub_of(tmp_path, folder_bucket)
+
+    hub.refresh([])
+
+    reports = hub.database.reports()
+    assert {row["member"]: (row["sessions"], row["calls"]) for row in reports["members"]} == {"ann": (1, 2), "eve": (1, 2)}
+    assert (reports["total"][0]["calls"], sum(row["calls"] for row in reports["projects"])) == (4, 4)

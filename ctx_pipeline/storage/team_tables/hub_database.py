@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import READINGS, TABLES
 from ctx_pipeline.model.usage_rules import COST_RULE
 from ctx_pipeline.storage import connections
@@ -25,27 +26,43 @@ if TYPE_CHECKING:
 
 _MEMORY = "1GB"
 
-COUNTED_CALLS = """
-CREATE OR REPLACE TABLE counted_calls AS
-SELECT c.*, s.project, s.repository FROM model_calls c
-LEFT JOIN sessions s ON s.member = c.member AND s.machine = c.machine AND s.host = c.host AND s.session_id = c.session_id
-WHERE c.owner
-QUALIFY row_number() OVER (PARTITION BY c.host, c.call_key
-  ORDER BY c.context_tokens + c.output DESC, s.first_ts NULLS LAST, c.session_id, c.member, c.machine) = 1
-"""
-"""Each call once: of copies that machines made at different times the fullest, then that of the session that began first."""
-
-TEAM_SESSIONS = """
+_DERIVED = """
 CREATE OR REPLACE TABLE team_sessions AS
 SELECT *, list_sort(list(DISTINCT member || '/' || machine) OVER (PARTITION BY host, session_id)) AS seen_on FROM sessions
-QUALIFY row_number() OVER (PARTITION BY host, session_id ORDER BY lines DESC, bytes DESC, member, machine) = 1
-"""
-"""Each session once, as the machine with most of it has it, and on which machines it is."""
+QUALIFY row_number() OVER (PARTITION BY host, session_id ORDER BY lines DESC, bytes DESC, member, machine) = 1;
 
-TEAM_CHECKS = """
-CREATE OR REPLACE TABLE team_checks AS
-SELECT k.* FROM check_runs k JOIN team_sessions s USING (member, machine, host, session_id)
+CREATE OR REPLACE TABLE session_projects AS
+SELECT member, machine, host, session_id, min(project) AS project, min(repository) AS repository, min(first_ts) AS first_ts
+FROM sessions GROUP BY ALL;
+
+CREATE OR REPLACE TABLE copied_calls AS
+SELECT c.*, s.project, s.repository FROM model_calls c
+JOIN (SELECT host, call_key FROM model_calls WHERE owner GROUP BY ALL HAVING count(*) > 1) k USING (host, call_key)
+LEFT JOIN session_projects s USING (member, machine, host, session_id)
+WHERE c.owner
+QUALIFY row_number() OVER (PARTITION BY c.host, c.call_key
+  ORDER BY c.context_tokens + c.output DESC, s.first_ts NULLS LAST, c.session_id, c.member, c.machine) = 1;
+
+CREATE OR REPLACE VIEW team_calls AS
+SELECT c.*, s.project, s.repository FROM model_calls c
+LEFT JOIN session_projects s USING (member, machine, host, session_id)
+ANTI JOIN copied_calls k ON k.host = c.host AND k.call_key = c.call_key
+WHERE c.owner
+UNION ALL BY NAME SELECT * FROM copied_calls;
+
+CREATE OR REPLACE VIEW session_checks AS
+SELECT k.* FROM check_runs k JOIN team_sessions s USING (member, machine, host, session_id);
+
+DROP TABLE IF EXISTS counted_calls;
+DROP TABLE IF EXISTS team_checks;
 """
+"""What the reports read, of what members published.
+
+Each session is there once, as the machine with most of it has it, and on which machines it is; each call once: of copies that
+machines made at different times the fullest, then that of the session that began first. Only calls that there are several of are
+sorted, and none is written again; of earlier versions two tables go.
+"""
+_READ = ("team_sessions", "team_calls", "session_checks")
 
 _TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
 _COST = f"coalesce({', '.join(COST_RULE['auto'])})"
@@ -58,26 +75,26 @@ _SUMS = (
 )
 
 REPORTS: Mapping[str, str] = {
-    "total": f"SELECT {_SUMS} FROM counted_calls",
+    "total": f"SELECT {_SUMS} FROM team_calls",
     "members": (
         f"SELECT m.member, coalesce(o.sessions, 0) AS sessions, m.published - coalesce(o.sessions, 0) AS counted_elsewhere,"
         " u.* EXCLUDE (member), k.checks, k.failed_checks, m.last_ts FROM"
         " (SELECT member, count(*) AS published, epoch_us(max(last_ts)) AS last_ts FROM sessions GROUP BY 1) m"
         " LEFT JOIN (SELECT member, count(*) AS sessions FROM team_sessions GROUP BY 1) o USING (member)"
-        f" LEFT JOIN (SELECT member, {_SUMS} FROM counted_calls GROUP BY 1) u USING (member)"
+        f" LEFT JOIN (SELECT member, {_SUMS} FROM team_calls GROUP BY 1) u USING (member)"
         " LEFT JOIN (SELECT member, count(*) AS checks, count(*) FILTER (WHERE result = 'failed') AS failed_checks"
-        " FROM team_checks GROUP BY 1) k USING (member) ORDER BY u.cost_nano DESC NULLS LAST, 1"
+        " FROM session_checks GROUP BY 1) k USING (member) ORDER BY u.cost_nano DESC NULLS LAST, 1"
     ),
     "projects": (
         f"SELECT u.*, s.sessions, s.members FROM"
-        f" (SELECT coalesce(repository, project, '') AS project, {_SUMS} FROM counted_calls GROUP BY 1) u"
+        f" (SELECT coalesce(repository, project, '') AS project, {_SUMS} FROM team_calls GROUP BY 1) u"
         " LEFT JOIN (SELECT coalesce(repository, project, '') AS project, count(*) AS sessions, count(DISTINCT member) AS members"
         " FROM team_sessions GROUP BY 1) s USING (project) ORDER BY cost_nano DESC, 1 LIMIT 500"
     ),
-    "days": f"SELECT strftime(ts, '%Y-%m-%d') AS day, {_SUMS} FROM counted_calls WHERE ts IS NOT NULL GROUP BY 1 ORDER BY 1 DESC LIMIT 400",
-    "models": f"SELECT model, {_SUMS} FROM counted_calls GROUP BY 1 ORDER BY cost_nano DESC, 1 LIMIT 100",
+    "days": f"SELECT strftime(ts, '%Y-%m-%d') AS day, {_SUMS} FROM team_calls WHERE ts IS NOT NULL GROUP BY 1 ORDER BY 1 DESC LIMIT 400",
+    "models": f"SELECT model, {_SUMS} FROM team_calls GROUP BY 1 ORDER BY cost_nano DESC, 1 LIMIT 100",
     "checks": (
-        "SELECT kind, runner, result, count(*) AS runs, count(DISTINCT member) AS members FROM team_checks GROUP BY ALL ORDER BY 1, 2, 3"
+        "SELECT kind, runner, result, count(*) AS runs, count(DISTINCT member) AS members FROM session_checks GROUP BY ALL ORDER BY 1, 2, 3"
     ),
     "turns": (
         "SELECT t.ended, count(*) AS turns FROM turns t"
@@ -126,6 +143,7 @@ class HubDatabase:
                 typed = ", ".join(f'"{c.name}" {SQL_TYPES[c.type]}' for c in columns)
                 connection.execute(f'CREATE TABLE IF NOT EXISTS "{name}" ({typed})')
             connection.execute("CREATE TABLE IF NOT EXISTS loaded (part VARCHAR PRIMARY KEY, digest VARCHAR)")
+            connection.execute("CREATE TABLE IF NOT EXISTS derived (code VARCHAR)")
             yield connection
         finally:
             connection.close()
@@ -135,10 +153,11 @@ class HubDatabase:
         with self._connected() as connection:
             return dict(connection.execute("SELECT part, digest FROM loaded").fetchall())
 
-    def load(self, member: str, month: str, tables: Mapping[str, pa.Table | None], digest: str | None) -> None:
-        """Put the rows of one member and month in the place of those before, at once; a digest of None forgets the part."""
+    def load(self, member: str, month: str, tables: Mapping[str, pa.Table | None], made_of: str | None) -> None:
+        """Put the rows of one member and month in the place of those before, at once; ``made_of`` of None forgets the part."""
         with self._connected() as connection:
             connection.execute("BEGIN")
+            connection.execute("DELETE FROM derived")
             for name, rows in tables.items():
                 connection.execute(f'DELETE FROM "{name}" WHERE member = ? AND month = ?', [member, month])
                 if rows is not None and rows.num_rows:
@@ -149,16 +168,28 @@ class HubDatabase:
                     connection.unregister("incoming")
             part = f"{member}|{month}"
             connection.execute("DELETE FROM loaded WHERE part = ?", [part])
-            if digest is not None:
-                connection.execute("INSERT INTO loaded VALUES (?, ?)", [part, digest])
+            if made_of is not None:
+                connection.execute("INSERT INTO loaded VALUES (?, ?)", [part, made_of])
             connection.execute("COMMIT")
+
+    @staticmethod
+    def _derive(connection: duckdb.DuckDBPyConnection) -> None:
+        """Make what reports read, unless nothing was loaded since."""
+        code = digest(_DERIVED)
+        if connection.execute("SELECT code FROM derived").fetchall() == [(code,)]:
+            return
+        connection.execute("BEGIN")
+        connection.execute(_DERIVED)
+        connection.execute("DELETE FROM derived")
+        connection.execute("INSERT INTO derived VALUES (?)", [code])
+        connection.execute("COMMIT")
 
     def reports(self, names: Collection[str] = tuple(REPORTS)) -> dict[str, list[dict[str, Any]]]:
         """Return the team's figures: report -> rows."""
         found: dict[str, list[dict[str, Any]]] = {}
         with self._connected() as connection:
-            for sql in (TEAM_SESSIONS, COUNTED_CALLS, TEAM_CHECKS):
-                connection.execute(sql)
+            if any(table in REPORTS[name] for table in _READ for name in names):
+                self._derive(connection)
             for name in names:
                 cursor = connection.execute(REPORTS[name])
                 columns = [str(c[0]) for c in cursor.description or ()]
