@@ -167,6 +167,8 @@ def _fixed(query: str, filters: Filters, limit: int, *, as_json: bool) -> None:
         return
     zone = filters.timezone or settings.timezone
     met = counted(found.failures, "failed output")
+    if found.partly:
+        say("no failed output has all of these words; what follows has most of them")
     if found.fixed:
         say(f"{counted(len(found.fixed), 'fix', 'fixes')} of {met}; times in {zone_name(zone)}")
     else:

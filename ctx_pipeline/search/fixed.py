@@ -79,6 +79,8 @@ class FixedErrors(Plain):
     sessions: int
     changed: int = 0
     """sessions in which a later call changed the file that this one could not"""
+    partly: bool = False
+    """no failed output holds all words: these hold most of them"""
 
 
 def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10, settings: Settings | None = None) -> FixedErrors:
@@ -86,7 +88,7 @@ def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10,
 
     Failed outputs with the words are followed to the next run that shows the same thing
     working. What held the words nearest stands first; where no text has all words, those
-    count that have most, more than half.
+    count that have most, more than half, and ``partly`` says so.
     """
     asked = without_question(query)
     chosen = replace(filters or Filters(), outcome=("failed",), kind=("tool_result",))
@@ -102,7 +104,7 @@ def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10,
         places = dict.fromkeys((hit.host, hit.session_id) for hit in (*hits, *other))
         views = {place: view_of(store, *place, ("events", "tool_calls")) for place in places}
         hits = [*hits, *(hit for hit in other if _of_failed_command(views[hit.host, hit.session_id], hit.event_id))]
-        hits = _nearest(hits, views, asked)
+        hits, whole = _nearest(hits, views, asked)
         for hit in hits:
             place = hit.host, hit.session_id
             one = _fixed(views[place], hit)
@@ -112,22 +114,32 @@ def fixed_errors(query: str, *, filters: Filters | None = None, limit: int = 10,
                 left.setdefault(place, _left_open(views[place], hit))
     met = [one for place, one in left.items() if not any(key[:2] == place for key in ended)]
     sessions, changed = len({(h.host, h.session_id) for h in hits}), sum(bool(one.changed) for one in met)
-    return FixedErrors(asked, list(ended.values())[:limit], met[:limit], len(hits), sessions, changed)
+    return FixedErrors(asked, list(ended.values())[:limit], met[:limit], len(hits), sessions, changed, partly=bool(hits) and not whole)
 
 
 def _of_failed_command(view: Any, event: str) -> bool:
     return any(run.result == "failed" and event in run.outputs for run in command_runs(view))
 
 
-def _nearest(hits: Sequence[SearchHit], views: Mapping[tuple[str, str], Any], asked: str) -> list[SearchHit]:
-    """Return the hits of which a line holds most of the words, none where that is half of them or fewer."""
+def _nearest(hits: Sequence[SearchHit], views: Mapping[tuple[str, str], Any], asked: str) -> tuple[list[SearchHit], bool]:
+    """Return the hits of which a line holds most of the words, then those that hold all of them somewhere; and whether any holds all.
+
+    There is none where a line of none holds more than half of them; where no text holds all, the longest word has to stand there,
+    since "could not" says nothing of what could not be done.
+    """
     words = {word.lower() for word in re.findall(r"\w+", asked)}
     seen = {hit.event_id: (views[hit.host, hit.session_id].by_event[hit.event_id].text or "").lower() for hit in hits}
     # a text may be quoted as JSON, in which ends of lines are written out
     lines = {event: re.split(r"\n|\\r\\n|\\n", text) for event, text in seen.items()}
     held = {event: max(sum(word in line for word in words) for line in of) for event, of in lines.items()}
+    whole = {event for event, text in seen.items() if all(word in text for word in words)}
+    if not whole:
+        held = {event: held[event] for event, text in seen.items() if max(words, key=len, default="") in text}
     most = max(held.values(), default=0)
-    return [hit for hit in hits if held[hit.event_id] == most] if most * 2 > len(words) else []
+    if most * 2 <= len(words):
+        return [], False
+    near = [hit for hit in hits if held.get(hit.event_id) == most]
+    return [*near, *(hit for hit in hits if hit.event_id in whole and held[hit.event_id] < most)], bool(whole)
 
 
 def _left_open(view: Any, hit: SearchHit) -> LeftOpen:

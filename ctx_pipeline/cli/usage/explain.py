@@ -103,10 +103,14 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     if len(found.repositories) > 1:
         _repositories(found, said)
     zone = chosen["timezone"] or settings.timezone
+    _plans_and_days(found, zone, settings)
     _sessions(found, settings)
+    # of much the most expensive calls say why, in order of time those of a session
+    dear = found.kind in {"week", "month", "project", "model"}
     if limit and found.calls:
-        say(f"times in {zone_name(zone)}")
-    for made in found.calls[:limit]:
+        say(f"{'its most expensive calls; ' if dear else ''}times in {zone_name(zone)}")
+    calls = sorted(found.calls, key=lambda made: -(made.cost or 0)) if dear else found.calls
+    for made in calls[:limit]:
         _print(made, zone, found.cost_mode)
     if not limit and found.calls:
         say(f"its calls one by one: {_explaining(what, said)}")
@@ -127,6 +131,27 @@ def _say_session(found: Explained, settings: Settings) -> None:
         first = min((told["time"] for told in (made.to_json() for made in found.calls) if told["time"]), default=None)
         told = [local_time(first, settings.timezone), shown.project if shown else ""]
         say("  ".join(filter(None, [one_line(session_title(shown.title if shown else None), 100), *told])), bold=True)
+
+
+_DAYS = 3
+"""Days of a longer time that are named, the most expensive first."""
+
+
+def _plans_and_days(found: Explained, zone: str | None, settings: Settings) -> None:
+    """Print which agents are used on a flat plan, and of several days those with most of the cost."""
+    from ctx_pipeline.usage.live_usage import plans
+
+    for host, plan in sorted(plans({made.session[0] for made in found.calls}, settings=settings).items()):
+        paragraph(f"{host} is used on a flat plan ({plain(plan)}): this is what its calls would cost at list prices, not what was paid")
+    if found.kind not in {"week", "month", "project", "model"}:
+        return
+    days: Counter[str] = Counter()
+    for made in found.calls:
+        if at := made.to_json()["time"]:
+            days[local_time(at, zone)[:10]] += made.cost or 0
+    if len(days) > 1 and days.total():
+        told = ", ".join(f"{day} {_usd(cost)} ({percent(cost / days.total())})" for day, cost in days.most_common(_DAYS))
+        paragraph(f"most of it on: {told}")
 
 
 def _sessions(found: Explained, settings: Settings) -> None:
