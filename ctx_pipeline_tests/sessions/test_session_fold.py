@@ -431,7 +431,9 @@ def test_the_last_commit_is_told_as_git_printed_it_with_what_came_after():
     work.shell("git push", text="To github.com:a/b.git\n   1d2e3f4..7f2c1ab  main -> main")
     assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed"]
     rebased = deepcopy(work).shell("git rebase origin/main", text="Successfully rebased and updated refs/heads/main.")
-    assert said(rebased, "commit") == ["Last commit: on main, “fix: round discounts”, pushed"], "it has another name now"
+    assert said(rebased, "commit") == [], "it has another name now"
+    rebased.shell("git log --oneline -2", text="5b6c7d8 fix: round discounts\n1d2e3f4 begin")
+    assert said(rebased, "commit") == ["Last commit: 5b6c7d8 on main, “fix: round discounts”"], "and what was sent is the other one"
     work.edit("/w/a.py")
     assert said(work, "commit") == ["Last commit: 7f2c1ab on main, “fix: round discounts”, pushed; files were changed since"]
     assert "pushed; files were changed since (a.py)\n" in block(fold(work.build()), len, 10**6).text, "they are named where there is room"
@@ -620,6 +622,64 @@ def test_what_a_linter_only_warns_of_is_not_what_its_run_failed_by():
     assert [i.text for i in fold(failed.build()).findings] == [
         "`npx biome check .` failed when it last ran: \u00d7 Formatter would have printed the following content:"
     ]
+
+
+OWN = "03ce0c7 on cart, “pin it”"
+LISTED = "84ef784 (HEAD -> cart, origin/cart) fix: tighten parsing\n7334db1 refactor: name it"
+FULL = "commit 84ef784312345678901234567890123456789012\nAuthor: A <a@b.c>\nDate:   Fri Jan 2 2026\n\n    fix: tighten parsing\n"
+
+
+@pytest.mark.feature("session.last-commit")
+@pytest.mark.parametrize(
+    ("command", "text", "told"),
+    [
+        ("git log --oneline --decorate -2", LISTED, "84ef784 on cart, “fix: tighten parsing” (as git showed HEAD later), pushed"),
+        ("git log -1", FULL, "84ef784312 on cart, “fix: tighten parsing” (as git showed HEAD later)"),
+        ("git rev-parse --short HEAD", "84ef784", "84ef784 on cart (as git showed HEAD later)"),
+        (
+            "git pull --ff-only && git log --oneline -3 | head -1",
+            "Updating 03ce0c7..84ef784\n84ef784 b",
+            "84ef784 on cart, “b” (as git showed HEAD later)",
+        ),
+        ("git reset --hard HEAD~1", "HEAD is now at 84ef784 fix: tighten parsing", ""),
+        ("git pull", "Updating 03ce0c7..84ef784\nFast-forward", ""),
+        ("git commit -qm b", "", ""),
+        ("git checkout -B cart origin/cart", "Reset branch 'cart'", ""),
+        # nothing of it moves the branch, or says where it stands
+        ("git pull", "Already up to date.", OWN),
+        ("git commit -m b", "nothing to commit, working tree clean", OWN),
+        ("git rebase --abort", "", OWN),
+        ("git reset HEAD a.py", "Unstaged changes after reset:", OWN),
+        ("git reset", "", OWN),
+        ("git log --oneline -1", "03ce0c712 pin it", OWN),
+        ("git log --oneline origin/main -1", "84ef784 fix", OWN),
+        ("git log --oneline -- a.py", "84ef784 fix", OWN),
+        ("git log --oneline | tail -1", "84ef784 fix", OWN),
+        ("git log --oneline -1; git blame a.py", "84ef784 (A 2026-01-02 1) x = 1", OWN),
+        ("cat notes", LISTED, OWN),
+        ("git switch main && git pull", "Switched to branch 'main'\nUpdating 1a2b3c4..5b6c7d8\nFast-forward", OWN),
+        ("git switch main && git log --oneline -1", "Switched to branch 'main'\n5b6c7d8 begin", OWN),
+        ("git checkout -q main && git log --oneline -1", "5b6c7d8 begin", OWN),
+    ],
+)
+def test_a_commit_is_the_last_one_while_nothing_may_have_moved_its_branch(command: str, text: str, told: str):
+    work = view(cwd="/w").prompt("Pin it").edit("/w/a.py").shell("git commit -am 'pin it'", text="[cart 03ce0c7] pin it")
+    commits = [line for line in said(work.shell(command, text=text), "commit") if line.startswith("Last commit")]
+    assert commits == ([f"Last commit: {told}"] if told else [])
+
+
+@pytest.mark.feature("session.last-commit")
+def test_what_moved_in_another_checkout_or_may_have_moved_in_a_failed_line_counts_for_the_last_commit():
+    work = view(cwd="/w").prompt("Pin it").edit("/w/a.py").shell("git commit -am 'pin it'", text="[cart 03ce0c7] pin it")
+    elsewhere = deepcopy(work).shell("cd /other && git reset --hard HEAD~1", text="HEAD is now at 84ef784 fix")
+    assert said(elsewhere, "commit") == [f"Last commit: {OWN}"]
+    assert said(deepcopy(work).shell("git pull", exit=1, text="fatal: no remote"), "commit") == [f"Last commit: {OWN}"]
+    other = deepcopy(work).shell("cd /other && git commit -am 'mend it'", text="[main 5b6c7d8] mend it")
+    assert said(other, "commit")[0] == "Last commit: 5b6c7d8 on main, “mend it”"
+    refused = deepcopy(work).shell("git reset --hard HEAD~1", refused="keep it")
+    assert said(refused, "commit") == [f"Last commit: {OWN}"]
+    failed = work.shell("git reset --hard HEAD~1 && pytest", exit=1, text="1 failed in 0.1s")
+    assert said(failed, "commit") == ["Ended on the branch cart"]
 
 
 @pytest.mark.feature("session.proven")

@@ -1,16 +1,15 @@
-"""What became of files in a session: which were changed, removed or left as they were, what made a check stale, the last commit."""
+"""What became of files in a session: which were changed, removed or left as they were, and what made a check stale."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.state import FileState
 from ctx_pipeline.facts.command_runs import command_runs, printed
 from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, inside, last_line
 from ctx_pipeline.facts.prompts import arguments_of
 from ctx_pipeline.mining.lessons.commands import shown
-from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import command_text, steps_by_piece
@@ -105,7 +104,7 @@ def _may_make(call: Any, name: str) -> bool:
 
 def changed_since(view: SessionView, run: Any) -> str:
     """Return what was changed behind a run, the last first: files that the agent changed, else what git or a formatter ran; else empty."""
-    if edited := _edited_since(view, run):
+    if edited := edited_since(view, run):
         return edited
     later = (other for other in command_runs(view) if other.result == "passed" and _follows(other, run))
     return next((f"`{truncate(shown(one.command, view.session.cwd), _NAMED)}`" for one in later if _rewrites(view, one)), "")
@@ -118,7 +117,8 @@ _SINCE = 3
 """Files that are named as changed behind a run."""
 
 
-def _edited_since(view: SessionView, run: Any) -> str:
+def edited_since(view: SessionView, run: Any) -> str:
+    """Return the files that the agent changed behind a run, the last first; empty where it changed none."""
     found: dict[str, None] = {}
     for change in reversed(changes_of(view)):
         if len(found) > _SINCE:
@@ -131,7 +131,7 @@ def _edited_since(view: SessionView, run: Any) -> str:
 
 
 _REWRITTEN = lazy_pattern(r"(?m)^[1-9]\d{0,6} files? reformatted\b")
-_UNCHANGED = lazy_pattern(r"(?i)\balready up[ -]to[ -]date\b|\bis up to date\b")
+UNCHANGED = lazy_pattern(r"(?i)\balready up[ -]to[ -]date\b|\bis up to date\b")
 _BY_GIT = frozenset(f"git {name}" for name in ("am", "apply", "cherry-pick", "merge", "pull", "rebase", "revert"))
 """Subcommands of git that bring other contents into the files."""
 
@@ -139,77 +139,8 @@ _BY_GIT = frozenset(f"git {name}" for name in ("am", "apply", "cherry-pick", "me
 def _rewrites(view: SessionView, run: Any) -> bool:
     """Tell whether a command changed files that none of its words names."""
     if any(program in _BY_GIT for program in run.programs):
-        return not _UNCHANGED.search(printed(view, run))
+        return not UNCHANGED.search(printed(view, run))
     return "lint" in run.purposes and _REWRITTEN.search(printed(view, run)) is not None
-
-
-_COMMITTED = lazy_pattern(
-    r"(?m)^\[(?P<branch>detached HEAD|[^\s\]]{1,80})(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>\S.{0,200})$"
-)
-"""What git prints of a commit that it made."""
-_MERGED = lazy_pattern(r"(?m)^Merge made by the '")
-"""What it prints of a commit that joins branches; its name is not among it."""
-_SENT = lazy_pattern(
-    r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})"
-    r"\s{1,40}(?P<own>\S{1,200})\s{1,40}-> (?P<other>\S{1,200})"
-)
-"""What it prints of a branch that it sent; of one that it fetched the other name is that of a remote, a slash and the branch."""
-
-
-def _sent(run: Any, told: str) -> bool:
-    return "push" in run.command and any(not found["other"].endswith(f"/{found['own']}") for found in _SENT.finditer(told))
-
-
-_MERGES = frozenset({"git merge", "git pull"})
-_MOVES = frozenset({"git rebase", "git pull", "git reset", "git filter-branch"})
-"""Subcommands of git behind which a branch may hold its commits under other names, or hold them no longer."""
-
-
-class Commit(NamedTuple):
-    """A commit in words, the event that shows it, and when that was."""
-
-    text: str
-    event: str
-    ended: Any
-    since: str
-    """the files that were changed behind it"""
-
-
-def last_commit(view: SessionView) -> Commit | None:
-    """Return the last commit that git said it made, and whether git sent it and files were changed since; None where it said of none."""
-    found: tuple[Any, re.Match[str] | None] | None = None
-    sent: Any = None
-    moved = False
-    # of several agents each runs commands of its own
-    for run in sorted(command_runs(view), key=lambda r: r.ended or r.started or 0):
-        if run.result == "failed" or "git" not in run.command:
-            continue
-        told = printed(view, run)
-        if commits := list(_COMMITTED.finditer(told)):
-            found, sent, moved = (run, commits[-1]), None, False
-        elif _MERGED.search(told) and _MERGES.intersection(run.programs):
-            found, sent, moved = (run, None), None, False
-        elif found is not None and any(program in _MOVES for program in run.programs):
-            moved = moved or not _UNCHANGED.search(told)
-        if found is not None and _sent(run, told):
-            sent = run
-    if found is None:
-        return None
-    run, made = found
-    if made is None:
-        text = f"a merge by `{truncate(shown(run.command, view.session.cwd), _SUBJECT)}`"
-    else:
-        # what git applies again has another name than the one that it printed
-        place = "" if made["branch"] == "detached HEAD" else f"on {made['branch']}"
-        named = place if moved else f"{made['sha'][:10]} {place}".rstrip()
-        text = f"{named}{', ' if named else ''}“{truncate(clean(made['subject']), _SUBJECT)}”"
-    text += ", pushed" if sent is not None else ""
-    edited = _edited_since(view, run)
-    return Commit(text + ("; files were changed since" if edited else ""), run.event, run.ended, edited)
-
-
-_SUBJECT = 80
-"""Characters of a commit's subject that are told."""
 
 
 _MADE_BY_TOOLS = frozenset(

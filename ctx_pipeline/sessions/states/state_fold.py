@@ -17,8 +17,9 @@ from ctx_pipeline.mining.lessons.quoting import quotable, repeats
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.host_records import REASON
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.sessions.states.changed_files import changed_since, file_states, last_commit
+from ctx_pipeline.sessions.states.changed_files import changed_since, file_states
 from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
+from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import end_state
 from ctx_pipeline.sessions.states.ending import called, ending

@@ -1,0 +1,190 @@
+"""The last commit of a session: what git said it made, as long as no later command may have moved the branch away from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.facts.command_runs import command_runs, printed, shown_in_part
+from ctx_pipeline.mining.lessons.commands import shown
+from ctx_pipeline.mining.lessons.failures import clean
+from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.sessions.states.changed_files import UNCHANGED, edited_since
+from ctx_pipeline.shell.commands import steps
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.shell.commands import Step
+
+
+_COMMITTED = lazy_pattern(
+    r"(?m)^\[(?P<branch>detached HEAD|[^\s\]]{1,80})(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>\S.{0,200})$"
+)
+"""What git prints of a commit that it made."""
+_MERGED = lazy_pattern(r"(?m)^Merge made by the '")
+"""What it prints of a commit that joins branches; its name is not among it."""
+_SENT = lazy_pattern(
+    r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})"
+    r"\s{1,40}(?P<own>\S{1,200})\s{1,40}-> (?P<other>\S{1,200})"
+)
+"""What it prints of a branch that it sent; of one that it fetched the other name is that of a remote, a slash and the branch."""
+_NONE_MADE = lazy_pattern(r"\bnothing (?:added )?to commit\b|\bno changes added to commit\b")
+_TURNED = lazy_pattern(
+    r"(?m)^(?:Switched to (?:a new )?branch '(?P<to>[^'\s]+)'|Already on '(?P<already>[^'\s]+)'|On branch (?P<status>\S+)"
+    r"|## (?P<short>(?!HEAD \()\S+?)(?:\.{3}\S.*|)|(?P<none>## HEAD \(no branch\)|HEAD detached .*|HEAD is now at .*))$"
+)
+"""What it prints of the branch that is checked out."""
+_RESET_BRANCH = lazy_pattern(r"(?mi)^(?:Switched to and )?reset branch '")
+_SHOWN = lazy_pattern(
+    r"(?m)^[*|\\/ ]{0,20}(?:commit )?(?P<sha>[0-9a-f]{7,40})(?P<refs> \(HEAD(?: -> (?P<branch>[^,)\s]{1,200}))?[^)\n]{0,400}\))?"
+    r"(?: (?P<subject>\S.{0,200}))?(?:\n(?:\w{1,20}: .*\n){1,6}\n {4}(?P<message>\S.{0,200}))?$"
+)
+"""A commit as it lists it."""
+_SHOWS = frozenset({"git log", "git show", "git rev-parse"})
+_OF_HEAD = lazy_pattern(
+    r"git|log|show|rev-parse|HEAD|-?\d{1,4}|-n\d{0,4}|--(?:oneline|stat|shortstat|abbrev-commit|no-pager|no-decorate|decorate(?:=\w+)?"
+    r"|short(?:=\d+)?|verify|max-count=\d{1,4}|(?:format|pretty)=(?:format:)?(?:oneline|%[Hh](?: %s)?))"
+)
+"""Words that make it begin with the commit that is checked out."""
+_TO_HEAD = lazy_pattern(r"\|\s{0,9}head\b(?: -n)?(?: ?-?\d{1,4})?")
+_BESIDE = (
+    {"cd", "echo", "pwd", "head", "true", "sleep"}
+    | {f"git {name}" for name in ("add", "commit", "diff", "fetch", "pull", "push", "rebase", "reset", "status", "merge", "cherry-pick")}
+    | {"git switch", "git checkout", *_SHOWS}
+)
+"""Programs beside which no other line looks like a commit."""
+
+_MERGES = frozenset({"git merge", "git pull"})
+_MAKES = frozenset({"git commit", "git cherry-pick", "git revert", "git am"}) | _MERGES
+_MOVES = _MAKES | {f"git {name}" for name in ("rebase", "reset", "filter-branch", "update-ref")}
+"""Subcommands of git behind which a branch may end with another commit."""
+_TURNS = frozenset({"git checkout", "git switch"})
+_SUBJECT = 80
+"""Characters of a commit's subject that are told."""
+
+
+class Commit(NamedTuple):
+    """A commit in words, the event that shows it, and when that was."""
+
+    text: str
+    event: str
+    ended: Any
+    since: str
+    """the files that were changed behind it"""
+
+
+def last_commit(view: SessionView) -> Commit | None:
+    """Return the last commit that git said it made, and whether git sent it and files were changed since; None where it said of none.
+
+    Where a later command may have moved its branch, it is the commit that git showed there since, and None where it showed none.
+    """
+    made: tuple[Any, re.Match[str] | None] | None = None
+    seen: tuple[Any, re.Match[str]] | None = None
+    sent: Any = None
+    moved, on, place = False, "", ""  # may the branch have moved; the branch that is checked out, and that of the commit
+    # of several agents each runs commands of its own
+    for run in sorted(command_runs(view), key=lambda r: r.ended or r.started or 0):
+        if "git" not in run.command or run.result == "refused":
+            continue
+        told, done, apart = printed(view, run), steps(run.command), made is not None and _apart(run.folder, made[0].folder)
+        if run.result == "failed":
+            moved = moved or (made is not None and not apart and on in ("", place) and any(_may_move(step) for step in done[:-1]))
+            continue
+        commits = list(_COMMITTED.finditer(told))
+        if commits or (_MERGED.search(told) and _MERGES.intersection(run.programs)):
+            made, seen, sent, moved = (run, commits[-1] if commits else None), None, None, False
+            on = place = commits[-1]["branch"] if commits else on
+            told = told[commits[-1].end() :] if commits else told
+            apart = False
+            done = done[max((n for n, step in enumerate(done) if step.subject in _MAKES), default=len(done)) + 1 :]
+        if apart:
+            continue
+        moves = max((n for n, step in enumerate(done) if _may_move(step)), default=-1)
+        turn = next((n for n, step in enumerate(done) if step.subject in _TURNS and "--" not in step.words), len(done))
+        before, on = on, _turned(told, done, on, turned=turn < len(done))
+        if (moves >= 0 and not _left_it(told) and (on if turn < moves else before) in ("", place)) or _RESET_BRANCH.search(told):
+            moved, sent = True, None
+        if made is not None and _sent(run, told):
+            sent = run
+        head = _head(run, told, [step.subject for step in done[moves + 1 :]]) if made is not None else None
+        if made is None or head is None or (head["branch"] or on) != place:
+            continue
+        known = seen[1] if seen else made[1]
+        if known is None or not _same(known["sha"], head["sha"]):
+            seen, sent = (run, head), sent if moved else None
+        moved = False
+    if made is None or moved:
+        return None
+    run, text = seen[0] if seen else made[0], _in_words(view, made, seen, place)
+    pushed = sent is not None or (seen is not None and f"origin/{place}" in (seen[1]["refs"] or "").strip(" ()").split(", "))
+    text += ", pushed" if pushed else ""
+    edited = edited_since(view, run)
+    return Commit(text + ("; files were changed since" if edited else ""), run.event, run.ended, edited)
+
+
+def _in_words(view: SessionView, made: tuple[Any, re.Match[str] | None], seen: tuple[Any, re.Match[str]] | None, place: str) -> str:
+    where = "" if place in ("", "detached HEAD") else f" on {place}"
+    own = made[1]["subject"] if made[1] else ""
+    if seen is None and made[1] is None:
+        return f"a merge by `{truncate(shown(made[0].command, view.session.cwd), _SUBJECT)}`"
+    commit = seen[1] if seen else made[1]
+    subject = (seen[1]["subject"] or seen[1]["message"] or "") if seen else own
+    # what was rebased has another name, and the same words
+    by = "" if subject == own else " (as git showed HEAD later)"
+    named = f", “{truncate(clean(subject), _SUBJECT)}”" if subject else ""
+    return f"{commit['sha'][:10] if commit else ''}{where}{named}{by}"
+
+
+def _apart(one: str | None, other: str | None) -> bool:
+    """Tell whether two folders lie in different checkouts, as far as is known: neither holds the other."""
+    return bool(one and other) and not (f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/"))
+
+
+def _same(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _sent(run: Any, told: str) -> bool:
+    return "push" in run.command and any(not found["other"].endswith(f"/{found['own']}") for found in _SENT.finditer(told))
+
+
+def _left_it(told: str) -> bool:
+    """Tell whether git says that a branch stayed at its commit."""
+    return UNCHANGED.search(told) is not None or _NONE_MADE.search(told) is not None
+
+
+def _may_move(step: Step) -> bool:
+    """Tell whether a branch may end with another commit behind a step; files alone may be reset as well."""
+    if step.subject not in _MOVES or {"--abort", "--dry-run", "--quit"}.intersection(step.words):
+        return False
+    if step.subject != "git reset":
+        return True
+    named = [word for word in step.words[step.words.index("reset") + 1 :] if not word.startswith("-")]
+    return bool(named) and named[0] != "HEAD" and "--" not in step.words
+
+
+def _turned(told: str, done: Sequence[Step], on: str, *, turned: bool) -> str:
+    """Return the branch that is checked out behind a run; empty where that is not known."""
+    programs = {step.subject for step in done}
+    for match in reversed(list(_TURNED.finditer(told))):
+        if match["to"] or match["already"] or ((match["status"] or match["short"]) and "git status" in programs):
+            return next(name for name in match.groups() if name)
+        if match["none"] and ("git status" in programs or turned):
+            return "detached HEAD"
+    return "" if turned or "gh pr" in programs else on
+
+
+def _head(run: Any, told: str, programs: list[str]) -> re.Match[str] | None:
+    """Return the commit that a run lists as the one that is checked out, where it lists it behind all that may move it."""
+    if not _SHOWS.intersection(programs) or "git reflog" in programs:
+        return None
+    if marked := [match for match in _SHOWN.finditer(told) if match["refs"]]:
+        return marked[-1]
+    asked = [step for step in steps(run.command) if step.subject in _SHOWS]
+    whole = _TO_HEAD.sub("", run.command)
+    if not _BESIDE.issuperset(run.programs) or any(shown_in_part(whole, step.subject) for step in asked):
+        return None
+    return _SHOWN.search(told) if all(_OF_HEAD.fullmatch(word) for step in asked for word in step.words) else None
