@@ -47,6 +47,7 @@ _OPENINGS = (
     ("This session is being continued from a previous conversation", "continuation"),
     ("Base directory for this skill:", "skill"),
     ("Stop hook feedback:", "hook-feedback"),
+    ("Operation stopped by hook:", "hook-feedback"),
 )
 
 
@@ -112,7 +113,7 @@ def injected_by(text: str) -> str | None:
     if first == "<":
         match = _TAG.match(text)
         return match[1] if match and match[1] in INJECTED_TAGS else None
-    if first in "[CTBS":
+    if first in "[CTBSO":
         for opening, name in _OPENINGS:
             if text.startswith(opening):
                 return name
