@@ -78,6 +78,32 @@ def _main(view: SessionView) -> str:
     return view.session_id if view.session_id in threads else str(view.events[0].thread_id) if threads else ""
 
 
+_OF_TURNS = frozenset({"prompt", "answer", "tool_call", "tool_result"})
+
+
+def taken_back(view: SessionView) -> set[str]:
+    """Return the events that the person went back behind: the conversation forked before them, and goes on in another branch."""
+    main = _main(view)
+    own = [e for e in view.events if e.thread_id == main]
+    records = {e.event_id: (e.stream, e.generation, e.start) for e in own}
+    above: dict[Any, Any] = {records[e.event_id]: records.get(e.parent_id or "") for e in own}
+    at = next((records[e.event_id] for e in reversed(in_time([e for e in own if e.kind in _OF_TURNS]))), None)
+    goes_on = set()
+    while at is not None and at not in goes_on:
+        goes_on.add(at)
+        at = above[at]
+    # what does not begin in the branch that goes on stands before a compaction, or nothing says where
+    back: dict[Any, bool] = dict.fromkeys((None, *goes_on), False)
+    for record in above:
+        line, at = [], record
+        while at not in back:
+            back[at] = False
+            line.append(at)
+            at = above[at]
+        back.update(dict.fromkeys(line, at in goes_on or back[at]))
+    return {e.event_id for e in own if back[records[e.event_id]]}
+
+
 def is_request(ask: str) -> bool:
     """Tell whether a prompt, as one line, asks for something by itself: "push", "1", "yes, go on" and a lone tag do not."""
     words = _TAG.sub(" ", ask)
@@ -215,17 +241,20 @@ def task(view: SessionView) -> Task:
     """Return what a session was asked to do.
 
     A prompt that only steers ("push", "1", "yes, go on") is no task, unless nothing else
-    was typed. Reads prompts of the main thread, else of any, and the plans among
-    ``tool_calls``.
+    was typed. Reads prompts of the main thread that were not taken back, else of any, and
+    the plans among ``tool_calls``.
     """
-    own = in_time(typed(view)) or in_time(view.prompts)
+    back = taken_back(view)
+    own = in_time([p for p in typed(view) if p.event_id not in back]) or in_time(view.prompts)
     prompts = _requests(view, own)
     telling = next((one for one in reversed(prompts) if tells(one[1])), None)
     since = telling[0].seq if telling else -1
     chosen = telling or (prompts[-1] if prompts else None)
     now = _plan(view, since) or (_request(chosen) if chosen else _title(view))
     here = {event.thread_id for event in own} or {_main(view)}
-    commands, refusals = ([pair for pair in found(view) if pair[0].thread_id in here] for found in (_commands, _refusals))
+    commands, refusals = (
+        [pair for pair in found(view) if pair[0].thread_id in here and pair[0].event_id not in back] for found in (_commands, _refusals)
+    )
     began = in_time([event for event, _ in (*commands, *prompts[:1])])
     named = {event.event_id: ask for event, ask in commands}
     first = _title(view)

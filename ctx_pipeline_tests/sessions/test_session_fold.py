@@ -12,6 +12,7 @@ import pytest
 from ctx_pipeline.context.session_state.snapshot import block, lines_of, snapshot
 from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.context.session_state.view import task_line, view_lines
+from ctx_pipeline.facts.prompts import taken_back
 from ctx_pipeline.sessions.states.state import safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
 from ctx_pipeline_tests.factories.views import view
@@ -622,6 +623,28 @@ def test_what_a_linter_only_warns_of_is_not_what_its_run_failed_by():
     assert [i.text for i in fold(failed.build()).findings] == [
         "`npx biome check .` failed when it last ran: \u00d7 Formatter would have printed the following content:"
     ]
+
+
+@pytest.mark.feature("session.taken-back")
+@pytest.mark.parametrize(("before", "taken"), [(1, ["e2", "e3", "e4", "e5"]), (3, ["e4", "e5"]), (None, [])])
+def test_the_task_is_no_prompt_that_the_person_went_back_behind(before: int | None, taken: list[str]):
+    work = view(cwd="/w").prompt("Add a field for notes to the form").answer("It is there.")
+    work.prompt("List the strengths of the second idea in the form").answer("They are many.")
+    work.prompt("Write the opinion of the editor about the form").answer("It is written.")
+    work.prompt("List the risks of the first idea in the form").answer("They are few.")
+    above = {n: n - 1 for n in range(1, 8)} | {6: before}  # what stands above no other one is not known to be left
+    work.events = [e._replace(parent_id=None if (at := above.get(n)) is None else f"s1.e{at}") for n, e in enumerate(work.events)]
+    built = work.build()
+    assert taken_back(built) == {f"s1.{name}" for name in taken}
+    assert fold(built).task.text == ("Add a field for notes to the form" if taken else "Write the opinion of the editor about the form")
+    assert fold(built).asked_last.text == "List the risks of the first idea in the form"
+
+
+@pytest.mark.feature("session.taken-back")
+def test_a_circle_of_parents_takes_nothing_back():
+    work = view(cwd="/w").prompt("Add a field for notes to the form").answer("It is there.").prompt("Mend the second form as well")
+    work.events = [e._replace(parent_id=f"s1.e{(n + 1) % 2}") for n, e in enumerate(work.events)]
+    assert taken_back(work.build()) == set()
 
 
 OWN = "03ce0c7 on cart, “pin it”"
