@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction.shapes import ALNUM, BELOW, BREAK, HEX, Detector, Planted, letters, mixed
+from ctx_pipeline.redaction.shapes import ALNUM, BELOW, HEX, Detector, Planted, letters, mixed
 
 if TYPE_CHECKING:
     import random
@@ -30,8 +30,6 @@ _ASKED = rb"sudo(?:[ \t]+-u[ \t]+[^\s|;&]{1,40}|[ \t]+-[A-Za-z-]{1,20}){0,4}?[ \
 _TURN = lazy_pattern(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
 _DIGIT = lazy_pattern(rb"[0-9]")
 _MIXED = lazy_pattern(rb"(?=.*[0-9])(?=.*[a-z].*[a-z])(?=.*[A-Z].*[A-Z])", re.DOTALL)
-_CHOSEN = lazy_pattern(rb"(?=.*[a-z])(?=.{8})[A-Z]?[A-Za-z]{2,20}[0-9]{2,6}[!?.*#$%&@]?")
-_JOINED = lazy_pattern(rb"[a-z0-9]+(?:[_.:/-]+[a-z0-9]+)+")
 _WORDY = lazy_pattern(rb"[a-z]+(?:[-_/.][a-z]+)*[0-9]{0,2}[.:!?]?", re.IGNORECASE)
 
 
@@ -47,16 +45,6 @@ def drawn(secret: bytes, match: re.Match[bytes]) -> bool:
         return False
     turns = len(_TURN.findall(secret))
     return (len(_DIGIT.findall(secret)) >= 2 and turns >= 2) or (turns >= 1 and len(secret) >= 10 and _MIXED.match(secret) is not None)
-
-
-def likely_password(secret: bytes, match: re.Match[bytes]) -> bool:
-    """Tell whether a sentence tells a value that looks drawn, or what a person chooses as a password: a word with its digits at the end."""
-    return drawn(secret, match) or (value(secret, match) and _CHOSEN.fullmatch(secret) is not None)
-
-
-def _in_cell(secret: bytes, match: re.Match[bytes]) -> bool:
-    """Tell whether a value beside a label is told so, and is no name of small letters joined by signs."""
-    return likely_password(secret, match) and _JOINED.fullmatch(secret) is None
 
 
 def long_drawn(secret: bytes, match: re.Match[bytes]) -> bool:
@@ -126,38 +114,6 @@ _APART, _TOUCHING = (
 those that it need not."""
 _NEXT = rb":?(?:\*\*)?(?=[ \t\r\n\\])" + BELOW
 """What stands between a sentence and what it tells, also where that is on the next line."""
-
-
-_PARTS = (" |", "|", "** |", "` |", "  ", "\t", "\\t", "\n", "\\n", "\r", "\\r")
-_BESIDE = (
-    rb"[*`]{0,2}(?:"
-    + _SPACE
-    + rb"{0,28}+\|"
-    + _SPACE
-    + rb"{1,28}+|"
-    + _SPACE
-    + rb"{1,28}+(?!\|)|"
-    + _SPACE
-    + rb"{0,28}+"
-    + BREAK
-    + BELOW
-    + rb")`?"
-)
-"""What parts a label from its value in a row of a table, in columns of blanks, or over two lines."""
-_CELL_END = rb"(?=`?(?:" + _SPACE + rb"{0,200}(?:\||" + BREAK + rb"|\Z)|\\{0,7}[\"']|&quot;|<))"
-_KEY_LABELS = tuple(
-    f"{first}{gap}{last}"
-    for first, last in (
-        ("api", "key"),
-        ("API", "key"),
-        ("API", "Key"),
-        ("Api", "Key"),
-        ("API", "KEY"),
-        ("ccess", "token"),
-        ("ccess", "Token"),
-    )
-    for gap in " _-"
-)
 
 
 def _phrase(rng: random.Random) -> Planted:
@@ -487,23 +443,7 @@ CONTEXTS: tuple[Detector, ...] = (
         + _QUOTE
         + rb"?(?P<s>[!-~]{6,80}?)(?=[.,;!?]?(?:[\s\"'`\\)]|\Z)|[^\x00-\x7f]|&|<)",
         _like("the password is <s>, please log in"),
-        likely_password,
-    ),
-    _after(
-        "password-cell",
-        "password in the cell beside its label, or on the line below",
-        tuple(label + part for label in ("assword", "ASSWORD", "assphrase", "asswort") for part in _PARTS),
-        rb"(?i:assword|assphrase|asswort)" + _BESIDE + rb"(?P<s>(?:(?!&quot;|&#)[!#-%(-;=?-\[\]-_a-{}~]){8,80}+)" + _CELL_END,
-        _like("| password | <s> |"),
-        _in_cell,
-    ),
-    _after(
-        "key-cell",
-        "key in the cell beside its label, or on the line below",
-        tuple(label + part for label in _KEY_LABELS for part in _PARTS),
-        rb"(?i:api|ccess)[ _-](?i:key|token)" + _BESIDE + rb"(?P<s>[A-Za-z0-9_.+/=-]{20,400}+)" + _CELL_END,
-        _like("| API key | <s> |", ALNUM, 32),
-        long_drawn,
+        drawn,
     ),
     _after(
         "said-key",

@@ -285,12 +285,6 @@ _CONTEXTS = {
     "prose below": "The password is:\n\n<a14>\n\nPlease log in.",
     "prose bold": "**Password:**\n```\n<a14>\n```\n",
     "prose key below": "here is the API key:\n<a32>\n",
-    "label line": "Username\napp\nPassword\n<a14>\nlogged in",
-    "label line key": "API key\n<a32>\nkeep it",
-    "table row": "| setting | value |\n|---|---|\n| user | app |\n| Password | <a14> |\n",
-    "table row key": "| **API key** | `<a32>` |\n| region | eu |\n",
-    "columns": "username    app\npassword    <a14>\nport        5432",
-    "tab columns": "user\tapp\npassword\t<a14>\nport\t5432",
     "prose Russian below": "пароль:\n<a14>\n",
 }  # fmt: skip
 """kind -> a text; what is drawn in it is secret, and known by what stands around it"""
