@@ -79,7 +79,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.integrations.import_sessions import list_sessions as stage
-    from ctx_pipeline.storage import open_store
+    from ctx_pipeline.storage import may_write, open_store
 
     if chosen["at_least"] is not None and not chosen["signal"]:
         raise UsageError("--at-least goes with --signal", hint="ctx list --help")
@@ -88,7 +88,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
     settings, note = choose(settings_module.load(), demo=False)
     if note:
         say("(sample sessions)", err=True)
-    with open_store(settings) as store:
+    with open_store(settings, read_only=not may_write(settings.home)) as store:
         listing = stage(store, settings, unchecked=unchecked, not_passed=not_passed, **chosen)
     if not listing.total:
         require_project(settings, chosen["project"])

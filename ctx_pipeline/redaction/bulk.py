@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from functools import cache
@@ -32,6 +33,12 @@ class Bulk:
         self._read = 0
         self._lock = Lock()
         self._database: Any = None
+        os.register_at_fork(after_in_child=self._take_over)
+
+    def _take_over(self) -> None:
+        """Let a child begin anew where a thread of its parent was reading when it forked."""
+        if self._lock.locked():
+            self._lock, self._database = Lock(), None
 
     def worth(self, size: int) -> bool:
         """Tell whether this process has read so much, with ``size`` bytes more, that the machine is worth its building."""

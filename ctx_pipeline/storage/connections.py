@@ -6,7 +6,7 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreError
+from ctx_pipeline.errors import StoreError, scarce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ _PAUSE = 0.01
 
 
 def reading(path: Path, seconds: float = 30.0, **options: Any) -> sqlite3.Connection:
-    """Open a database without writing; on a medium that takes no files beside it, as it lies there."""
+    """Open a database without writing; on a medium that takes no files beside it as it lies there, unless its log holds newer rows."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     for text in (uri, f"{uri}&immutable=1"):
         connection: sqlite3.Connection = sqlite3.connect(text, uri=True, timeout=seconds, isolation_level=None, **options)
@@ -30,11 +30,17 @@ def reading(path: Path, seconds: float = 30.0, **options: Any) -> sqlite3.Connec
             connection.execute("PRAGMA user_version").fetchone()
         except sqlite3.OperationalError as error:
             connection.close()
-            if text != uri or not is_unwritable(error):
+            if text != uri or not is_unwritable(error) or scarce(error) or _has_log(path):
                 raise
         else:
             return connection
     raise StoreError(f"{path} cannot be opened", hint="ctx doctor")
+
+
+def _has_log(path: Path) -> bool:
+    """Tell whether rows stand in the log of a database, which is not read as it lies there."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def is_unwritable(error: sqlite3.Error) -> bool:

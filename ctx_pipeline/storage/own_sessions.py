@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.storage import connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,6 +99,10 @@ class Shown(NamedTuple):
 UNNAMED = Shown(None, None)
 
 
+_PASSING = ("locked", "busy", "disk i/o error", "unable to open", "readonly")
+"""What SQLite says of a database that is whole and cannot be read now or here."""
+
+
 class ShownSessions:
     """Reads what is shown of sessions; the ledger is opened when first asked, and again where the file was replaced."""
 
@@ -122,8 +127,9 @@ class ShownSessions:
             return self._opened().execute(sql, values).fetchall()
         except (sqlite3.Error, OSError) as error:
             self.close()
-            kind = StoreError if "locked" in str(error) or "busy" in str(error) else StoreDamaged
-            raise kind(f"{self._path} cannot be read: {error}", hint="ctx doctor --rebuild-ledger", path=str(self._path)) from error
+            passing = any(words in str(error).lower() for words in _PASSING)
+            kind, hint = (StoreError, "ctx doctor") if passing else (StoreDamaged, "ctx doctor --rebuild-ledger")
+            raise kind(f"{self._path} cannot be read: {error}", hint=hint, path=str(self._path)) from error
 
     def close(self) -> None:
         """Close the ledger."""
@@ -137,6 +143,5 @@ class ShownSessions:
             self.close()
         if self._connection is None:
             self._file = status.st_dev, status.st_ino
-            place = f"{self._path.absolute().as_uri()}?mode=ro"
-            self._connection = sqlite3.connect(place, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+            self._connection = connections.reading(self._path, check_same_thread=False)
         return self._connection

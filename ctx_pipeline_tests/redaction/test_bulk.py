@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -91,3 +93,15 @@ def test_a_python_without_the_library_reads_much_text_all_the_same(
     monkeypatch.setattr(bulk.Bulk, "scan", None)
 
     assert Redactor().suspects(texts) == expected
+
+
+@pytest.mark.feature(MUCH)
+def test_a_child_that_is_forked_while_a_thread_reads_reads_by_itself(texts: list[str], expected: list[int], read_much: list[int]) -> None:
+    Redactor.expect_much()
+    machine = redactor._literals_and_signs().bulk
+    with machine._lock:  # as a thread that reads holds it
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            os._exit(Redactor().suspects(texts) != expected)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

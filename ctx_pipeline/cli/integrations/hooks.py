@@ -280,7 +280,8 @@ def preview(
     if as_json:
         emit({"host": state.host, "at": moment, "cwd": payload["cwd"], "installed": state.way == "hooks", "options": options, "told": told})
         return
-    say(f"{state.host} {'runs' if state.way == 'hooks' else 'has no hooks yet; with them it would run'} ctx at {event}", err=True)
+    if event in events:
+        say(f"{state.host} {'runs' if state.way == 'hooks' else 'has no hooks yet; with them it would run'} ctx at {event}", err=True)
     say(told.rstrip() or f"nothing is told {_WHEN[moment]}", whole=bool(told))
     if moment == "start":
         _say_of_start(state.host, options)
