@@ -134,7 +134,7 @@ def _nearest(hits: Sequence[SearchHit], views: Mapping[tuple[str, str], Any], as
     held = {event: max(sum(word in line for word in words) for line in of) for event, of in lines.items()}
     whole = {event for event, text in seen.items() if all(word in text for word in words)}
     if not whole:
-        held = {event: held[event] for event, text in seen.items() if max(words, key=len, default="") in text}
+        held = {event: held[event] for event, text in seen.items() if max(words, key=lambda word: (len(word), word), default="") in text}
     most = max(held.values(), default=0)
     if most * 2 <= len(words):
         return [], False

@@ -21,7 +21,7 @@ ANSWERS = {
     "ctx usage outcomes --by model": r"\ngpt-5-codex +codex +1 .*\n[\s\S]*no model has 5 sessions yet",
     "ctx gain --period all --model MODEL": r"\nat the prices of claude-haiku-4-5: an estimate\n[\s\S]*\nspent +[\d,]+ +\$",
     "ctx explain latest": r"7 calls\n.*\$0\.097204 at list price[\s\S]*msg_010e9b648f77c4ea9cf46068  \$0\.011806",
-    "ctx explain MONTH": r"^month 2026-10: 21 calls\n.*\$0\.17\d+ at list price\n *session +project +title +model calls +cost\n",
+    "ctx explain MONTH": r"^month 2026-10: 21 calls\n.*\$0\.17\d+ at list price\n(?s:.*)most of it on: 2026-10-19 \$0\.097\d+ \(56%\)(?s:.*)\n *session +project +title +model calls +cost\n",
     "ctx usage thread": r"\nsubagent .* 3 .* \$0\.06 +10%",
     "ctx usage tool": r"\nBash +15 .* \$0\.23 +38%\nEdit [\s\S]*\nuses are what counted model calls asked for; .*: ctx work\n",
     "ctx usage server": r"\n\(no MCP server\) +0 .* \$0\.61 +100%",
@@ -116,7 +116,9 @@ def test_a_shared_session_names_neither_home_nor_secret(ran: Ctx):
 
 @pytest.mark.feature("explain.sessions")
 def test_the_dollars_of_a_month_are_told_by_session_before_its_calls(ran: Ctx):
-    head, sums, names, *rows = ran("explain", "2026-09", "--limit", "0").stdout.splitlines()
+    head, sums, *more = ran("explain", "2026-09", "--limit", "0").stdout.splitlines()
+    start = next(n for n, line in enumerate(more) if line.startswith("session "))
+    days, names, rows = " ".join(more[:start]), more[start], more[start + 1 :]
     costs = [float(line.rpartition("$")[2]) for line in rows if "$" in line]
 
     assert names.split() == ["session", "project", "title", "model", "calls", "cost"]
@@ -125,4 +127,10 @@ def test_the_dollars_of_a_month_are_told_by_session_before_its_calls(ran: Ctx):
     assert sum(costs) == pytest.approx(float(re.search(r"\$([\d.]+)", sums)[1]))
     assert "Fix rounding in discount codes" in "\n".join(rows)
     assert head.startswith("month 2026-09: ")
+    shares = [int(share) for share in re.findall(r"2026-09-\d\d \$[\d.]+ \((\d+)%\)", days)]
+    assert shares == sorted(shares, reverse=True)
+    assert ("most of it on: " in days, len(shares) > 1) == (True, True)
+    each = [float(cost) for cost in re.findall(r"^20\S+ \S+ .* \$([\d.]+)", ran("explain", "2026-09").stdout, re.MULTILINE)]
+    assert len(each) > 5
+    assert each == sorted(each, reverse=True)
     assert "title" not in ran("explain", "latest", "--limit", "0").stdout

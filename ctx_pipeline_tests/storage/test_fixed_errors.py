@@ -49,6 +49,13 @@ def test_a_command_that_failed_in_a_call_that_ended_well_is_followed_to_what_pas
 
     assert [one.failed for one in pasted.fixed] == ["cargo test registry --lib"]
     assert (elsewhere.fixed, elsewhere.left_open) == ([], []), "no line of what failed holds most of these words"
+    apart = fixed_errors("error registry mise", settings=settings)
+    partly = fixed_errors("no library missing", settings=settings)
+
+    assert not apart.partly
+    assert (partly.fixed, partly.left_open) == ([], []), "the word that says most stands in none"
+    partly = fixed_errors("no such library", settings=settings)
+    assert ([one.failed for one in partly.fixed], partly.partly) == (["cargo test registry --lib"], True)
     (fixed,) = found.fixed
     assert (fixed.failed, fixed.passed) == ("cargo test registry --lib", "cargo test registry")
     assert (found.failures, found.left_open) == (1, [])

@@ -130,6 +130,8 @@ def test_calls_on_a_flat_plan_are_marked_as_list_prices(tmp_path: Path, monkeypa
     printed = CliRunner().invoke(cli, ["usage", "model"]).stdout
     assert "codex is used on a flat plan (pro): its cost is what these calls would cost at list prices" in printed
     assert "claude is used" not in printed
+    explained = CliRunner().invoke(cli, ["explain", "2026-03"]).stdout
+    assert "codex is used on a flat plan (pro)" in " ".join(explained.split())
     assert json.loads(CliRunner().invoke(cli, ["usage", "model", "--json"]).stdout)["plans"] == {"codex": "pro"}
 
 

@@ -115,7 +115,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     if not limit and found.calls:
         say(f"its calls one by one: {_explaining(what, said)}")
     elif len(found.calls) > limit:
-        say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+        say(f"\n{counted(len(found.calls) - limit, 'more call')}: --limit {len(found.calls)} or --json")
 
 
 def _say_session(found: Explained, settings: Settings) -> None:
