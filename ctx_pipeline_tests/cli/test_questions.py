@@ -21,7 +21,8 @@ ANSWERS = {
     "ctx usage outcomes --by model": r"\ngpt-5-codex +codex +1 .*\n[\s\S]*no model has 5 sessions yet",
     "ctx gain --period all --model MODEL": r"\nat the prices of claude-haiku-4-5: an estimate\n[\s\S]*\nspent +[\d,]+ +\$",
     "ctx explain latest": r"7 calls\n.*\$0\.097204 at list price[\s\S]*msg_010e9b648f77c4ea9cf46068  \$0\.011806",
-    "ctx explain MONTH": r"^month 2026-10: 21 calls\n.*\$0\.17\d+ at list price\n(?s:.*)most of it on: 2026-10-19 \$0\.097\d+ \(56%\)(?s:.*)\n *session +project +title +model calls +cost\n",
+    "ctx explain MONTH": r"^month 2026-10: 21 calls\n.*\$0\.17\d+ at list price\n(?s:.*)most of it on: 2026-10-19 \$0\.097\d+ \(56%\)"
+    r"(?s:.*)\n *session +project +title +model calls +cost\n",
     "ctx usage thread": r"\nsubagent .* 3 .* \$0\.06 +10%",
     "ctx usage tool": r"\nBash +15 .* \$0\.23 +38%\nEdit [\s\S]*\nuses are what counted model calls asked for; .*: ctx work\n",
     "ctx usage server": r"\n\(no MCP server\) +0 .* \$0\.61 +100%",
