@@ -56,7 +56,7 @@ _LOGIN = re.compile(r"(?<![\w.+/:@-])[a-z_][\w-]{0,31}@[A-Za-z][\w-]{2,62}(?=[:\
 
 _ACCOUNT = re.compile(
     r"\"(?:login|user_?name|author_?name|screen_name|nickname)\\{0,4}\"\s{0,4}:\s{0,4}\\{0,4}\"(?P<login>[A-Za-z0-9][\w-]{1,38})\\{0,4}\""
-    r"|(?:^|\n|\\n)\s{0,4}(?:origin|upstream|fork)(?:\s|\\t){1,8}(?:https?://|ssh://)?(?:[\w-]{1,39}@)?[\w.-]{1,80}[:/](?P<owner>[A-Za-z0-9][\w-]{1,38})/"
+    r"|(?:^|\n|\\n)\s{0,4}(?:origin|upstream|fork|To)(?:\s|\\t){1,8}(?:https?://|ssh://)?(?:[\w-]{1,39}@)?[\w.-]{1,80}[:/](?P<owner>[A-Za-z0-9][\w-]{1,38})/"
     r"|\b(?:account|logged in (?:to \S{1,80} )?as) (?P<account>[A-Za-z0-9][\w-]{1,38}) \((?:keyring|oauth|G[HL]_|GIT|[/~])"
     r"|(?:^|\n|\\n)author:(?:\t|\\t)(?P<author>[A-Za-z0-9][\w-]{1,38})"
     r"|\b\d{1,12}\+(?P<hidden>[A-Za-z0-9][\w-]{1,38})@users\.noreply\."

@@ -33,6 +33,10 @@ ROOT = "/Users/sam.doe/src/shop"
             '[{"login":"user","id":7}] @user https://github.com/user/x',
         ),
         ('{"out":"{\\"login\\": \\"octo-sam\\"}"} octo-sam', '{"out":"{\\"login\\": \\"user\\"}"} user'),
+        (
+            "To https://github.com/marla/shop.git\n   1a2b..3c4d  main -> main\nsee marla/shop",
+            "To https://github.com/user/shop.git\n   1a2b..3c4d  main -> main\nsee user/shop",
+        ),
         ("origin\tgit@github.com:acme-inc/shop.git (fetch)\nacme-inc/shop", "origin\tgit@github.com:user/shop.git (fetch)\nuser/shop"),
         ("Logged in to github.com account octo-sam (keyring) octo-sam/y", "Logged in to github.com account user (keyring) user/y"),
         ("cp ~/src/shop/app/main.py ~/src/acme/plan.md", "cp app/main.py ~/…/plan.md"),
