@@ -156,6 +156,18 @@ PULL = "https://github.com/acme/shop/pull/7"
         ("gh pr create -t x", [("gh pr merge --squash", "")], f"opened the pull request {PULL} (merged)"),
         ("gh pr create -t x", [("gh pr merge --auto --squash", "")], f"opened the pull request {PULL}"),
         ("gh pr create -t x", [("gh pr close 7", "")], f"opened the pull request {PULL} (closed)"),
+        ("gh pr create -t x", [(f"gh pr merge {PULL} -s", "")], f"opened the pull request {PULL} (merged)"),
+        ("gh pr create -t x", [('gh pr close 9 --comment "superseded by #7"', "")], f"opened the pull request {PULL}"),
+        ("gh pr create -t x", [("gh pr close 7 -R acme/other", "")], f"opened the pull request {PULL}"),
+        ("gh pr create -t x", [("gh pr close 7", ""), ("gh pr reopen 7", "")], f"opened the pull request {PULL}"),
+        ("gh pr create -t x", [("gh pr merge 7", ""), ("gh pr close 9", "")], f"opened the pull request {PULL} (merged)"),
+        ("gh pr create -d -t x", [("gh pr ready", ""), ("gh pr ready --undo", "")], f"opened the pull request {PULL}"),
+        ("gh pr create -d -t x", [("gh pr merge 9", "")], f"opened the pull request {PULL}"),
+        (
+            "gh pr create -t x",
+            [("gh pr close 7", ""), ("gh pr view 7 --json number,state", '{"number":7,"state":"OPEN"}')],
+            f"opened the pull request {PULL}",
+        ),
     ],
 )
 def test_a_pull_request_that_was_opened_is_told_with_what_became_of_it(create: str, later: list[tuple[str, str]], said: str):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.shell.commands import Step
 
 BRANCH, TREE, PULL, CI, RUNS, AGENTS = "branch", "tree", "pull", "ci", "process", "agents"
 """What an item is about, as its ``by`` says it."""
@@ -63,6 +64,7 @@ _STAT = lazy_pattern(
 )
 _ONE_LINE = lazy_pattern(r"(?m)^(?P<sha>[0-9a-f]{7,40}) (?P<subject>\S.{0,200})$")
 _URL = lazy_pattern(r"https://[\w.-]{1,80}(?:/[\w.-]{1,80}){2,4}/(?:pull|merge_requests)/\d{1,8}\b")
+_OTHER_REPOSITORY = lazy_pattern(r"\s(?:-R|--repo\b)")
 _VIEWED = lazy_pattern(r'"(?P<name>isDraft|state)":\s*(?P<value>true|false|"(?:OPEN|MERGED|CLOSED)")')
 _CHECK_ROW = lazy_pattern(r"(?m)^[^\t\n]+\t(?P<state>pass|fail|pending|skipping|cancel)\t")
 _CHECK_STATES = {"fail": "failed", "cancel": "canceled", "pending": "pending", "pass": "passed"}
@@ -205,7 +207,7 @@ def _of_agents(view: SessionView, behind: Sequence[Any]) -> tuple[Item | None, b
 
 
 def _pull_request(view: SessionView, runs: Sequence[Any]) -> Item | None:
-    """Return the pull request that was opened last, and what became of it."""
+    """Return the pull request that was opened last, and what became of it, as far as commands that are about it alone tell."""
     made: Any = None
     url, state = "", ""
     for run in runs:
@@ -214,19 +216,26 @@ def _pull_request(view: SessionView, runs: Sequence[Any]) -> Item | None:
             text = printed(view, run)
             if verb == "create" and run.result != "failed" and (urls := _URL.findall(text)):
                 made, url, state = run, urls[-1], "draft" if {"--draft", "-d"}.intersection(step.words) else ""
-            elif made is None or run.result == "failed":
+            elif made is None:
                 continue
-            elif verb == "view":
+            elif verb == "view" and run.result != "failed":
                 # a record of one pull request is a line; other lines are about others
                 own = "\n".join(line for line in text.splitlines() if url in line or f'"number":{url.rpartition("/")[2]},' in line)
                 seen = {match["name"]: match["value"].strip('"') for match in _VIEWED.finditer(own)}
-                draft = {"true": "draft", "false": ""}.get(seen.get("isDraft", ""), state)
+                before = "" if seen.get("state") == "OPEN" and state != "draft" else state
+                draft = {"true": "draft", "false": ""}.get(seen.get("isDraft", ""), before)
                 state = seen["state"].lower() if seen.get("state") in ("MERGED", "CLOSED") else draft
-            elif verb == "ready":
-                state = ""
-            elif verb in ("merge", "close"):
-                state = "" if "--auto" in step.words else {"merge": "merged", "close": "closed"}[verb]
+            elif verb in ("merge", "close") and run.result != "failed" and "--auto" not in step.words and _about(step, url):
+                state = {"merge": "merged", "close": "closed"}[verb]
+            elif verb in ("ready", "reopen") or (verb in ("merge", "close") and (state == "draft" or run.result == "failed")):
+                state = ""  # which one it was may not be known
     return _item(made, PULL, f"opened the pull request {url}{f' ({state})' if state else ''}") if made is not None else None
+
+
+def _about(step: Step, url: str) -> bool:
+    """Tell whether a step of ``gh pr`` names no pull request, or the one of an address, by its number or so."""
+    named = next((word for word in step.words[3:] if not word.startswith("-")), "")
+    return named.lstrip("#") in ("", url, url.rpartition("/")[2]) and not _OTHER_REPOSITORY.search(step.text)
 
 
 def _ci(view: SessionView, runs: Sequence[Any]) -> Item | None:
