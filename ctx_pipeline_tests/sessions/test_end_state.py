@@ -205,55 +205,50 @@ def test_ci_and_commands_that_were_not_seen_to_end_are_told():
 
 
 @pytest.mark.feature("session.end-state")
-def test_a_status_after_subagents_shows_what_they_changed():
-    def told(status: str, *, last: bool = False) -> str:
-        session = work()
-        if not last:
-            session.tool("Task", action="task", text="All is done.")
-        session.shell("git status -sb", text=status)
-        if last:
-            session.tool("Task", action="task", text="All is done.")
+@pytest.mark.parametrize("report", ["All is done.", "Committed as 1a2b3c4.", "Async agent launched successfully."])
+def test_nothing_that_git_shows_after_subagents_proves_what_they_changed(report: str):
+    def told(command: str, text: str) -> str:
+        session = work().tool("Task", action="task", text=report).shell(command, text=text)
         return block(fold(session.build()), len, 10**6).text
 
-    status = "## cart\n M a.py\n M b.py"
-    assert "subagent" not in told(status)
-    assert "- Uncommitted at the last git status: a.py, b.py\n" in told(status)
-    assert "1 subagent may have changed more" in told(status, last=True)
-    assert "1 subagent may have changed more" in told("")
+    for command, text in [
+        ("git status -sb", "## cart\n M a.py\n M b.py"),
+        ("git status -sb", "## cart"),
+        ("git diff --stat", " a.py | 4 ++--\n src/b.py | 2 +-\n 2 files changed"),
+        ("git log --stat -2", "commit 1a2b3c4\n\n    Old\n\n src/legacy/old.py | 2 +-"),
+    ]:
+        assert "1 subagent may have changed more" in told(command, text)
+        assert "did not run git commit" not in told(command, text)
+    assert "- Ended on the branch cart; uncommitted at the last git status: a.py, b.py\n" in told(
+        "git status -sb", "## cart\n M a.py\n M b.py"
+    )
+
+
+LISTED = "1a2b3c4 Split it\n2b3c4d5 Test it"
 
 
 @pytest.mark.feature("session.end-state")
 @pytest.mark.parametrize(
-    ("command", "text", "told", "unseen"),
+    ("command", "text", "told"),
     [
         (
-            "git diff --stat main",
-            " a.py      | 4 ++--\n src/b.py  | 2 +-\n 2 files changed",
-            "git showed after the subagents, changed too: src/b.py",
-            0,
-        ),
-        ("git diff --stat", " a.py | 4 ++--\n 1 file changed", "", 0),
-        (
-            "git log --name-only -3",
-            "commit 1a2b3c4\n\n    Split it\n\nsrc/b.py\nsrc/c.py",
-            "git showed after the subagents, changed too: src/b.py, src/c.py",
-            0,
-        ),
-        (
             "git log --oneline main..HEAD",
-            "1a2b3c4 Split it\n2b3c4d5 Test it",
-            "git listed after the subagents: 1a2b3c4 “Split it”, 2b3c4d5 “Test it”",
-            1,
+            LISTED,
+            "git listed after the subagents were started: 1a2b3c4 “Split it”, 2b3c4d5 “Test it”",
         ),
-        ("git log --oneline -5", "1a2b3c4 Split it", "", 1),
-        ("git diff --stat -- src", " src/b.py | 2 +-", "", 1),
-        ("git diff --stat | head -1", " src/b.py | 2 +-", "", 1),
-        ("git diff --stat", "", "", 1),
+        ("git log --oneline -5", LISTED, ""),
+        ("git log --oneline -5 ../shop", LISTED, ""),
+        ("git log --oneline main...HEAD", LISTED, ""),
+        ("git log --oneline main..HEAD && git log --oneline -2", LISTED, ""),
+        ("git log --oneline main..HEAD && cat notes", LISTED, ""),
+        ("git log --name-only -3", "commit 1a2b3c4\n\n    Split it\n\nsrc/b.py\nsrc/c.py", ""),
+        ("git log --stat -2", "commit 1a2b3c4\n\n    Old\n\n src/legacy/old.py | 2 +-", ""),
+        ("git diff --stat main", " a.py      | 4 ++--\n src/b.py  | 2 +-\n 2 files changed", ""),
     ],
 )
-def test_what_git_shows_after_subagents_is_told(command: str, text: str, told: str, unseen: int):
+def test_only_commits_of_a_range_are_told_after_subagents(command: str, text: str, told: str):
     state = fold(work().tool("Task", action="task", text="All is done.").shell(command, text=text).build())
     assert [item.text for item in state.outside] == ([told] if told else [])
-    assert state.unseen_agents == unseen
+    assert state.unseen_agents == 1
     before = fold(work().shell(command, text=text).tool("Task", action="task", text="All is done.").build())
     assert (before.outside, before.unseen_agents) == ([], 1)

@@ -5,7 +5,7 @@ All of it is read from what commands printed. What no command showed, or what a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.state import Item
 from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed, shown_in_part
@@ -57,11 +57,7 @@ _CHANGED = lazy_pattern(
     r"(?P<path>[^\s()].*)$"
 )
 _AHEAD = lazy_pattern(r"\.{3}(?P<to>[^\s\[]+) \[ahead (?P<count>\d+)\]|Your branch is ahead of '(?P<of>[^']+)' by (?P<by>\d+) commit")
-_STATS = frozenset({"--stat", "--name-only", "--name-status"})
-_STAT = lazy_pattern(
-    r"(?m)^ (?P<path>[\w.@+/-]{1,160})\s{1,120}\|\s{1,9}(?:\d+ |Bin )"
-    r"|^(?:[MADT]\t)?(?P<name>[\w.@+-]{0,80}(?:/[\w.@+-]{1,80}){0,12}\.\w{1,8})$"
-)
+_RANGE = lazy_pattern(r"[^\s.-]\S{0,200}(?<![/.])\.\.(?![/.])\S{0,200}")
 _ONE_LINE = lazy_pattern(r"(?m)^(?P<sha>[0-9a-f]{7,40}) (?P<subject>\S.{0,200})$")
 _URL = lazy_pattern(r"https://[\w.-]{1,80}(?:/[\w.-]{1,80}){2,4}/(?:pull|merge_requests)/\d{1,8}\b")
 _OTHER_REPOSITORY = lazy_pattern(r"\s(?:-R|--repo\b)")
@@ -70,15 +66,7 @@ _CHECK_ROW = lazy_pattern(r"(?m)^[^\t\n]+\t(?P<state>pass|fail|pending|skipping|
 _CHECK_STATES = {"fail": "failed", "cancel": "canceled", "pending": "pending", "pass": "passed"}
 
 
-class EndState(NamedTuple):
-    """What commands showed last, and the runs that did."""
-
-    items: tuple[Item, ...] = ()
-    agents_shown: bool = False
-    """git showed the files that are changed behind all of the subagents"""
-
-
-def end_state(view: SessionView, agents: Sequence[Any] = ()) -> EndState:
+def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]:
     """Return how the work stood at the end of a session, each item with the event that shows it.
 
     ``agents`` are the calls that started subagents whose own calls are not recorded.
@@ -89,12 +77,10 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> EndState:
     folder = next((r.folder for r in reversed(own) if (_REWRITE | {"git push"}).intersection(r.programs)), view.session.cwd)
     here = [] if any(_ELSEWHERE.search(r.command) for r in own) else [r for r in own if r.folder == folder]
     branch, tree = _branch(view, here), _tree(view, here)
-    behind = (
-        [r for r in here if all(c.ended is not None and c.thread_id == r.thread_id and c.seq < r.seq for c in agents)] if agents else []
-    )
-    of_agents, stat = (None, tree[0] in behind) if tree[0] in behind else _of_agents(view, behind)
+    behind = [r for r in here if agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
+    of_agents = None if tree[0] in behind else _of_agents(view, behind)
     found = [branch, of_agents, tree[1], _pull_request(view, every), _ci(view, every), *_still_running(view, every)]
-    return EndState(tuple(item for item in found if item is not None), stat)
+    return tuple(item for item in found if item is not None)
 
 
 def _item(run: Any, by: str, text: str) -> Item:
@@ -185,25 +171,17 @@ def _is(path: str, own: str) -> bool:
     return own == path or own.endswith(f"/{path}") or path.endswith(f"/{own}") or (path.endswith("/") and f"/{path}" in f"/{own}")
 
 
-def _of_agents(view: SessionView, behind: Sequence[Any]) -> tuple[Item | None, bool]:
-    """Return the files that git showed last as changed behind subagents and True; else the commits that it listed and False."""
+def _of_agents(view: SessionView, behind: Sequence[Any]) -> Item | None:
+    """Return the commits of a range that git listed last behind the start of subagents; other commits may be those of others."""
     for run in reversed(behind):
-        asked = [s for s in steps(run.command) if s.subject in ("git diff", "git log", "git show")]
-        if run.result == "failed" or any(shown_in_part(run.command, s.subject) for s in asked):
+        asked = [s for s in steps(run.command) if s.subject == "git log"]
+        ranges = bool(asked) and all("--oneline" in s.words and any(map(_RANGE.fullmatch, s.words)) for s in asked)
+        if not ranges or run.result == "failed" or set(run.programs) - _SHOW or shown_in_part(run.command, "git log"):
             continue
-        text = printed(view, run)
-        if any(_STATS.intersection(s.words) and "--" not in s.words for s in asked):
-            paths = dict.fromkeys(match["path"] or match["name"] for match in _STAT.finditer(text))
-            changed = {inside(c.path, view.session.cwd) for c in changes_of(view)}
-            others = [path for path in paths if a_name(path) and not any(_is(path, own) for own in changed)]
-            more = f" and {len(others) - _NAMES} more" if len(others) > _NAMES else ""
-            told = f"git showed after the subagents, changed too: {', '.join(others[:_NAMES])}{more}"
-            return (_item(run, AGENTS, told) if others else None), bool(paths)
-        if any("--oneline" in s.words and any(".." in word for word in s.words) for s in asked):
-            commits = [f"{match['sha']} “{truncate(clean(match['subject']), _COMMAND)}”" for match in _ONE_LINE.finditer(text)]
-            more = f" and {len(commits) - _NAMES} more" if len(commits) > _NAMES else ""
-            return (_item(run, AGENTS, f"git listed after the subagents: {', '.join(commits[:_NAMES])}{more}") if commits else None), False
-    return None, False
+        commits = [f"{match['sha']} “{truncate(clean(match['subject']), _COMMAND)}”" for match in _ONE_LINE.finditer(printed(view, run))]
+        more = f" and {len(commits) - _NAMES} more" if len(commits) > _NAMES else ""
+        return _item(run, AGENTS, f"git listed after the subagents were started: {', '.join(commits[:_NAMES])}{more}") if commits else None
+    return None
 
 
 def _pull_request(view: SessionView, runs: Sequence[Any]) -> Item | None:

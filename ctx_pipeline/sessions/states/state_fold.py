@@ -139,7 +139,7 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=file_states(view),
-        unseen_agents=0 if outside.agents_shown else len(agents),
+        unseen_agents=len(agents),
         forked_from=_forked_from(view, main),
         commit=_commit(view),
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
@@ -158,7 +158,7 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
         unanswered=end.unanswered,
         asked_since=end.asked_since,
         last_call=end.last_call,
-        outside=list(outside.items),
+        outside=list(outside),
         stats={} if brief else _stats(view),
     )
 
