@@ -122,6 +122,28 @@ def test_what_a_later_command_may_have_changed_is_not_told():
     assert outside(work().shell("git status && git commit -am x", text=f"{LONG}\n[cart 1a2b3c4] x")) == ["ended on the branch cart"]
 
 
+@pytest.mark.feature("session.end-state")
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("cd /home/u/otherlib && git checkout -b hotfix && git status", 0),
+        ("(cd ../otherlib; git checkout -b hotfix && git status)", 0),
+        ("bash -c 'cd ../otherlib && git checkout -b hotfix && git status'", 0),
+        ("pushd ../otherlib && git checkout -b hotfix && git status", 0),
+        ("git -c user.name=x -C /other checkout -b hotfix && git -c user.name=x -C /other status", 0),
+        ("GIT_DIR=/other/.git git status", 0),
+        ("cd && git checkout -b hotfix && git status", 0),
+        ("cd /w && git checkout -b hotfix && git status", 2),
+        ("git -C /w checkout -b hotfix && git -C /w status", 2),
+    ],
+)
+def test_a_branch_and_a_tree_of_another_folder_are_not_told(command: str, told: int):
+    text = "Switched to a new branch 'hotfix'\nOn branch hotfix\nnothing to commit, working tree clean"
+    assert len(outside(work().shell(command, text=text))) == told
+    moved = work().shell("git status", text=LONG).shell(command, text=text)
+    assert "ended on the branch cart" not in outside(moved) or "checkout" not in command
+
+
 PULL = "https://github.com/acme/shop/pull/7"
 
 

@@ -17,10 +17,11 @@ from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.times import written
 from ctx_pipeline.shell.commands import steps
+from ctx_pipeline.shell.files import entered
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.shell.commands import Step
@@ -50,7 +51,11 @@ _REWRITE = frozenset(
 )
 """Subcommands behind which a status is out of date."""
 
-_ELSEWHERE = lazy_pattern(r"\bgit\s+(?:-C\b|--git-dir|--work-tree|worktree\s+add\b)")
+_WORKTREE = lazy_pattern(r"\bgit\s.{0,80}?\bworktree\s+add\b")
+_ENTERS = lazy_pattern(
+    r"(?:\b(?:cd|pushd)(?=[\s;&|)'\"]|$)[^\S\n]{0,9}|(?<!\S)-C\s{1,9}|--(?:git-dir|work-tree)[\s=]{0,9}|\bGIT_(?:DIR|WORK_TREE)=)(?P<to>[^\s;&|()]{0,400})"
+)
+"""Words that lead to a folder in which git works."""
 _CLEAN = lazy_pattern(r"(?m)^(?:nothing to commit, working tree clean|## .*)$")
 _CHANGED = lazy_pattern(
     r"(?m)^(?:(?P<code>[MADRCTU][ MADTU]|[ ][MADTU]|\?\?) |\t(?:(?P<word>modified|new file|deleted|renamed|typechange|both modified):\s+)?)"
@@ -74,10 +79,9 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]
     main = view.session_id if any(e.thread_id == view.session_id for e in view.events) else view.events[0].thread_id if view.events else ""
     every = sorted((r for r in command_runs(view) if r.result != "refused"), key=lambda r: r.ended or r.started or 0)
     own = [r for r in every if r.thread_id == main and any(p.startswith(("git ", "gh ")) for p in r.programs)]
-    folder = next((r.folder for r in reversed(own) if (_REWRITE | {"git push"}).intersection(r.programs)), view.session.cwd)
-    here = [] if any(_ELSEWHERE.search(r.command) for r in own) else [r for r in own if r.folder == folder]
-    branch, tree = _branch(view, here), _tree(view, here)
-    behind = [r for r in here if agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
+    here = set() if any(_WORKTREE.search(r.command) for r in own) else {r.event for r in own if _at_home(r, view.session.cwd)}
+    branch, tree = _branch(view, own, here), _tree(view, own, here)
+    behind = [r for r in own if r.event in here and agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
     of_agents = None if tree[0] in behind else _of_agents(view, behind)
     found = [branch, of_agents, tree[1], _pull_request(view, every), _ci(view, every), *_still_running(view, every)]
     return tuple(item for item in found if item is not None)
@@ -87,12 +91,18 @@ def _item(run: Any, by: str, text: str) -> Item:
     return Item(text, by, written(run.ended), run.event)
 
 
-def _branch(view: SessionView, runs: Sequence[Any]) -> Item | None:
-    """Return the branch that was checked out last; None where a later command may have left it."""
+def _at_home(run: Any, home: str | None) -> bool:
+    """Tell whether all of a command worked in the folder of its session."""
+    others = (match["to"].strip("'\"") for match in _ENTERS.finditer(run.command))
+    return run.folder == home and all(to and entered(("cd", to), home) == home for to in others)
+
+
+def _branch(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> Item | None:
+    """Return the branch that was checked out last, as a run ``here`` told; None where a later command may have left it."""
     found: Item | None = None
     for run in runs:
         text = printed(view, run)
-        told = [match for match in _BRANCH.finditer(text) if _by(match, run)]
+        told = [match for match in _BRANCH.finditer(text) if run.event in here and _by(match, run)]
         if told:
             name = next((value for key, value in told[-1].groupdict().items() if value and key != "none"), "")
             found = _item(run, BRANCH, f"ended on the branch {name}") if name and a_name(name) else None
@@ -113,10 +123,10 @@ def _only_files(run: Any) -> bool:
     return all(s.subject == "git checkout" and "--" in s.words for s in moves)
 
 
-def _tree(view: SessionView, runs: Sequence[Any]) -> tuple[Any, Item | None]:
-    """Return the last status of the whole working tree, where nothing was changed since, and what it shows."""
-    run = next((r for r in reversed(runs) if _REWRITE.intersection(r.programs) or _whole_status(r)), None)
-    if run is None or not _whole_status(run) or set(run.programs) - _SHOW or _later_change(view, run):
+def _tree(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> tuple[Any, Item | None]:
+    """Return the last status ``here`` of the whole working tree, where nothing was changed since, and what it shows."""
+    run = next((r for r in reversed(runs) if _REWRITE.intersection(r.programs) or (r.event in here and _whole_status(r))), None)
+    if run is None or run.event not in here or not _whole_status(run) or set(run.programs) - _SHOW or _later_change(view, run):
         return None, None
     programs = list(run.programs)
     if _REWRITE.intersection(programs[programs.index("git status") :]):
