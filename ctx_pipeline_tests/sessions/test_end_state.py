@@ -144,6 +144,15 @@ def test_a_branch_and_a_tree_of_another_folder_are_not_told(command: str, told: 
     assert "ended on the branch cart" not in outside(moved) or "checkout" not in command
 
 
+@pytest.mark.feature("session.end-state")
+@pytest.mark.parametrize("command", ["git commit -qam x", "git switch -q main", "git stash", "git reset --hard HEAD~1"])
+def test_what_git_did_later_in_a_subagent_voids_the_branch_and_the_uncommitted_files(command: str):
+    session = work().shell("git status", text=LONG).subagent("agent-1").shell("git status", text="On branch other")
+    assert len(outside(session)) == 2
+    assert outside(session.shell(command)) == []
+    assert len(outside(session.on("s1").shell("git status", text=LONG))) == 2
+
+
 PULL = "https://github.com/acme/shop/pull/7"
 
 

@@ -78,9 +78,10 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]
     """
     main = view.session_id if any(e.thread_id == view.session_id for e in view.events) else view.events[0].thread_id if view.events else ""
     every = sorted((r for r in command_runs(view) if r.result != "refused"), key=lambda r: r.ended or r.started or 0)
-    own = [r for r in every if r.thread_id == main and any(p.startswith(("git ", "gh ")) for p in r.programs)]
+    git = [r for r in every if any(p.startswith(("git ", "gh ")) for p in r.programs)]
+    own = [r for r in git if r.thread_id == main]
     here = set() if any(_WORKTREE.search(r.command) for r in own) else {r.event for r in own if _at_home(r, view.session.cwd)}
-    branch, tree = _branch(view, own, here), _tree(view, own, here)
+    branch, tree = _branch(view, git, here), _tree(view, git, here)
     behind = [r for r in own if r.event in here and agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
     of_agents = None if tree[0] in behind else _of_agents(view, behind)
     found = [branch, of_agents, tree[1], _pull_request(view, every), _ci(view, every), *_still_running(view, every)]
@@ -106,6 +107,8 @@ def _branch(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> It
         if told:
             name = next((value for key, value in told[-1].groupdict().items() if value and key != "none"), "")
             found = _item(run, BRANCH, f"ended on the branch {name}") if name and a_name(name) else None
+        elif run.event not in here and _REWRITE.intersection(run.programs):
+            found = None  # also what a subagent did
         elif _MOVES.intersection(run.programs) - {"gh pr"} or "gh pr checkout" in run.command:
             found = found if run.result == "failed" or _only_files(run) else None
     return found
