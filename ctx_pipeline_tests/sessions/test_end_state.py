@@ -153,6 +153,30 @@ def test_what_git_did_later_in_a_subagent_voids_the_branch_and_the_uncommitted_f
     assert len(outside(session.on("s1").shell("git status", text=LONG))) == 2
 
 
+@pytest.mark.feature("session.end-state")
+@pytest.mark.parametrize(
+    ("command", "text", "status", "told"),
+    [
+        ("gh pr merge 12 --squash --delete-branch", "", 0, ""),
+        ("gh pr checkout 12", "", 0, ""),
+        ("git status && git checkout -q main", LONG, 0, ""),
+        ("git checkout -q main && pytest -q", "1 failed", 1, ""),
+        ("git stash branch feat/b", "", 0, ""),
+        ("git branch -m basket", "", 0, ""),
+        ("git switch basket && git checkout -q main", "Switched to branch 'basket'", 0, ""),
+        ("git branch && git switch -q main && git branch | tail -1", "* cart\n  main", 0, ""),
+        ("git switch main && git switch -c basket", "Switched to branch 'main'\nSwitched to a new branch 'basket'", 0, "basket"),
+        ("git switch -c basket && pytest -q", "Switched to a new branch 'basket'\n1 failed", 1, "basket"),
+        ("git checkout -q main && git status", "On branch main\nnothing to commit, working tree clean", 0, "main"),
+        ("git checkout -q -- a.py && pytest -q", "1 failed", 1, "cart"),
+        ("git branch -v", "", 0, "cart"),
+    ],
+)
+def test_a_branch_is_told_only_while_nothing_may_have_left_it(command: str, text: str, status: int, told: str):
+    session = work().shell("git status", text=LONG).shell(command, text=text, exit=status)
+    assert [line for line in outside(session) if "branch" in line] == ([f"ended on the branch {told}"] if told else [])
+
+
 PULL = "https://github.com/acme/shop/pull/7"
 
 

@@ -37,8 +37,15 @@ _BRANCH = lazy_pattern(
     r"|\[(?P<commit>[^\s\]]{1,80})(?: \(root-commit\))? [0-9a-f]{7,40}\] \S.*|\* (?P<listed>[^\s()]+)(?: .*)?"
     r"|(?P<none>## HEAD \(no branch\)|HEAD detached .*|HEAD is now at .*|\[detached HEAD .*))$"
 )
-_MOVES = frozenset({"git checkout", "git switch", "git rebase", "git bisect", "gh pr"})
+_MOVES = frozenset(f"git {name}" for name in ("checkout", "co", "switch", "sw", "rebase", "bisect", "symbolic-ref"))
 """Subcommands behind which another branch may be checked out."""
+_MOVING = {
+    "git stash": frozenset({"branch"}),
+    "git branch": frozenset({"-m", "-M", "--move"}),
+    "gh pr": frozenset({"checkout", "co", "merge", "close"}),
+    "gh issue": frozenset({"--checkout", "-c"}),
+}
+"""Subcommands and those of their words with which they may do that."""
 
 _SHOW = frozenset(
     {f"git {name}" for name in ("status", "add", "branch", "commit", "push", "switch", "checkout", "rev-parse", "fetch", "log")} | {"gh pr"}
@@ -104,35 +111,49 @@ def _branch(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> It
     for run in runs:
         text = printed(view, run)
         told = [match for match in _BRANCH.finditer(text) if run.event in here and _by(match, run)]
-        if told:
+        if told and not _moved_behind(told, steps(run.command)):
             name = next((value for key, value in told[-1].groupdict().items() if value and key != "none"), "")
             found = _item(run, BRANCH, f"ended on the branch {name}") if name and a_name(name) else None
-        elif run.event not in here and _REWRITE.intersection(run.programs):
-            found = None  # also what a subagent did
-        elif _MOVES.intersection(run.programs) - {"gh pr"} or "gh pr checkout" in run.command:
-            found = found if run.result == "failed" or _only_files(run) else None
+        elif any(map(_may_move, steps(run.command))) or (run.event not in here and _REWRITE.intersection(run.programs)):
+            found = None  # a subagent's commands count, and those that failed: a part of them may have run
     return found
+
+
+_PRINTS = {"status": "git status", "short": "git status", "commit": "git commit", "listed": "git branch"}
+"""Names of a branch in what a subcommand prints -> the subcommand."""
 
 
 def _by(match: re.Match[str], run: Any) -> bool:
     """Tell whether the subcommand that prints such a line ran."""
-    programs = {"status": "git status", "short": "git status", "commit": "git commit", "listed": "git branch"}
-    return next((programs[key] in run.programs for key in programs if match[key]), True)
+    return next((_PRINTS[key] in run.programs for key in _PRINTS if match[key]), True)
 
 
-def _only_files(run: Any) -> bool:
-    """Tell whether what a command checked out is files."""
-    moves = [s for s in steps(run.command) if s.subject in _MOVES]
-    return all(s.subject == "git checkout" and "--" in s.words for s in moves)
+def _moved_behind(told: Sequence[re.Match[str]], done: Sequence[Step]) -> bool:
+    """Tell whether another branch may be checked out behind the step that printed the last line of a branch."""
+    moves = [n for n, step in enumerate(done) if _may_move(step)]
+    subject = next((_PRINTS[key] for key in _PRINTS if told[-1][key]), "")
+    if not subject:  # a move itself: one that prints nothing is not known to be another
+        return told[-1]["switched"] is None or sum(match["switched"] is not None for match in told) < len(moves)
+    by = [n for n, step in enumerate(done) if step.subject == subject]
+    lines = sum(any(match[key] for key in _PRINTS if _PRINTS[key] == subject) for match in told)
+    return bool(moves) and (not by or (by[-1] if lines >= len(by) else by[0]) < moves[-1])
+
+
+def _may_move(step: Step) -> bool:
+    """Tell whether another branch may be checked out behind a step."""
+    words = set(step.words[2:])
+    if step.subject in _MOVES:
+        return step.subject != "git checkout" or "--" not in words
+    return bool(words & _MOVING.get(step.subject, frozenset()))
 
 
 def _tree(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> tuple[Any, Item | None]:
     """Return the last status ``here`` of the whole working tree, where nothing was changed since, and what it shows."""
-    run = next((r for r in reversed(runs) if _REWRITE.intersection(r.programs) or (r.event in here and _whole_status(r))), None)
+    run = next((r for r in reversed(runs) if _rewrites(steps(r.command)) or (r.event in here and _whole_status(r))), None)
     if run is None or run.event not in here or not _whole_status(run) or set(run.programs) - _SHOW or _later_change(view, run):
         return None, None
-    programs = list(run.programs)
-    if _REWRITE.intersection(programs[programs.index("git status") :]):
+    done = steps(run.command)
+    if _rewrites(done[next(n for n, step in enumerate(done) if step.subject == "git status") :]):
         return None, None
     text = printed(view, run)
     begin = max((m.start() for m in _BRANCH.finditer(text) if m["status"] or m["short"] or m["none"]), default=0)
@@ -146,6 +167,10 @@ def _tree(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> tupl
     count = (ahead["count"] or ahead["by"]) if ahead else ""
     more = f", {count} commit{'s' * (count != '1')} ahead of {ahead['to'] or ahead['of']}" if ahead else ""
     return run, _item(run, TREE, f"{_uncommitted(view, paths)}{more}")
+
+
+def _rewrites(done: Sequence[Step]) -> bool:
+    return any(step.subject in _REWRITE or _may_move(step) for step in done)
 
 
 def _whole_status(run: Any) -> bool:
