@@ -246,6 +246,7 @@ def test_ci_and_commands_that_were_not_seen_to_end_are_told():
     session = work().shell("gh pr checks 7", exit=8, text=rows)
     assert outside(session) == ["CI when last looked at: 1 failed, 2 pending, 1 passed"]
     assert outside(work().shell("gh pr checks 7 | head -2", text=rows)) == []
+    assert outside(work().shell("gh pr checks --watch", text=rows)) == []
     assert outside(session.shell("git push", text="ok")) == []
     serving = (
         view(host="codex", cwd="/w")
@@ -257,6 +258,36 @@ def test_ci_and_commands_that_were_not_seen_to_end_are_told():
         view(host="codex", cwd="/w").prompt("Test it").shell("pytest -q", exit=None, text="Process running with session ID 42\nOutput:\n")
     )
     assert outside(testing) == [], "that is told as a test run that had not ended"
+
+
+ROWS = "lint\tpass\t1m\thttps://ci\nunit\tfail\t2m\thttps://ci"
+
+
+@pytest.mark.feature("session.end-state")
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("gh pr checks", True),
+        ("gh pr checks 7", True),
+        (f"gh pr checks {PULL}", True),
+        ("gh pr checks 9", False),
+        ("gh pr checks 7 -R acme/other", False),
+        ("gh pr checks 7 | head -1", False),
+        ("gh pr checks 7 | cat", False),
+        ("gh pr checks 7 --watch", False),
+        ("gh pr checks --watch --interval 7", False),
+        ("gh pr checks 7 --required", False),
+        ("gh pr checks 7; gh pr checks 7", False),
+        ("for i in 1 2; do gh pr checks 7; done", False),
+        ("gh run watch 123", False),
+        ("gh run list", False),
+    ],
+)
+def test_only_the_last_look_at_all_checks_of_the_pull_request_is_told(command: str, told: bool):
+    session = work().shell("gh pr create -t x", text=PULL).shell("gh pr checks 7", text="lint\tpending\t1m\thttps://ci")
+    session.shell(command, text=ROWS)
+    assert [line for line in outside(session) if "CI" in line] == ["CI when last looked at: 1 failed, 1 passed"] * told
+    assert "CI" not in str(outside(session.shell("gh pr create -t y", text=PULL.replace("7", "9"))))
 
 
 @pytest.mark.feature("session.end-state")

@@ -75,6 +75,7 @@ _URL = lazy_pattern(r"https://[\w.-]{1,80}(?:/[\w.-]{1,80}){2,4}/(?:pull|merge_r
 _OTHER_REPOSITORY = lazy_pattern(r"\s(?:-R|--repo\b)")
 _VIEWED = lazy_pattern(r'"(?P<name>isDraft|state)":\s*(?P<value>true|false|"(?:OPEN|MERGED|CLOSED)")')
 _CHECK_ROW = lazy_pattern(r"(?m)^[^\t\n]+\t(?P<state>pass|fail|pending|skipping|cancel)\t")
+_NOT_ONCE = lazy_pattern(r"\||\b(?:for|until|watch|while)\b")
 _CHECK_STATES = {"fail": "failed", "cancel": "canceled", "pending": "pending", "pass": "passed"}
 
 
@@ -91,7 +92,8 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]
     branch, tree = _branch(view, git, here), _tree(view, git, here)
     behind = [r for r in own if r.event in here and agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
     of_agents = None if tree[0] in behind else _of_agents(view, behind)
-    found = [branch, of_agents, tree[1], _pull_request(view, every), _ci(view, every), *_still_running(view, every)]
+    pull = _pull_request(view, every)
+    found = [branch, of_agents, tree[1], pull, _ci(view, every, pull), *_still_running(view, every)]
     return tuple(item for item in found if item is not None)
 
 
@@ -254,15 +256,25 @@ def _about(step: Step, url: str) -> bool:
     return named.lstrip("#") in ("", url, url.rpartition("/")[2]) and not _OTHER_REPOSITORY.search(step.text)
 
 
-def _ci(view: SessionView, runs: Sequence[Any]) -> Item | None:
-    """Return how the checks of a pull request stood when it was looked at last; None where it was pushed to since."""
+def _ci(view: SessionView, runs: Sequence[Any], pull: Item | None) -> Item | None:
+    """Return how the checks of the pull request stood when all of them were looked at last; None where that may be out of date.
+
+    It is where something was pushed since, or looked at otherwise: in part, for a while, or of another pull request.
+    """
     for run in reversed(runs):
-        if "git push" in run.programs:
+        done = steps(run.command)
+        looks = [s for s in done if s.subject == "gh run" or (s.subject == "gh pr" and s.words[2:3] == ("checks",))]
+        if any(s.subject == "git push" or (s.subject == "gh pr" and s.words[2:3] == ("create",)) for s in done):
             return None
-        states = [match["state"] for match in _CHECK_ROW.finditer(printed(view, run))] if "gh pr checks" in run.command else []
-        if states and not shown_in_part(run.command, "gh pr"):
-            told = [f"{states.count(state)} {word}" for state, word in _CHECK_STATES.items() if state in states]
-            return _item(run, CI, f"CI when last looked at: {', '.join(told)}") if told else None
+        if not looks:
+            continue
+        named, url = looks[0].words[3:], pull.text.split()[4] if pull else ""
+        whole = len(looks) == 1 and looks[0].subject == "gh pr" and not _NOT_ONCE.search(run.command)
+        own = not named or (len(named) == 1 and (named[0] in (url, url.rpartition("/")[2]) if url else not named[0].startswith("-")))
+        own = own and not _OTHER_REPOSITORY.search(looks[0].text)
+        states = [match["state"] for match in _CHECK_ROW.finditer(printed(view, run))] if whole and own else []
+        told = [f"{states.count(state)} {word}" for state, word in _CHECK_STATES.items() if state in states]
+        return _item(run, CI, f"CI when last looked at: {', '.join(told)}") if told else None
     return None
 
 
