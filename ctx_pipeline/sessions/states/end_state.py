@@ -63,6 +63,10 @@ _ENTERS = lazy_pattern(
     r"(?:\b(?:cd|pushd)(?=[\s;&|)'\"]|$)[^\S\n]{0,9}|(?<!\S)-C\s{1,9}|--(?:git-dir|work-tree)[\s=]{0,9}|\bGIT_(?:DIR|WORK_TREE)=)(?P<to>[^\s;&|()]{0,400})"
 )
 """Words that lead to a folder in which git works."""
+_WHOLE = frozenset({"-s", "--short", "-b", "--branch", "-sb", "-bs", "-v", "--long", "--show-stash", "--porcelain", "--porcelain=v1"}) | {
+    "-u", "-uall", "-unormal", "--untracked-files", "--untracked-files=all", "--untracked-files=normal", "--ahead-behind", "-suall",
+}  # fmt: skip
+"""Options with which a status leaves nothing out."""
 _CLEAN = lazy_pattern(r"(?m)^(?:nothing to commit, working tree clean|## .*)$")
 _CHANGED = lazy_pattern(
     r"(?m)^(?:(?P<code>[MADRCTU][ MADTU]|[ ][MADTU]|\?\?) |\t(?:(?P<word>modified|new file|deleted|renamed|typechange|both modified):\s+)?)"
@@ -178,7 +182,7 @@ def _rewrites(done: Sequence[Step]) -> bool:
 def _whole_status(run: Any) -> bool:
     """Tell whether a command shows the status of the whole tree, and all of it."""
     shows = [s for s in steps(run.command) if s.subject == "git status"]
-    whole = all(word.startswith("-") for s in shows for word in s.words[s.words.index("status") + 1 :])
+    whole = all(_WHOLE.issuperset(s.words[s.words.index("status") + 1 :]) and "status." not in s.text for s in shows)
     return bool(shows) and whole and run.result != "failed" and not shown_in_part(run.command, "git status")
 
 
