@@ -175,6 +175,7 @@ def test_what_git_did_later_in_a_subagent_voids_the_branch_and_the_uncommitted_f
         ("git checkout -q main && git status", "On branch main\nnothing to commit, working tree clean", 0, "main"),
         ("git checkout -q -- a.py && pytest -q", "1 failed", 1, "cart"),
         ("git branch -v", "", 0, "cart"),
+        ("git status -sb", "## HEAD (no branch)", 0, ""),
     ],
 )
 def test_a_branch_is_told_only_while_nothing_may_have_left_it(command: str, text: str, status: int, told: str):

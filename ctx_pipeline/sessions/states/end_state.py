@@ -92,9 +92,9 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]
     every = sorted((r for r in command_runs(view) if r.result != "refused"), key=lambda r: r.ended or r.started or 0)
     git = [r for r in every if any(p.startswith(("git ", "gh ")) for p in r.programs)]
     own = [r for r in git if r.thread_id == main]
-    here = set() if any(_WORKTREE.search(r.command) for r in own) else {r.event for r in own if _at_home(r, view.session.cwd)}
+    here = set() if any(_WORKTREE.search(r.command) for r in own) else {r.call_event for r in own if _at_home(r, view.session.cwd)}
     branch, tree = _branch(view, git, here), _tree(view, git, here)
-    behind = [r for r in own if r.event in here and agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
+    behind = [r for r in own if r.call_event in here and agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
     of_agents = None if tree[0] in behind else _of_agents(view, behind)
     pull = _pull_request(view, every)
     found = [branch, of_agents, tree[1], pull, _ci(view, every, pull), *_still_running(view, every)]
@@ -116,11 +116,11 @@ def _branch(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> It
     found: Item | None = None
     for run in runs:
         text = printed(view, run)
-        told = [match for match in _BRANCH.finditer(text) if run.event in here and _by(match, run)]
+        told = [match for match in _BRANCH.finditer(text) if run.call_event in here and _by(match, run)]
         if told and not _moved_behind(told, steps(run.command)):
             name = next((value for key, value in told[-1].groupdict().items() if value and key != "none"), "")
             found = _item(run, BRANCH, f"ended on the branch {name}") if name and a_name(name) else None
-        elif any(map(_may_move, steps(run.command))) or (run.event not in here and _REWRITE.intersection(run.programs)):
+        elif told or any(map(_may_move, steps(run.command))) or (run.call_event not in here and _REWRITE.intersection(run.programs)):
             found = None  # a subagent's commands count, and those that failed: a part of them may have run
     return found
 
@@ -155,8 +155,8 @@ def _may_move(step: Step) -> bool:
 
 def _tree(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> tuple[Any, Item | None]:
     """Return the last status ``here`` of the whole working tree, where nothing was changed since, and what it shows."""
-    run = next((r for r in reversed(runs) if _rewrites(steps(r.command)) or (r.event in here and _whole_status(r))), None)
-    if run is None or run.event not in here or not _whole_status(run) or set(run.programs) - _SHOW or _later_change(view, run):
+    run = next((r for r in reversed(runs) if _rewrites(steps(r.command)) or (r.call_event in here and _whole_status(r))), None)
+    if run is None or run.call_event not in here or not _whole_status(run) or set(run.programs) - _SHOW or _later_change(view, run):
         return None, None
     done = steps(run.command)
     if _rewrites(done[next(n for n, step in enumerate(done) if step.subject == "git status") :]):
