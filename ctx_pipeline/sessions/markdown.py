@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,10 +144,14 @@ def _body(kind: str, text: str, longest: int, folded: int = 0) -> Iterator[str]:
     language = ""
     if kind == "tool_call" and (changed := _diff(text)) is not None:
         text, language = changed, "diff"
-    elif kind == "tool_call" and folded and (script := _script(text)).count("\n") >= folded:
-        text, language = visible(script), "sh"
-    if folded and kind in _FENCED:
-        text = _fold(text, folded)
+    elif kind == "tool_call" and folded and (script := _script(text))[0].count("\n") >= folded:
+        if script[1]:
+            yield from _body(kind, json.dumps(script[1], ensure_ascii=False), longest)
+            yield ""
+        text, language = visible(script[0]), "sh"
+    if folded and kind in _FENCED and text.count("\n") >= folded:
+        text = _fold(text, folded, longest)
+        longest = len(text)
     cut = len(text) - longest
     shown = text[:longest]
     yield from fenced(shown, language) if kind in _FENCED else [prose(shown)]
@@ -155,17 +160,25 @@ def _body(kind: str, text: str, longest: int, folded: int = 0) -> Iterator[str]:
         yield f"*{cut:,} characters cut*"
 
 
-def _fold(text: str, most: int) -> str:
-    """Return a text of at most so many lines and one that counts those which are left out."""
+def _fold(text: str, most: int, longest: int) -> str:
+    """Return so many lines of a text that has more, and one that counts those which are left out.
+
+    Where these lines together are longer than ``longest``, each long one is cut and says by how much.
+    """
     lines = text.split("\n")
     left = len(lines) - most
-    return text if left <= 0 else "\n".join([*lines[: most - _END], f"[{left:,} lines folded: --whole]", *lines[-_END:]])
+    kept = [*lines[: most - _END], *lines[-_END:]]
+    if sum(map(len, kept)) > longest:
+        width = longest // most
+        kept = [f"{line[:width]}[{len(line) - width:,} characters cut]" if len(line) > width else line for line in kept]
+    return "\n".join([*kept[:-_END], f"[{left:,} {'line' if left == 1 else 'lines'} folded: --whole]", *kept[-_END:]])
 
 
-def _script(text: str) -> str:
-    """Return the command line that a call's arguments hold; empty where they hold none."""
+def _script(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the command line that a call's arguments hold, and the other arguments; empty where they hold none."""
     said = arguments_of(text)
-    return next((said[name] for name in ("command", "cmd") if isinstance(said.get(name), str)), "")
+    name = next((name for name in ("command", "cmd") if isinstance(said.get(name), str)), None)
+    return ("", {}) if name is None else (said.pop(name), said)
 
 
 def _diff(text: str) -> str | None:

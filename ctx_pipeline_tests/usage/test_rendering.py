@@ -37,7 +37,8 @@ def test_long_scripts_diffs_and_outputs_are_folded_with_a_count_and_words_are_no
     numbers = [f"echo {n}" for n in range(1, 101)]
     script = json.dumps({"command": "\n".join(["cat > run.sh <<'EOF'", *numbers, "EOF"]), "description": "write it"})
     lines = "\n".join(_body("tool_call", script, 20_000, 40)).split("\n")
-    assert lines == ["```sh", "cat > run.sh <<'EOF'", *numbers[:29], "[62 lines folded: --whole]", *numbers[-9:], "EOF", "```"]
+    assert lines[:4] == ["```", '{"description": "write it"}', "```", ""]
+    assert lines[4:] == ["```sh", "cat > run.sh <<'EOF'", *numbers[:29], "[62 lines folded: --whole]", *numbers[-9:], "EOF", "```"]
     assert "\n".join(_body("tool_call", script, 20_000)).split("\n")[1] == script
     for kind, text in (("tool_result", "\n".join(numbers)), ("tool_call", json.dumps({"file_path": "a", "content": "\n".join(numbers)}))):
         told = "\n".join(_body(kind, text, 20_000, 40))
@@ -48,6 +49,21 @@ def test_long_scripts_diffs_and_outputs_are_folded_with_a_count_and_words_are_no
     assert "echo 50" in "\n".join(_body("prompt", "\n".join(numbers), 20_000, 40))
     short = json.dumps({"command": "\n".join(numbers[:40])})
     assert "\n".join(_body("tool_call", short, 20_000, 40)).split("\n")[1] == short
+
+
+@pytest.mark.feature("cli.render-folded")
+def test_what_is_folded_keeps_its_end_its_count_and_the_other_arguments():
+    output = "\n".join(f"{n:03}" + "z" * 800 for n in range(1000))
+    told = "\n".join(_body("tool_result", output, 20_000, 40))
+    assert "[960 lines folded: --whole]" in told
+    assert "\n999z" in told
+    assert told.count("[303 characters cut]") == 40
+    assert "characters cut*" not in told
+
+    numbers = [f"echo {n}" for n in range(1, 42)]
+    told = "\n".join(_body("tool_call", json.dumps({"workdir": "/elsewhere", "command": "\n".join(numbers)}), 20_000, 40))
+    assert "/elsewhere" in told
+    assert "[1 line folded: --whole]" in told
 
 
 @pytest.mark.feature("cli.render")
