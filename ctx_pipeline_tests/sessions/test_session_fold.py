@@ -62,6 +62,16 @@ def test_the_end_of_an_answer_is_what_a_person_reads_of_it():
     directives = '::git-stage{cwd="/w"}\n::git-create-pr{cwd="/w" branch="b"}\n'
     built = view(cwd="/w").prompt("Fix the parser").answer(f"The parser is fixed.\n\n{directives}").build()
     assert fold(built).answer.text == "The parser is fixed."
+    assert element.split()[1] in fold(view(cwd="/w").prompt("Watch it").answer(element).build()).answer.text
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize("around", ["<summary>\n{}\n</summary>", "Summary follows.\n\n<result>\n{}\n</result>\n\nLet me know"])
+def test_an_element_that_holds_the_words_of_the_agent_is_a_part_of_its_answer(around):
+    words = "I implemented the retry logic, and two tests still fail."
+    built = view(cwd="/w").prompt("Add a retry to the client").answer(around.format(words)).build()
+    assert words in fold(built).answer.text
+    assert words in block(fold(built), len, 10**6).text
 
 
 @pytest.mark.feature("session.proven")

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _DIRECTIVE = lazy_pattern(
-    r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$|^<(?P<element>[a-z][\w-]{0,40})>\n[^`]{0,2000}?\n</(?P=element)>[ \t]*$",
+    r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$"
+    r"|^<(?P<element>heartbeat|oai-mem-citation)>\n[^`]{0,2000}?\n</(?P=element)>[ \t]*$",
     re.MULTILINE,
 )
-"""A line that is a Markdown directive, and an element on lines of its own: they speak to the program that shows the answer."""
-
+"""A line that is a Markdown directive, and elements that speak to the program that shows the answer; any other is the agent's words."""
 
 _ROOMS = 400, 650, 1_000
 """Characters of a long answer that are told, the more the more room there is."""
@@ -78,6 +78,7 @@ def _answers(events: Sequence[Any]) -> list[Any]:
 def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, Item | None, Item | None]:
     """Return what is told of an answer, and more of it where it is longer; empty where nothing is left beside what repeats an output."""
     said = _DIRECTIVE.sub("", answer.text)
+    said = said if said.strip() else answer.text
     few, some, more = (excerpt(said, room, lambda texts: repeating(view, texts, whole=whole)) for room in _ROOMS)
 
     def item(text: str) -> Item:
