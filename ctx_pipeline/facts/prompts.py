@@ -38,7 +38,7 @@ _TELLING_WORDS = 8
 _PAGE = 4000
 _LEAST_WORDS, _MOST_WORDS, _TITLE = 6, 80, 120
 _LEAST_OF_ORDER, _LEAST_OF_FILE = 3, 4
-_FILE = lazy_pattern(r"(?<![\w/])(?:[\w.@-]+/)*[\w@-]+\.[A-Za-z]\w{0,5}(?![\w/])")
+_FILE = lazy_pattern(r"(?<![\w/@-])(?:[\w.@-]{1,255}/){0,40}[\w@-]{1,255}\.[A-Za-z]\w{0,5}(?![\w/])")
 _STEERS = lazy_pattern(
     r"(?i)(?:(?:(?:great|good|nice|excellent|amazing|awesome|fantastic|perfect|wonderful|brilliant)\s+(?:work|job)"
     r"|(?:very|so)\s+much|a\s+lot|for\s+(?:your|the|all\s+the)\s+(?:help|work)|y|n|yes|no|yep|yeah|nope|ok|okay|sure|right|correct|exactly|perfect|great|good|nice|cool|thanks|thank|you|please|go|on|ahead"
@@ -381,16 +381,15 @@ def _title(view: SessionView) -> Request | None:
 
 def _plan(view: SessionView, since: int) -> Request | None:
     """Return the heading of the newest plan that the person approved behind a place in the main thread."""
-    for event in reversed(view.of_kinds("injected")):
-        if event.thread_id == _main(view) and event.seq > since and (head := cut(one_line(plan_in(event)))):
-            return Request(head, "plan", event.event_id, event.ts)
-    for call in reversed(view.tool_calls):
-        if call.action == "plan" and not call.is_error and call.result_event and call.thread_id == view.session_id and call.seq > since:
-            plan = arguments_of(view.call_text(call)).get("plan")
-            head = cut(one_line(plan_heading(plan))) if isinstance(plan, str) else ""
-            if head:
-                return Request(head, "plan", call.call_event, call.started)
-    return None
+    main = _main(view)
+    began = [(e.seq, plan_in(e), e.event_id, e.ts) for e in view.of_kinds("injected") if e.thread_id == main]
+    agreed = [c for c in view.tool_calls if c.action == "plan" and not c.is_error and c.result_event and c.thread_id == main]
+    plans = [(c, arguments_of(view.call_text(c)).get("plan")) for c in agreed if c.seq > since]
+    began += [(c.seq, plan_heading(plan), c.call_event, c.started) for c, plan in plans if isinstance(plan, str)]
+    found = [
+        (seq, Request(head, "plan", event_id, ts)) for seq, text, event_id, ts in began if seq > since and (head := cut(one_line(text)))
+    ]
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def arguments_of(text: str) -> dict[str, Any]:

@@ -163,12 +163,15 @@ APPROVED_PLAN = "approved_plan"
 """Subtype of the injected event by which the person began the work on the agent's own plan: the plan follows its first line."""
 
 _PLAN_HEAD = 4_000
-_PLAN_SIGNS = lazy_pattern(r"(?i)^[#>*\s]*(?:(?:implementation )?plan(?:\s*[:\u2013\u2014-]|[\s*]*$))?[*\s]*")
+_PLAN_SIGNS = lazy_pattern(r"(?i)^[#>*\s]*(?:(?:implementation )?plan(?:\s*[:\u2014]|\s+[\u2013-]\s|[\s*]*$))?[*\s]*")
+_BARE = lazy_pattern(r"(?i)\W*(?:\d{1,2}[.)]\s*)?(?:context|overview|summary|background|introduction|goals?|objectives?)\W*")
+"""A heading that any plan may have."""
 
 
 def plan_heading(plan: str) -> str:
     """Return the first line of a plan that says something; empty where none does."""
-    return next(filter(None, (_PLAN_SIGNS.sub("", line).strip() for line in plan[:_PLAN_HEAD].splitlines())), "")
+    lines = [said for line in plan[:_PLAN_HEAD].splitlines() if (said := _PLAN_SIGNS.sub("", line).strip())]
+    return next((line for line in lines if not _BARE.fullmatch(line)), lines[0] if lines else "")
 
 
 def approved_plan(kind: str, subtype: str | None, text: str | None) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 
 import pytest
 
 from ctx_pipeline.facts.pasted_output import beside_output
-from ctx_pipeline.facts.prompts import is_request, requests, task
+from ctx_pipeline.facts.prompts import is_request, requests, stands_alone, task
+from ctx_pipeline.model.host_records import plan_heading
 from ctx_pipeline_tests.factories.views import view
 
 
@@ -47,6 +49,32 @@ def test_a_plan_that_was_approved_is_the_task_from_then_on():
     alone = view().injected("Implement the following plan:\n\n# Sum in cents\n\nNever use floats.", "approved_plan").answer("Done.")
     assert [(one.text, one.by) for one in task(alone.build())[:2]] == [("Sum in cents", "plan")] * 2
     assert task(alone.prompt("Now change the tax in shop/tax.py to cents too").build()).now.by == "prompt"
+
+
+@pytest.mark.feature("claude.approved-plan")
+def test_the_newest_approved_plan_is_the_task_however_it_was_approved():
+    began = "Implement the following plan:\n\n# Sum in cents\n\nNever use floats."
+    call = json.dumps({"plan": "# Round the tax\n\n1. round"})
+    session = view().injected(began, "approved_plan").answer("Done.").tool("ExitPlanMode", action="plan", argv=[call])
+    assert task(session.build()).now.text == "Round the tax"
+    session = view().prompt("Plan it").tool("ExitPlanMode", action="plan", argv=[call]).injected(began, "approved_plan")
+    assert task(session.build()).now.text == "Sum in cents"
+
+
+@pytest.mark.feature("claude.approved-plan")
+@pytest.mark.parametrize(
+    ("plan", "heading"),
+    [
+        ("# Plan\n\n## Context\n\nThe tax is not rounded.", "The tax is not rounded."),
+        ("## 1. Overview\n# Round the tax", "Round the tax"),
+        ("# Summary", "Summary"),
+        ("# Plan-B rollout", "Plan-B rollout"),
+        ("# Plan - Round the tax", "Round the tax"),
+        ("# Implementation Plan: Round the tax", "Round the tax"),
+    ],
+)
+def test_a_plan_is_named_by_the_first_line_that_only_it_has(plan, heading):
+    assert plan_heading(plan) == heading
 
 
 @pytest.mark.feature("facts.task")
@@ -194,3 +222,13 @@ def test_words_above_a_pasted_output_that_end_in_thousands_of_marks_are_read_in_
     for _ in range(5):
         assert beside_output(f"x{marks * (7_000 // len(marks))}\n{LOG}").startswith("pasted output ending in: Error")
     assert time.perf_counter() - began < 5
+
+
+@pytest.mark.feature("facts.task")
+def test_a_run_of_dashes_is_looked_through_for_files_in_time():
+    began = time.perf_counter()
+    for run in ("-", "@", "a.", "-.", "./"):
+        stands_alone(f"look at it now {run * 20_000}")
+    assert time.perf_counter() - began < 2
+    for file in (".env.local", "./src/a.py", "--path=src/a.py", "a-b/c.test.ts"):
+        assert stands_alone(f"look well into {file}")
