@@ -75,6 +75,15 @@ def test_an_element_that_holds_the_words_of_the_agent_is_a_part_of_its_answer(ar
 
 
 @pytest.mark.feature("session.proven")
+def test_a_plan_that_was_approved_is_told_once_and_as_no_words_of_the_person():
+    began = "Implement the following plan:\n\n# Sum in cents\n\nNever use floats."
+    planned = view(cwd="/w").injected(began, "approved_plan").answer("Done.")
+    assert said(planned, "task") == ["Approved plan: Sum in cents"]
+    planned.prompt("Now change the tax in shop/tax.py to cents too").answer("Done.")
+    assert said(planned, "task")[0] == "Approved a plan first: Sum in cents"
+
+
+@pytest.mark.feature("session.proven")
 def test_what_an_answer_says_beside_an_output_is_told_and_a_lone_word_is_not():
     printed = "The command string is now built from the whole path of the command."
     session = view(cwd="/w").prompt("Send the whole command").shell("cat NOTES.md", text=printed)

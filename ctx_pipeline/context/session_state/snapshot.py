@@ -429,17 +429,25 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         yield Line("task", f"{approved}: {cut(text, BLOCK_TEXT)}", 100, _shown_by(task))
     several = last or between or state.said_last
     if first:
-        yield Line("task", f"Asked{' first' if several else ''}{_refusing(first)}: “{cut(first.text, BLOCK_TEXT)}”", 95, _shown_by(first))
+        yield from _asked(state, first, " first" if several else "", 95)
     if task and between:
         yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, BLOCK_TEXT)}”", 92, _shown_by(task))
     if state.asked_before:
-        before = state.asked_before
-        yield Line("task", f"Asked before{_refusing(before)}: “{cut(before.text, BLOCK_TEXT)}”", 88, _shown_by(before))
+        yield from _asked(state, state.asked_before, " before", 88)
     if last:
-        yield Line("task", f"Asked last{_refusing(last)}: “{cut(last.text, BLOCK_TEXT)}”{offer(last)}", 90, _shown_by(last))
+        yield from _asked(state, last, " last", 90, offer(last))
     said = state.said_last
     if said and not _PICK.fullmatch(said.text) and (offer(said) or not _AGREES.fullmatch(said.text)):
         yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, SHORT)}”{offer(said)}", 89, _shown_by(said))
+
+
+def _asked(state: SessionState, item: Item, when: str, worth: int, answers: str = "") -> Iterator[Line]:
+    """Yield what the person asked for; nothing for the plan that the task is, of which the person typed no word."""
+    text = cut(item.text, BLOCK_TEXT)
+    if item.by != "plan":
+        yield Line("task", f"Asked{when}{_refusing(item)}: “{text}”{answers}", worth, _shown_by(item))
+    elif state.task is None or state.task.event != item.event:
+        yield Line("task", f"Approved a plan{when}: {text}", worth, _shown_by(item))
 
 
 _PICK = lazy_pattern(r"\W*(?:\d{1,2}|[A-Za-z])\W*")
