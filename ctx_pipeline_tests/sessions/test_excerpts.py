@@ -103,10 +103,15 @@ def test_what_repeats_an_output_is_left_out_whole_and_what_it_heads_too() -> Non
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        ("The sum of the cart is mended so that evil order is read", "The sum of the cart is mended so that […] The tax is not rounded."),
+        ("The sum of the cart is mended now: evil order is read", "The sum of the cart is mended now: […] The tax is not rounded."),
         # with fewer words nothing is said, and what turns it may not be missing
         ("The sum says that evil order is read", "[…] The tax is not rounded."),
-        ("The sum of the cart is mended so that evil order does not come", "[…] The tax is not rounded."),
+        ("The sum of the cart is mended now: evil order does not come", "[…] The tax is not rounded."),
+        ("All unit tests of the client pass now: evil order still hangs", "[…] The tax is not rounded."),
+        ("All unit tests of the client pass now: evil order is skipped", "[…] The tax is not rounded."),
+        # and what ends open says less than the sentence
+        ("All unit tests of the client pass now in my run while evil order hangs", "[…] The tax is not rounded."),
+        ("The sum of the cart is mended so that evil order is read", "[…] The tax is not rounded."),
     ],
 )
 def test_what_was_done_is_told_up_to_the_words_that_repeat_an_output(outcome: str, said: str) -> None:

@@ -111,7 +111,8 @@ def _before_echo(text: str, echoed: Callable[[Sequence[str]], set[int]]) -> str:
     if end > len(words):
         return text
     told = bisect_left(range(end), x=True, key=lambda n: not repeated(n + 1, end))
-    return f"{' '.join(words[:told])} {GAP}" if told > _WORDS and not _TURNS.search(" ".join(words[told:])) else ""
+    turned = _TURNS.search(" ".join(words[told:])) or _OPEN.fullmatch(words[told - 1])
+    return f"{' '.join(words[:told])} {GAP}" if told > _WORDS and not turned else ""
 
 
 def _fitting(units: Sequence[_Unit], room: int, barred: set[int]) -> list[int]:
@@ -222,8 +223,18 @@ _ANNOUNCES = lazy_pattern(
 )
 """The beginning of words above headings that say no more than these."""
 
-_TURNS = lazy_pattern(r"(?i)\b(?:but|except|not|no|none|only|unless|until|without|however|though|although|fail\w*|\w+n[\u2019']t)\b")
+_TURNS = lazy_pattern(
+    r"(?i)\b(?:but|except|not|no|none|only|unless|until|without|however|though|although|while|apart|besides|excluding|error\w*|broken|missing"
+    r"|skip\w*|still|remain\w*|fail\w*|\w+n[\u2019']t)\b"
+)
 """Words that take back, or narrow, what stands before them."""
+
+_OPEN = lazy_pattern(
+    r"(?i)(?:and|or|nor|but|so|yet|that|which|who|because|since|as|if|when|where|while|whereas|although|though|unless|until|than|whether|once"
+    r"|about|above|across|after|against|along|among|around|at|before|behind|below|beside|besides|between|beyond|by|down|during|except|for|from|in"
+    r"|into|like|near|of|off|on|onto|out|over|past|per|through|throughout|to|toward|towards|under|up|upon|via|with|within|without)[,;:]?"
+)
+"""A conjunction or preposition: what ends in one has its sense in the words behind."""
 
 _POINTS_BACK = lazy_pattern(
     r"(?i)\W*(?:it|its|this|that|these|those|they|their|both|neither|either|such|also|so|then|otherwise|instead|however|but|and|or"
