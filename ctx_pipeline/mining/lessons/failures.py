@@ -133,9 +133,17 @@ def _quotable_part(line: str) -> str:
 
 def shorten_paths(text: str, cwd: str | None) -> str:
     """Return a text with paths below ``cwd`` made relative and home folders written as ``~``."""
-    if cwd and len(cwd) > 3:
-        text = text.replace(f"{cwd.rstrip('/')}/", "").replace(cwd, ".")
+    if cwd and len(cwd) > 3 and (folder := cwd.rstrip("/")) in text:
+        text = _below(folder).sub(lambda found: "" if found[1] else ".", text)
     return _HOMES.sub("~", text) if "/Users/" in text or "/home/" in text else text
+
+
+@lru_cache(maxsize=256)
+def _below(folder: str) -> re.Pattern[str]:
+    """Return the pattern of a folder as a whole path, or with a slash, the group, as the beginning of one."""
+    at = re.escape(folder)
+    # the borders before it stand behind it: a search for a pattern that begins with plain text is far faster
+    return re.compile(rf"{at}(?:(?<![\w.~/*)}}]{at})|(?<=\s-[A-Za-z]{at}))(?:(/)(?=[\w.@+%*?$~{{\[(<#-])|/?(?![\w/@+%-]|\.\w))")
 
 
 _HOMES = lazy_pattern(r"/(?:Users|home)/[^/\s:'\"]+")
