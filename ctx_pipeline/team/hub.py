@@ -270,6 +270,7 @@ class Hub:
         place = self.folder / "measured.json"
         before = json_object(place.read_bytes() if place.exists() else None)
         code = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
+        failed: set[str] = set()
         known = dict(before)
         """part -> code by which its readings were taken last; no request where that is the code of now"""
         for part, made_of in (self.parts() | due).items():
@@ -280,6 +281,7 @@ class Hub:
                     raise
                 except StoreError as error:
                     done.problems.append(f"{part.key} {error.message}")
+                    failed.add(part.member)
                     continue
                 done.collected.append(part.key)
             made = [] if part.month == LESSONS_MONTH or (part not in due and known.get(part.key) == code) else self.measure(part, families)
@@ -289,24 +291,26 @@ class Hub:
                 self.load(part, made_of)
         if known != before:
             place.write_text(json.dumps(known), "utf-8")
-        done.erased = self.erase()
+        done.erased = self.erase(failed)
         done.members = len({part.member for part in self.parts()})
         done.lessons = sum(row["verdict"] == "accepted" for row in self.lessons())
         done.seconds = time.perf_counter() - began
         return done
 
-    def erase(self) -> int:
+    def erase(self, failed: Collection[str] = ()) -> int:
         """Remove the earlier versions of the team's tables where a machine removed rows for good or is gone; return how many files went.
 
-        What was done is noted in the bucket, so that it is done once, whichever hub does it.
+        What was done is noted in the bucket, so that it is done once, whichever hub does it. Of members whose parts ``failed`` the
+        team's tables still hold what was: their note stays as it is, so that it is done when they could be collected.
         """
-        said = {f"{head.member}/{head.machine}": head.erased for head in self.heads()}
         known = json_object(self.bucket.read(ERASED))
+        said = {f"{head.member}/{head.machine}": head.erased for head in self.heads() if head.member not in failed}
+        said |= {name: count for name, count in known.items() if name.partition("/")[0] in failed}
         if said == known:
             return 0
         gone = 0
         if any(said.get(name) != count for name, count in known.items()) or any(said[name] for name in said.keys() - known.keys()):
-            members = {name.partition("/")[0] for name in said}
+            members = {name.partition("/")[0] for name in said} | set(failed)
             left = [e.path for e in self.bucket.entries(STATE) if e.path.removeprefix(f"{STATE}/").partition("/")[0] not in members]
             self.bucket.remove(path for path in left if path != ERASED)
             gone = sum(self.table(f"team/{name}").vacuum(0) for name in (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS))

@@ -69,6 +69,35 @@ def test_a_narrower_policy_leaves_no_word_of_what_it_withholds(tmp_path: Path, s
 
 
 @pytest.mark.feature("team.erase")
+def test_what_was_erased_while_a_table_could_not_be_read_is_gone_once_it_can_be(tmp_path: Path, folder_bucket: str, unpacked: Unpacked):
+    ann, bob = machine(tmp_path, folder_bucket), machine(tmp_path, folder_bucket, "bob")
+    for number, (one, words) in enumerate(((ann, "lighthouse"), (bob, "pier")), 1):
+        one.works(number, words=words)
+        one.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.refresh([])
+    for one in (ann, bob):
+        save(one.settings, shared(demand(one.settings), "*", "counts"))
+        one.publish()
+    kept = {path: path.read_bytes() for path in Path(folder_bucket).glob("members/ann/sessions/**/*.parquet")}
+    for path in kept:
+        path.unlink()
+
+    first = hub.refresh([])
+    held = unpacked(folder_bucket, "lighthouse", "pier")
+    again = hub.refresh([])
+    for path, body in kept.items():
+        path.write_bytes(body)
+    after = hub.refresh([])
+
+    assert first.erased > 0
+    assert held == {"lighthouse"}  # of the member that could be read nothing is left
+    assert again.erased == 0  # nothing is done again while it is damaged
+    assert after.erased > 0
+    assert unpacked(folder_bucket, "lighthouse", "pier") == set()
+
+
+@pytest.mark.feature("team.erase")
 def test_a_machine_that_leaves_and_erases_is_gone_and_others_stay(tmp_path: Path, s3_bucket: str, unpacked: Unpacked):
     ann, desk, bob = machine(tmp_path, s3_bucket), machine(tmp_path, s3_bucket, name="desk"), machine(tmp_path, s3_bucket, "bob")
     for number, (one, words) in enumerate(((ann, "lighthouse"), (desk, "harbor"), (bob, "pier")), 1):
