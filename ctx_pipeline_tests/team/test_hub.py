@@ -14,7 +14,7 @@ import pytest
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.storage.team_tables.bucket import Bucket, at_once
 from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
 from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
@@ -272,6 +272,23 @@ def test_of_two_workers_on_one_part_the_one_that_stalled_fails_at_its_commit(
     found = TeamTable(Bucket(s3_bucket), "team/sessions").rows()
     assert found is not None
     assert sorted(found.column("session_id").to_pylist()) == [session_id(1), session_id(2)]
+
+
+@pytest.mark.feature("team.fenced")
+def test_that_another_worker_was_first_is_said_before_what_else_went_wrong(tmp_path: Path, folder_bucket: str):
+    bucket = Bucket(folder_bucket)
+    for name in ("damaged", "overtaken"):
+        TeamTable(bucket, f"team/{name}").put(pa.table({"x": [1]}), writer="hub", number=1, by=())
+    for path in Path(folder_bucket).glob("team/damaged/_delta_log/*.json"):
+        path.write_text('{"garbage')
+
+    def put(name: str) -> int:
+        return TeamTable(bucket, f"team/{name}").put(pa.table({"x": [1]}), writer="hub", number=1, by=())
+
+    with pytest.raises(Fenced):
+        at_once(put, ["damaged", "overtaken", "new"])
+
+    assert TeamTable(bucket, "team/new").files()  # all have ended
 
 
 @pytest.mark.feature("team.page")

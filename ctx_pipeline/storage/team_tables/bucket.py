@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ctx_pipeline.errors import StoreError, UsageError
+from ctx_pipeline.errors import StoreError, StoreLocked, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,10 +39,14 @@ class BucketEntry(NamedTuple):
 def at_once(function: Callable[[_Item], _Found], items: Sequence[_Item]) -> list[_Found]:
     """Return what a function returns for each item, in their order, all asked at the same time: they wait for the bucket.
 
-    Raises what the first of them raised, when all have ended.
+    Raises what the first of them raised, when all have ended; before all else that another process was first.
     """
     with ThreadPoolExecutor(max(len(items), 1), "ctx-bucket") as pool:
-        return list(pool.map(function, items))
+        asked = [pool.submit(function, item) for item in items]
+    errors = [error for one in asked if (error := one.exception())]
+    for error in sorted(errors, key=lambda error: not isinstance(error, StoreLocked)):
+        raise error
+    return [one.result() for one in asked]
 
 
 def team_url(text: str) -> str:
