@@ -272,6 +272,8 @@ def refresh(url: str | None, as_json: bool) -> None:
     )
     for problem in done.problems:
         say(f"refused: {one_line(problem, 200)}", fg="yellow", err=True)
+    for problem in done.not_collected:
+        say(f"not collected: {one_line(problem, 200)}", fg="yellow", err=True)
     say(f"page: {page}")
 
 

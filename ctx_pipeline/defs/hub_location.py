@@ -128,7 +128,8 @@ def build() -> dg.Definitions:
     )
     def warehouse() -> dg.MaterializeResult[Any]:
         done = Hub(settings_module.load()).refresh()
-        return dg.MaterializeResult(metadata={"members": done.members, "months": len(done.collected), "refused": len(done.problems)})
+        metadata = {"members": done.members, "months": len(done.collected), "refused": len(done.problems)}
+        return dg.MaterializeResult(metadata={**metadata, "not_collected": len(done.not_collected)})
 
     @dg.asset(
         key=["team", "lessons"],

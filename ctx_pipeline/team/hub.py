@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import StoreError, StoreLocked, UsageError
+from ctx_pipeline.errors import StoreError, UsageError
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import MEMORIES, TABLES
@@ -44,6 +44,10 @@ MOST_ROWS = 5_000_000
 
 _MOST_MONTHS, _MOST_HEAD = 1_200, 1 << 20
 """Months that a machine can say it sent, and bytes of the object that says so: each month is work for the hub."""
+
+
+class NotReadable(StoreError):
+    """A table of a member cannot be read (damaged, or no table of ours); those of the team are as they were."""
 
 
 class Part(NamedTuple):
@@ -84,6 +88,9 @@ class Refreshed:
     collected: list[str] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    """what of the collected was refused"""
+    not_collected: list[str] = field(default_factory=list)
+    """parts of which a table of the member cannot be read, and why"""
     erased: int = 0
     """files of earlier versions that were removed, since a machine erased rows or left"""
     members: int = 0
@@ -172,7 +179,10 @@ class Hub:
             problems: list[str] = []
             target = self.table(f"team/{name}")
             number = target.last_number(writer) + 1
-            source = TeamTable(self.bucket, f"members/{part.member}/{name}").rows(month=part.month)
+            try:
+                source = TeamTable(self.bucket, f"members/{part.member}/{name}").rows(month=part.month)
+            except StoreError as error:
+                raise NotReadable(error.message, hint=error.hint) from error
             rows = checked(name, part, source, problems) if source is not None else None
             if rows is not None or target.opened() is not None:
                 keys = {"member": {part.member}, "month": {part.month}}
@@ -262,7 +272,7 @@ class Hub:
         """Bring tables, readings, database and lessons up to date with what was published; what did not change costs one listing.
 
         Of a member whose tables cannot be read (damaged, or no tables of ours) the hub keeps what it has, says why, and tries again
-        at the next refresh; the others go on.
+        at the next refresh; the others go on. What the hub itself cannot do (its own tables, the bucket) is raised.
         """
         began = time.perf_counter()
         done = Refreshed()
@@ -277,10 +287,8 @@ class Hub:
             if part in due:
                 try:
                     done.problems += self.collect(part)
-                except StoreLocked:
-                    raise
-                except StoreError as error:
-                    done.problems.append(f"{part.key} {error.message}")
+                except NotReadable as error:
+                    done.not_collected.append(f"{part.key} {error.message}")
                     failed.add(part.member)
                     continue
                 done.collected.append(part.key)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.cli import cli
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket, at_once
@@ -224,11 +229,35 @@ def test_a_table_that_somebody_else_rewrote_stops_nobody_and_is_taken_again_when
     after = hub.refresh([])
 
     assert first.collected == ["ann|2026-03"]
-    assert [p.partition(" ")[0] for p in first.problems] == ["bob|2026-03"]
-    assert "members/bob/model_calls" in first.problems[0]
+    assert [p.partition(" ")[0] for p in first.not_collected] == ["bob|2026-03"]
+    assert "members/bob/model_calls" in first.not_collected[0]
     assert kept == {"ann": 2, "bob": 2}
-    assert (after.collected, after.problems) == (["bob|2026-03"], [])
+    assert (after.collected, after.not_collected) == (["bob|2026-03"], [])
     assert {row["member"]: row["calls"] for row in hub.database.reports(("members",))["members"]} == {"ann": 2, "bob": 4}
+
+
+@pytest.mark.feature("team.bad-input")
+def test_a_table_of_a_member_is_named_as_not_collected_and_one_of_the_hub_ends_the_command_with_1(tmp_path: Path, folder_bucket: str):
+    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
+    for number, who in ((1, ann), (2, bob)):
+        who.works(number)
+        who.publish()
+    files_removed(folder_bucket)
+    words, environ = ["hub", "refresh", "--url", folder_bucket], dict(hub_of(tmp_path, folder_bucket).settings.environ)
+
+    member = CliRunner().invoke(cli, words, env=environ)
+    ann.works(3)
+    ann.publish()
+    for path in Path(folder_bucket).glob("team/model_calls/_delta_log/*.json"):
+        path.write_text('{"garbage')
+    own = subprocess.run(
+        [sys.executable, "-m", "ctx_pipeline", *words], env={**os.environ, **environ}, capture_output=True, text=True, check=False
+    )
+
+    assert (member.exit_code, "not collected: bob|2026-03 " in member.output, "refused:" in member.output) == (0, True, False)
+    assert own.returncode == 1
+    assert f"{folder_bucket}/team/model_calls" in own.stderr
+    assert "collected" not in own.stdout + own.stderr
 
 
 @pytest.mark.feature("team.bad-input")
