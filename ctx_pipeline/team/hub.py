@@ -170,27 +170,34 @@ class Hub:
     def collect(self, part: Part) -> list[str]:
         """Copy what a member published of a month to the team's tables, checked; return what was refused.
 
-        The number of the commit is drawn before anything is read: a worker that stalled
-        meanwhile, while another one did its work, fails with Fenced at its commit.
+        The numbers of the commits are drawn before anything is read: a worker that stalled
+        meanwhile, while another one did its work, fails with Fenced at its commit. Nothing is
+        committed before all tables were read: where one cannot be, the others stay as they are too.
         """
         writer = f"hub:{part.key}"
+        names = [LESSONS] if part.month == LESSONS_MONTH else [t.name for t in PUBLISHED]
 
-        def copied(name: str) -> list[str]:
-            problems: list[str] = []
+        def drawn(name: str) -> tuple[TeamTable, int]:
             target = self.table(f"team/{name}")
-            number = target.last_number(writer) + 1
+            return target, target.last_number(writer) + 1
+
+        def read(name: str) -> tuple[pa.Table | None, list[str]]:
+            problems: list[str] = []
             try:
                 source = TeamTable(self.bucket, f"members/{part.member}/{name}").rows(month=part.month)
             except StoreError as error:
                 raise NotReadable(error.message, hint=error.hint) from error
-            rows = checked(name, part, source, problems) if source is not None else None
+            return checked(name, part, source, problems) if source is not None else None, problems
+
+        def put(one: tuple[tuple[TeamTable, int], tuple[pa.Table | None, list[str]]]) -> None:
+            (target, number), (rows, _) = one
             if rows is not None or target.opened() is not None:
                 keys = {"member": {part.member}, "month": {part.month}}
                 target.put(rows if rows is not None else _nothing(), writer=writer, number=number, keys=keys, by=PARTITIONS)
-            return problems
 
-        names = [LESSONS] if part.month == LESSONS_MONTH else [t.name for t in PUBLISHED]
-        return [problem for problems in at_once(copied, names) for problem in problems]
+        targets, found = at_once(drawn, names), at_once(read, names)
+        at_once(put, list(zip(targets, found, strict=True)))
+        return [problem for _, problems in found for problem in problems]
 
     def measure(self, part: Part, families: Collection[str] | None = None) -> list[str]:
         """Take the readings of a member's month that signals can be asked for over published facts; return the families that were due.

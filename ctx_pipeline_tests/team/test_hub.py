@@ -261,6 +261,30 @@ def test_a_table_of_a_member_is_named_as_not_collected_and_one_of_the_hub_ends_t
 
 
 @pytest.mark.feature("team.bad-input")
+def test_while_a_table_of_a_member_cannot_be_read_its_others_stay_as_they_are_in_the_team(tmp_path: Path, folder_bucket: str):
+    bob = machine(tmp_path, folder_bucket, "bob")
+    bob.works(1)
+    bob.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.refresh([])
+    bob.works(2)
+    bob.publish()
+    files_removed(folder_bucket)
+
+    def commits() -> list[Path]:
+        return sorted(Path(folder_bucket).glob("team/*/_delta_log/*.json"))
+
+    before = commits()
+    done = [hub.refresh([]) for _ in range(2)]
+
+    assert [len(one.not_collected) for one in done] == [1, 1]
+    assert commits() == before
+    found = TeamTable(Bucket(folder_bucket), "team/sessions").rows()
+    assert found is not None
+    assert found.column("session_id").to_pylist() == [session_id(1)]
+
+
+@pytest.mark.feature("team.bad-input")
 def test_a_machine_that_says_it_sent_a_million_months_gives_the_hub_no_work(tmp_path: Path, folder_bucket: str):
     ann = machine(tmp_path, folder_bucket, "ann")
     ann.works(1)
