@@ -42,6 +42,9 @@ _LOADED = ("sessions", "model_calls", "turns", "check_runs", "command_runs")
 MOST_ROWS = 5_000_000
 """Rows of one table, member and month; more is refused and named by ``ctx hub doctor``."""
 
+_BEFORE = "before"
+"""In place of the digest of a part that is loaded as the team has it, since it could not be collected: due, and gone with its member."""
+
 _MOST_MONTHS, _MOST_HEAD = 1_200, 1 << 20
 """Months that a machine can say it sent, and bytes of the object that says so: each month is work for the hub."""
 
@@ -283,7 +286,7 @@ class Hub:
         """
         began = time.perf_counter()
         done = Refreshed()
-        due = self.stale()
+        due, held = self.stale(), self.database.loaded()
         place = self.folder / "measured.json"
         before = json_object(place.read_bytes() if place.exists() else None)
         code = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
@@ -297,6 +300,8 @@ class Hub:
                 except NotReadable as error:
                     done.not_collected.append(f"{part.key} {error.message}")
                     failed.add(part.member)
+                    if part.key not in held:
+                        self.load(part, _BEFORE)
                     continue
                 done.collected.append(part.key)
             made = [] if part.month == LESSONS_MONTH or (part not in due and known.get(part.key) == code) else self.measure(part, families)

@@ -285,6 +285,24 @@ def test_while_a_table_of_a_member_cannot_be_read_its_others_stay_as_they_are_in
 
 
 @pytest.mark.feature("team.bad-input")
+def test_another_hub_shows_what_the_team_has_of_a_member_whose_table_cannot_be_read(tmp_path: Path, folder_bucket: str):
+    bob = machine(tmp_path, folder_bucket, "bob")
+    bob.works(1)
+    bob.publish()
+    hub_of(tmp_path, folder_bucket).refresh([])
+    sound = shutil.copytree(Path(folder_bucket) / "members/bob/model_calls", tmp_path / "sound")
+    files_removed(folder_bucket)
+    other = hub_of(tmp_path / "other", folder_bucket)
+
+    assert len(other.refresh([]).not_collected) == 1
+    assert [(row["member"], row["calls"]) for row in other.database.reports(("members",))["members"]] == [("bob", 2)]
+
+    shutil.copytree(sound, Path(folder_bucket) / "members/bob/model_calls", dirs_exist_ok=True)
+    assert other.refresh([]).collected == ["bob|2026-03"]  # still due
+    assert other.refresh([]).collected == []
+
+
+@pytest.mark.feature("team.bad-input")
 def test_a_machine_that_says_it_sent_a_million_months_gives_the_hub_no_work(tmp_path: Path, folder_bucket: str):
     ann = machine(tmp_path, folder_bucket, "ann")
     ann.works(1)
