@@ -87,7 +87,10 @@ LINES = [
     "status",
 ]
 ELSEWHERE = {
-    *(f"ctx {name}" for name in ("setup", "run", "sync", "backfill", "ui", "open", "resume", "import", "adopt", "compress", "analyze")),
+    *(
+        f"ctx {name}"
+        for name in ("hooks preview", "setup", "run", "sync", "backfill", "ui", "open", "resume", "import", "adopt", "compress", "analyze")
+    ),
     *(
         f"ctx {name}"
         for name in (

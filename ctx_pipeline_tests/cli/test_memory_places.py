@@ -134,7 +134,7 @@ def test_a_session_is_found_without_its_agent_and_one_sentence_is_printed_once(r
     assert ran("mine", "*", "zzzz", ok=False).returncode == 1
     lines = ran("mine", "--all").stdout.splitlines()
     every = ran.json("mine", "--all")["candidates"]
-    heads = [line for line in lines if not line.startswith(" ")][:-1]
+    heads = [line for line in lines if not line.startswith(" ")][:-2]
     assert len(heads) == len({(c["method"], c["kind"], c["text"], c["when_to_use"]) for c in every})
     assert lines[-1] == f"{len(every)} candidates"
     left = ran("mine", "--block", "--all").stderr

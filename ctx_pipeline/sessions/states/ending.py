@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 _DIRECTIVE = lazy_pattern(
     r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$"
-    r"|^<(?P<element>heartbeat|oai-mem-citation)>\n[^`]{0,2000}?\n</(?P=element)>[ \t]*$",
+    r"|^<(?P<element>heartbeat|oai-mem-citation)>\n[^`]{0,2000}?\n</(?P=element)>[ \t]*$"
+    r"|</?ctx[\w-]{0,20}(?:\s[^<>\n]{0,400})?>",
     re.MULTILINE,
 )
-"""A line that is a Markdown directive, and elements that speak to the program that shows the answer; any other is the agent's words."""
+"""A line that is a Markdown directive, and elements that speak to the program that shows the answer, and marks like our own; any other is the agent's words."""
 
 _ROOMS = 400, 650, 1_000
 """Characters of a long answer that are told, the more the more room there is."""
