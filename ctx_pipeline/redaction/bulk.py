@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MUCH = 8_000_000
-"""Bytes that this process reads before the machine is worth its building (0.1 s)."""
+"""Bytes that this process reads before the machine is worth its building (0.2 s)."""
 
 
 @cache

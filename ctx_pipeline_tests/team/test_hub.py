@@ -41,6 +41,15 @@ def machine(tmp_path: Path, url: str, member: str, name: str = "laptop", share: 
     return TeamMachine(tmp_path / f"{member}-{name}", member, name).join(url, share=share)
 
 
+def published(tmp_path: Path, url: str) -> tuple[TeamMachine, TeamMachine]:
+    """Return the machines of two members who published a session each."""
+    both = machine(tmp_path, url, "ann"), machine(tmp_path, url, "bob")
+    for number, who in enumerate(both, 1):
+        who.works(number)
+        who.publish()
+    return both
+
+
 def local_readings(machine: TeamMachine) -> dict[tuple[str, str], Any]:
     from ctx_pipeline.pipeline.measure import measure
 
@@ -108,10 +117,7 @@ def test_a_call_costs_the_team_what_it_costs_the_machine(tmp_path: Path, folder_
 
 @pytest.mark.feature("team.hub")
 def test_a_refresh_collects_only_what_changed(tmp_path: Path, folder_bucket: str):
-    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
-    for number, who in ((1, ann), (2, bob)):
-        who.works(number)
-        who.publish()
+    _ann, bob = published(tmp_path, folder_bucket)
     hub = hub_of(tmp_path, folder_bucket)
     assert hub.refresh().collected == ["ann|2026-03", "bob|2026-03"]
     assert hub.refresh().collected == []
@@ -156,10 +162,7 @@ def test_signals_over_published_facts_say_what_they_say_on_the_machine_and_a_new
 
 @pytest.mark.feature("team.bad-input")
 def test_rows_of_another_member_and_tables_of_wrong_types_are_refused_and_named(tmp_path: Path, folder_bucket: str):
-    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
-    for number, who in ((1, ann), (2, bob)):
-        who.works(number)
-        who.publish()
+    published(tmp_path, folder_bucket)
     bucket = Bucket(folder_bucket)
     rows = TeamTable(bucket, "members/bob/sessions").rows()
     assert rows is not None
@@ -238,10 +241,7 @@ def test_a_table_that_somebody_else_rewrote_stops_nobody_and_is_taken_again_when
 
 @pytest.mark.feature("team.bad-input")
 def test_a_table_of_a_member_is_named_as_not_collected_and_one_of_the_hub_ends_the_command_with_1(tmp_path: Path, folder_bucket: str):
-    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
-    for number, who in ((1, ann), (2, bob)):
-        who.works(number)
-        who.publish()
+    ann, _bob = published(tmp_path, folder_bucket)
     files_removed(folder_bucket)
     words, environ = ["hub", "refresh", "--url", folder_bucket], dict(hub_of(tmp_path, folder_bucket).settings.environ)
 

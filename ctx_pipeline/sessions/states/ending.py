@@ -29,7 +29,7 @@ _DIRECTIVE = lazy_pattern(
     r"|</?ctx[\w-]{0,20}(?:\s[^<>\n]{0,400})?>",
     re.MULTILINE,
 )
-"""A line that is a Markdown directive, and elements that speak to the program that shows the answer, and marks like our own; any other is the agent's words."""
+"""A Markdown directive, elements that speak to the program that shows the answer, and marks like our own: no words of the agent."""
 
 _ROOMS = 400, 650, 1_000
 """Characters of a long answer that are told, the more the more room there is."""
