@@ -29,7 +29,9 @@ _MUCH = 4_000_000
 _READ = [0]
 
 _SHORT = 4_000
-"""Bytes up to which signs are looked for one by one: no machine is built for them."""
+"""Bytes up to which a text is looked at without a machine, until the process has read so many such bytes in all."""
+_LITTLE = 100_000
+_TRIED = [0]
 
 _RUN = lazy_pattern(rb"[A-Za-z0-9+/]*+={0,2}")
 _LEAST = lazy_pattern(rb"[A-Za-z0-9+/]{%d}" % (_LEAST_RUN - 2))
@@ -65,6 +67,11 @@ def signs() -> dict[bytes, int]:
 
 
 @cache
+def _beginnings() -> frozenset[bytes]:
+    return frozenset(sign[:_LEAST_SIGN] for sign in signs())
+
+
+@cache
 def _machine(*, fast: bool) -> tuple[Any, tuple[int, ...]]:
     """Return the machine of these signs, and how far each group begins before it; the fast one takes four times as long to build."""
     from ahocorasick_rs import BytesAhoCorasick, Implementation
@@ -75,10 +82,14 @@ def _machine(*, fast: bool) -> tuple[Any, tuple[int, ...]]:
 
 def packed(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the spans of base64 in which a telling word stands, ascending; each begins at a group of four."""
-    if len(data) <= _SHORT and (
-        _LEAST.search(data) is None or (not _machine.cache_info().currsize and not any(sign in data for sign in signs()))
-    ):
-        return
+    if len(data) <= _SHORT:
+        if _LEAST.search(data) is None:
+            return
+        if _TRIED[0] < _LITTLE and not _machine.cache_info().currsize:
+            _TRIED[0] += len(data)
+            beginnings = _beginnings()
+            if not any(data[at : at + _LEAST_SIGN] in beginnings for at in range(len(data))):
+                return
     _READ[0] += len(data)
     machine, skipped = _machine(fast=_READ[0] > _MUCH)
     hits = machine.find_matches_as_indexes(data, overlapping=True)
