@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.command_runs import asked_folder, start_folders
@@ -196,6 +197,15 @@ def _named(program: str, words: tuple[str, ...]) -> tuple[str, ...]:
 def patch_moves(text: str) -> list[tuple[str, str]]:
     """Return (old name, new name) of the files that the text of a patch renames, as typed."""
     return [(m[1].strip(), m[2].strip()) for m in _PATCH_MOVE.finditer(text)]
+
+
+_DOCUMENT = lazy_pattern(r"\.(?:md|mdx|rst|adoc|txt)$|(?:^|/)(?:LICENSE|CHANGELOG|NOTICE|AUTHORS)$", re.IGNORECASE)
+
+
+@lru_cache(maxsize=8192)
+def is_document(path: str) -> bool:
+    """Tell whether a file is text for people, by its name: no source and no data of a program."""
+    return bool(_DOCUMENT.search(path))
 
 
 def counts(path: str, folder: str | None) -> bool:

@@ -54,6 +54,7 @@ ANSWERS = {
     "ctx signal evidence compaction_count": r"CSV export for orders\n  compacted by the agent itself at 158,211 tokens\n",
     "ctx heatmap --all --sort reads": r"\nbookshop-api: tests/test_search\.py .* 3 ",
     "ctx work --sort failed": r"\nprogram .*\npytest +9 +4 +44% +\d+\.\d s",
+    "ctx work --flaky": r"no flaky test: \d+ tests? looked at\ntests are named by the output of \d+ of \d+ runs of tests",
     "ctx work --time": r"\n14 min in 13 turns of 6 sessions\n[\s\S]*\n6 min +45% +the model answered\n[\s\S]*\n +7 s +019a72be +apply",
     "ctx work --time --since 7d": r"^no turns in this range\n|\n\d+ \w+ in \d+ turns? of ",
     "ctx work --days": r"\n2026-09-22 Tue +2 min +13:40 ",

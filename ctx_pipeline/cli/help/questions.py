@@ -43,6 +43,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("Where was the context compacted?", "ctx signal evidence compaction_count"),
     ("Which files are read again and again?", "ctx heatmap --all --sort reads"),
     ("Which commands fail most, and how long do the tests take?", "ctx work --sort failed"),
+    ("Which tests are flaky?", "ctx work --flaky"),
     ("Where did the time go?", "ctx work --time"),
     ("Where did it go this week?", "ctx work --time --since 7d"),
     ("How long did I work with agents, by day?", "ctx work --days"),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _TOP = 10
 _MOST_ERRORS = 20
+_MOST_FLAKY = 10
 _MOST_WAITS = 4
 _PARALLEL = 60
 """Seconds more of all turns than of the day from which on both are shown."""
@@ -72,10 +73,13 @@ def _key(host: str | None) -> str | None:
 @click.option("--errors", is_flag=True, help="Instead: the errors that failed calls printed, the most frequent first.")
 @click.option("--time", "time_spent", is_flag=True, help="Instead: where the time went: the model, tools, waits for you; its days: --days.")
 @click.option("--days", is_flag=True, help="Instead: how long turns went on, by day; where that time went: --time.")
+@click.option("--flaky", is_flag=True, help="Instead: tests that failed and passed though nothing changed a file in between.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
 @_ranged
 @json_option
-def work(host: str | None, sort: str, errors: bool, time_spent: bool, days: bool, out: str | None, as_json: bool, **chosen: Any) -> None:
+def work(
+    host: str | None, sort: str, errors: bool, time_spent: bool, days: bool, flaky: bool, out: str | None, as_json: bool, **chosen: Any
+) -> None:
     """Report what agents did: commands, tools, how often they failed, and what followed what.
 
     Of all agents together, or of one HOST; --json and --out have both. A search that found
@@ -95,6 +99,9 @@ def work(host: str | None, sort: str, errors: bool, time_spent: bool, days: bool
         return
     if time_spent:
         _time(host, settings, as_json=as_json, **chosen)
+        return
+    if flaky:
+        _flaky(host, settings, as_json=as_json, **chosen)
         return
     if days:
         _days(host, settings, as_json=as_json, **chosen)
@@ -216,6 +223,52 @@ def _ended(one: WorkedDay, zone: str | None) -> str:
     there = local_time(one.last, zone) or ""
     later = (date.fromisoformat(there[:10]) - one.day).days if there else 0
     return there[11:16] + (f" +{later}" if later else "")
+
+
+def _flaky(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any) -> None:
+    from ctx_pipeline.sessions.reports.flaky_tests import APART_HOURS, flaky_tests
+
+    found = flaky_tests(_key(host), settings=settings, **chosen)
+    if not found.all_runs:
+        require_project(settings, chosen.get("project"))
+    if as_json:
+        emit(found.to_json())
+        return
+    say(scope(host=_key(host), **chosen))
+    say()
+    looked = f"{counted(found.looked_at, 'test')} looked at"
+    say(f"{counted(len(found.tests), 'flaky test') if found.tests else 'no flaky test'}: {looked}", bold=bool(found.tests))
+    named = f"{found.runs:,} of {counted(found.all_runs, 'run')} of tests in {counted(found.sessions, 'session')}"
+    say(f"tests are named by the output of {named}; the others print sums alone", dim=True)
+    shown = found.tests[:_MOST_FLAKY]
+    zone = chosen.get("timezone") or settings.timezone
+    ids = short_names([name for one in shown for _, name in one.sessions], settings)
+    rows = [
+        {
+            "test": one_line(one.test, 100),
+            "failed": one.failed,
+            "passed": one.passed,
+            "last": (local_time(one.last, zone) or "")[:10],
+            "sessions": " ".join(ids[name] for _, name in list(one.sessions)[:_LONGEST]),
+        }
+        for one in shown
+    ]
+    if rows:
+        table(rows, {name: name for name in rows[0]}, keep=("test", "failed", "passed"))
+    for one in shown:
+        say()
+        say(one_line(one.test, 150), bold=True)
+        for what, run in zip(("failed", "passed"), one.proofs[0], strict=True):
+            told = f"{local_time(run.at, zone, seconds=True)} in {ids[run.session_id]}, event {run.event}"
+            say(f"  {what} {told}: {one_line(run.command, 80)}")
+    if len(found.tests) > len(shown):
+        say(f"{len(found.tests) - len(shown):,} more: --json", dim=True)
+    say()
+    say(
+        "the same files: in the folder of the runs no command or edit changed one in between, or may have; runs of two turns, up to"
+        f" {APART_HOURS} h apart, count where a test turned twice, since what you change by hand is not recorded",
+        dim=True,
+    )
 
 
 def _errors(found: list[Met], told: str, *, as_json: bool) -> None:

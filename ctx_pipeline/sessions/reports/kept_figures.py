@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.findings.evidence import keep_newest
 from ctx_pipeline.sessions.listing import TASK
+from ctx_pipeline.sessions.reports.flaky_tests import TESTS
 from ctx_pipeline.sessions.reports.session_gain import GAIN
 from ctx_pipeline.sessions.reports.time_spent import TIME
 from ctx_pipeline.sessions.reports.work import WORK
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-KEPT = (USAGE, CALLS, LIMITS, *SHARES.values(), GAIN, WORK, TIME, TASK, UNRECORDED)
+KEPT = (USAGE, CALLS, LIMITS, *SHARES.values(), GAIN, WORK, TIME, TESTS, TASK, UNRECORDED)
 
 
 def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.check_runs import commands_that_checked
 from ctx_pipeline.facts.command_runs import CHECKS, runs_by_call
+from ctx_pipeline.facts.file_accesses import is_document
 from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.shell.commands import steps as programs
 from ctx_pipeline.shell.files import files_changed, files_read, first_line
@@ -37,7 +38,6 @@ COLUMNS = {
 }
 """What the steps of a session are made of, and signals over them."""
 
-_DOCUMENT = re.compile(r"\.(?:md|mdx|rst|adoc|txt)$|(?:^|/)(?:LICENSE|CHANGELOG|NOTICE|AUTHORS)$", re.IGNORECASE)
 _SCRATCH = re.compile(r"^/(?:tmp|private/tmp|var/folders|var/tmp|dev)/|\.(?:log|out|tmp)$")
 _REFACTORS = ("refactor", "renam", "reformat", "dedup", "simplif", "clean up", "cleaning up")
 _THOUGHT = 400
@@ -215,13 +215,8 @@ def _of_tool(tool: str) -> str:
     return next((category for words, category in _TOOL_WORDS if words.search(tool)), "other")
 
 
-@lru_cache(maxsize=8192)
-def _is_document(path: str) -> bool:
-    return bool(_DOCUMENT.search(path))
-
-
 def _of_edit(paths: Sequence[str], thought: str) -> str:
-    if paths and all(_is_document(p) for p in paths):
+    if paths and all(is_document(p) for p in paths):
         return "explain"
     if thought:
         said = thought[-_THOUGHT:].lower()
