@@ -72,7 +72,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
     in the store), then whether it is archived, or active now. AGENT DELETES IN: days until the
     agent deletes its own transcript; what was captured stays.
 
-    --not-passed looks at sessions that ran tests or edited files. Where commands failed ten
+    --not-passed looks at sessions that ran tests or edited files: failed first, unknown last. Where commands failed ten
     times and more: ctx list --signal failed_command_count --at-least 10
     """
     from ctx_pipeline import settings as settings_module
@@ -131,6 +131,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
     columns |= {"left": "agent deletes in"} if whole or any(row["left"] not in {"", _NEVER} for row in rows) else {}
     if rows:
+        _say_outcomes(listing)
         table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"), paths=("reading",) if unchecked else ())
         _say_counts(listing, zone)
         more_rows(listing.total, len(rows))
@@ -150,6 +151,12 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
         say(f"{counted(listing.empty, 'session')} in which nothing happened left out: --all")
     for warning in listing.warnings:
         say(warning, fg="yellow")
+
+
+def _say_outcomes(listing: Listing) -> None:
+    if listing.outcomes:
+        told = ", ".join(f"{outcome} {count:,}" for outcome, count in listing.outcomes.items())
+        say(f"{counted(listing.total, 'session')} ended without passing tests: {told}", bold=True)
 
 
 def _say_counts(listing: Listing, zone: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.sessions.files import sessions_with_file
-from ctx_pipeline.sessions.signals import measured_in, without_passing_tests
+from ctx_pipeline.sessions.signals import OUTCOMES, measured_in, outcome_of, without_passing_tests
 from ctx_pipeline.storage.own_sessions import UNNAMED
 from ctx_pipeline.storage.warehouse.session_queries import evidence_files, session_facts
 from ctx_pipeline.usage.engine import usage
@@ -75,6 +76,8 @@ class Listing(Plain):
     """sessions that fit, those beyond the limit included"""
     empty: int = 0
     """sessions that were left out because nothing happened in them"""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    """how tests ended -> how many of ``total``, of sessions without passing tests (:data:`ctx_pipeline.sessions.signals.OUTCOMES`)"""
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,8 @@ def list_sessions(
     largest reading first; ``file`` those that :func:`ctx_pipeline.sessions.files.sessions_with_file`
     names, ``unchecked`` those whose last change of a source file nothing checked, with that file as their reading,
     None where its name is not known, ``not_passed`` those that
-    :func:`ctx_pipeline.sessions.signals.without_passing_tests` names. ``model`` and ``branch`` keep captured sessions that
+    :func:`ctx_pipeline.sessions.signals.without_passing_tests` names, the failed
+    ones first and the unknown ones last. ``model`` and ``branch`` keep captured sessions that
     asked the model, or began on the branch.
     Without ``empty`` captured sessions without a prompt, a model call and a tool call
     are left out, and uncaptured ones without a title and a model call.
@@ -231,7 +235,7 @@ def list_sessions(
     keeping = _keeping(store, settings, scan)
     active = _active(settings, wanted)
     spent = usage("session", settings=settings).by_session() if found else {}
-    sort = sort or ("date" if signal is None else "signal")
+    sort = sort or ("tests" if not_passed else "date" if signal is None else "signal")
     times = _times(settings) if sort == "time" else {}
     seen_now = _first_look(settings, scan, _uncaptured(found, every=project is not None or sort == "name"))
     fitting, left_out = [], 0
@@ -256,6 +260,7 @@ def list_sessions(
             "size": -s.bytes,
             "time": -times.get(place, 0.0),
             "name": (title or "~").lower(),
+            "tests": OUTCOMES.index(outcome_of(str(readings[place]))) if not_passed else 0,
         }
         if sort == "signal" and isinstance(reading := readings.get(place), int | float):
             amount["signal"] = -reading
@@ -305,7 +310,14 @@ def list_sessions(
         warnings=[w.message for w in scan.retention],
         total=len(fitting),
         empty=left_out,
+        outcomes=_outcomes(readings[s.host, s.session_id] for s in fitting) if not_passed else {},
     )
+
+
+def _outcomes(readings: Iterable[Any]) -> dict[str, int]:
+    """Return how tests ended -> how many sessions, every kind."""
+    counted = Counter(outcome_of(reading) for reading in readings)
+    return {outcome: counted[outcome] for outcome in OUTCOMES}
 
 
 def _of_model_and_branch(

@@ -137,7 +137,7 @@ def measured_in(store: Store, settings: Settings, said: str, *, at_least: float 
 def without_passing_tests(store: Store) -> dict[tuple[str, str], str]:
     """Return (host, session id) -> how tests ended, of sessions that ran tests or edited files and whose last test run did not pass.
 
-    What is not known is told as unknown, also where no test was run.
+    What is not known is told as unknown.
     """
     from ctx_pipeline.storage.warehouse.session_queries import values_of
 
@@ -156,8 +156,21 @@ def without_passing_tests(store: Store) -> dict[tuple[str, str], str]:
         elif ended is None and ran:
             found[place] = "unknown: how the last run ended"
         elif ended is None and edits.get(place, (0, None))[0]:
-            found[place] = "unknown: none were run"
+            found[place] = NEVER_TESTED
     return found
+
+
+NEVER_TESTED = "never tested"
+"""How tests ended in a session that edited files and ran none."""
+
+
+def outcome_of(reading: str) -> str:
+    """Return which kind of end a text of :func:`without_passing_tests` tells: one of :data:`OUTCOMES`."""
+    return NEVER_TESTED if reading == NEVER_TESTED else "unknown" if reading.startswith("unknown") else "failed"
+
+
+OUTCOMES = ("failed", NEVER_TESTED, "unknown")
+"""Ends of sessions without passing tests, what is surest first."""
 
 
 def _no_such_text(name: str, text: str, labels: Counter[str]) -> NothingFound:

@@ -177,8 +177,13 @@ def test_sessions_without_passing_tests_are_listed_and_the_unknown_ones_said_as_
     there("run")
 
     told = {s["session_id"]: s["reading"] for s in there.json("list", "--not-passed")["sessions"]}
-    assert told == {ids["red"]: "2 failed", ids["unknown"]: "unknown: how the last run ended", ids["none"]: "unknown: none were run"}
-    assert " tests at the end " in there("list", "--not-passed").stdout.splitlines()[0]
+    assert told == {ids["red"]: "2 failed", ids["none"]: "never tested", ids["unknown"]: "unknown: how the last run ended"}
+    assert list(told) == [ids["red"], ids["none"], ids["unknown"]], "what is known comes first"
+    assert there.json("list", "--not-passed", "--limit", "1")["outcomes"] == {"failed": 1, "never tested": 1, "unknown": 1}
+    head, columns, *_ = there("list", "--not-passed", "--limit", "1").stdout.splitlines()
+    assert head == "3 sessions ended without passing tests: failed 1, never tested 1, unknown 1"
+    assert " tests at the end " in columns
+    assert there.json("list")["outcomes"] == {}
 
 
 @pytest.mark.feature("cli.list-by-file")

@@ -49,7 +49,7 @@ ANSWERS = {
     "ctx files latest": r"/home/sam/code/bookshop-api/Dockerfile +0 +2 +\+2 -2",
     "ctx session status latest": r"\nTests: none were run",
     "ctx list --signal tests_failing_at_end": r"^no session fits; tests_failing_at_end was measured in [1-6] sessions? in all\n",
-    "ctx list --not-passed": r"\n0333c65c-ea52-4669-ae2b-0497866d8840 .* unknown: none were run ",
+    "ctx list --not-passed": r"^\d+ sessions? ended without passing tests: failed \d+, never tested 1, unknown \d+\n[\s\S]* never tested ",
     "ctx history latest": r"\nend +17 .* 28\.1 k",
     "ctx signal evidence compaction_count": r"CSV export for orders\n  compacted by the agent itself at 158,211 tokens\n",
     "ctx heatmap --all --sort reads": r"\nbookshop-api: tests/test_search\.py .* 3 ",
