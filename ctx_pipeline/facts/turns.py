@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.facts import pauses
+from ctx_pipeline.facts.copied_times import copied_times
 from ctx_pipeline.facts.prompts import command_in, plan_in
 from ctx_pipeline.model.tables import TURNS
 
@@ -119,20 +120,25 @@ def _rows(view: SessionView) -> list[Any]:
 
 
 def _stretches(view: SessionView) -> list[tuple[pauses.Stretch | None, list[pauses.Stretch]]]:
-    """Return from when to when each turn went on, and the pauses in it; a turn ends with the last thing that the agent did."""
+    """Return from when to when each turn went on, and the pauses in it; a turn ends with the last thing that the agent did.
+
+    Where all of that carries the time of a copy, nobody knows.
+    """
     main = view.session_id
-    others = sorted(e.ts for e in view.events if e.thread_id != main and e.ts is not None and _works(e))
+    copied = copied_times(view)
+    others = sorted(e.ts for e in view.events if e.thread_id != main and e.ts is not None and e.ts not in copied and _works(e))
     long = [c for c in view.tool_calls if c.started is not None and c.ended is not None and pauses.may_cover(c.started, c.ended)]
     texts = {call.call_event: view.call_text(call) for call in long}
     found: list[tuple[pauses.Stretch | None, list[pauses.Stretch]]] = []
     for turn in view.once(turns):
         begin = turn.first.ts
-        if begin is None:
+        worked = [at for at in turn.worked if at not in copied]
+        if begin is None or len(worked) < bool(turn.worked):
             found.append((None, []))
             continue
-        end = max([begin, *turn.worked])
+        end = max([begin, *worked])
         inside = others[bisect_right(others, begin) : bisect_left(others, end)] if turn.thread_id == main else []
-        moments = [begin, end, *(at for at in turn.worked if at > begin), *inside]
+        moments = [begin, end, *(at for at in worked if at > begin), *inside]
         found.append(((begin, end), pauses.pauses(moments, long, texts)))
     return found
 

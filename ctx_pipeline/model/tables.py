@@ -467,7 +467,7 @@ TURNS = Table(
         Column(
             "finished",
             "time",
-            "when the agent did the last thing in it: an answer, a call or its result, an error (UTC)",
+            "when the agent did the last thing in it: an answer, a call or its result, an error (UTC); null where a copy stamped all of it",
             "us",
             nullable=True,
         ),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.copied_times import copied_times
 from ctx_pipeline.facts.pauses import PAUSE_MINUTES, pauses, read, seconds, without
 from ctx_pipeline.facts.turns import turn_rows
 from ctx_pipeline.model.declared import Reading, signal
+from ctx_pipeline.model.tables import TURNS
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -21,23 +23,23 @@ _COLUMNS = {
 }
 _SECOND = 1_000_000
 _NO_TIMES = "fewer than two events have a time"
+_COPIED = "what the agent did carries the time at which the session was copied"
 
 
 def _timeline(view: SessionView) -> list[tuple[int, bool, str]]:
-    """Return (time, typed by the person, event) of what has a time, in order of time."""
-    found = [(e.ts, e.kind == "prompt", e.event_id) for e in view.of_kinds(*_SAID) if e.ts is not None]
+    """Return (time, typed by the person, event) of what has a time, in order of time; that of a copy is none."""
+    found = [(e.ts, e.kind == "prompt", e.event_id) for e in view.of_kinds(*_SAID)]
     for call in view.tool_calls:
-        if call.started is not None:
-            found.append((call.started, False, call.call_event))
-        if call.ended is not None:
-            found.append((call.ended, False, call.result_event or call.call_event))
-    return sorted(found)
+        found.append((call.started, False, call.call_event))
+        found.append((call.ended, False, call.result_event or call.call_event))
+    copied = copied_times(view)
+    return sorted(one for one in found if one[0] is not None and one[0] not in copied)
 
 
 def _active(view: SessionView) -> float:
     """Return the seconds in which the agent worked: in turns, and in threads without any, each without its pauses."""
     rows = turn_rows(view)
-    spent = [one for turn in rows if turn.began is not None for one in without((turn.began, turn.finished), read(turn.pauses))]
+    spent = [one for turn in rows if turn.finished is not None for one in without((turn.began, turn.finished), read(turn.pauses))]
     known = {turn.thread_id for turn in rows}
     moments: dict[str, list[int]] = {}
     for event in view.of_kinds("answer"):
@@ -51,6 +53,12 @@ def _active(view: SessionView) -> float:
     return seconds(spent)
 
 
+def _lost(view: SessionView) -> bool:
+    """Tell whether a turn began at a time of its own, and what was done for it carries that of a copy."""
+    copied = copied_times(view)
+    return any(t.finished is None and t.began is not None and t.began not in copied for t in turn_rows(view))
+
+
 def _waits(view: SessionView) -> list[str]:
     """Return the events after the five longest gaps before a prompt or above half an hour."""
     waits: list[tuple[int, str]] = []
@@ -62,7 +70,7 @@ def _waits(view: SessionView) -> list[str]:
     return [event for _, event in waits[:5]]
 
 
-@signal(group="cost", unit="seconds", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
+@signal(version=2, group="cost", unit="seconds", reads=_BOTH, columns=_COLUMNS, kinds=TURNS.kinds)
 def session_duration_seconds(view: SessionView) -> Reading:
     """Seconds from the first to the last thing that was said or done.
 
@@ -76,20 +84,21 @@ def session_duration_seconds(view: SessionView) -> Reading:
     return Reading((moments[-1][0] - moments[0][0]) / _SECOND, (moments[0][2], moments[-1][2]))
 
 
-@signal(version=2, group="cost", unit="seconds", reads=_TIMED, columns=_COLUMNS, kinds=_SAID)
+@signal(version=3, group="cost", unit="seconds", reads=_TIMED, columns=_COLUMNS, kinds=TURNS.kinds)
 def active_seconds(view: SessionView) -> Reading:
     """Seconds in which the agent worked: its turns without their pauses, as in ``ctx work --days``, subagents included.
 
     A turn ends with the last thing that the agent did in it. A pause is a stretch above
     30 minutes without a record in which no tool ran. It is what the person waited for:
-    minutes for few calls (``tool_call_count``) are slow commands or a slow model.
+    minutes for few calls (``tool_call_count``) are slow commands or a slow model. Unknown
+    where the records of a turn carry the time at which the session was copied.
     """
     if len(view.once(_timeline)) < 2:
         return Reading(None, reason=_NO_TIMES)
-    return Reading(view.once(_active))
+    return Reading(None, reason=_COPIED) if view.once(_lost) else Reading(view.once(_active))
 
 
-@signal(version=2, group="cost", unit="seconds", reads=_TIMED, columns=_COLUMNS, kinds=_SAID)
+@signal(version=3, group="cost", unit="seconds", reads=_TIMED, columns=_COLUMNS, kinds=TURNS.kinds)
 def idle_seconds(view: SessionView) -> Reading:
     """Seconds in which the agent waited for the person: the session's span without ``active_seconds``.
 
@@ -100,17 +109,19 @@ def idle_seconds(view: SessionView) -> Reading:
     moments = view.once(_timeline)
     if len(moments) < 2:
         return Reading(None, reason=_NO_TIMES)
+    if view.once(_lost):
+        return Reading(None, reason=_COPIED)
     span = (moments[-1][0] - moments[0][0]) / _SECOND
     return Reading(max(0.0, span - view.once(_active)), tuple(view.once(_waits)))
 
 
-@signal(group="cost", unit="seconds", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
+@signal(version=2, group="cost", unit="seconds", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=TURNS.kinds)
 def time_to_first_edit_seconds(view: SessionView) -> Reading:
     """Seconds from the person's first prompt to the first change of a file that succeeded.
 
     Time to understand. Long ones with many reads ask for a map of the project in its
-    instructions. Unknown where the person typed nothing, no file was changed, or the
-    clock ran backwards between the two.
+    instructions. Unknown where the person typed nothing, no file was changed, the clock
+    ran backwards between the two, or the change carries the time of a copy.
     """
     first = next((e for e in view.prompts if e.ts is not None), None)
     if first is None:
@@ -122,6 +133,8 @@ def time_to_first_edit_seconds(view: SessionView) -> Reading:
     if not after:
         return Reading(None, reason="every change has an earlier time than the first prompt")
     edit = min(after, key=lambda c: (c.ended or c.started, c.seq))
+    if (edit.ended or edit.started) in copied_times(view):
+        return Reading(None, reason=_COPIED)
     return Reading(((edit.ended or edit.started) - first.ts) / _SECOND, (first.event_id, edit.call_event))
 
 

@@ -10,8 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli import cli
+from ctx_pipeline.facts.turns import turn_rows
 from ctx_pipeline.sessions.reports.time_spent import time_spent
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.signals.cost import active_seconds, idle_seconds, session_duration_seconds, time_to_first_edit_seconds
+from ctx_pipeline.storage.reader import reading
 from ctx_pipeline_tests.factories import claude, codex
 from ctx_pipeline_tests.usage.conftest import ingested
 
@@ -112,3 +115,40 @@ def test_the_time_of_a_command_is_without_the_wait_that_came_before_it(tmp_path:
     assert re.search(r"\nmake all +1 +0 +0% +120.0 s +120.0 s\n", printed)
     assert "\nsuch waits: 1 of make test (40 min), 1 of make all (5 min)\n" in printed
     assert "ctx work --time\n" in printed
+
+
+def copied(tmp_path: Path, answers: int) -> Settings:
+    """Write two turns of which a copy stamped the answers hours later, in two ticks of the clock, and a turn with times of its own."""
+    main = claude.ClaudeHome(tmp_path / "claude").session()
+    main.prompt("mend it", **at(0))
+    for number in range(answers):
+        main.answer(claude.tool_use(f"t{number}", "Edit", file_path="/home/dev/shop/a.py"), **at(300 + (number % 2) / 60_000))
+        told(main, f"t{number}", 300 + (number % 2) / 60_000)
+    main.prompt("more", **at(2)).answer(claude.text("ok"), **at(300))
+    main.prompt("and now", **at(310)).answer(claude.text("ok"), **at(312)).save()
+    return ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+
+
+@pytest.mark.feature("work.copied-times")
+@pytest.mark.parametrize(("answers", "known"), [(60, False), (20, True)])
+def test_a_turn_whose_work_carries_the_time_of_a_copy_has_no_time(tmp_path: Path, answers: int, known: bool) -> None:
+    one = time_spent("claude", settings=copied(tmp_path, answers)).sessions["claude", claude.SESSION]
+
+    assert (one.turns, one.unknown) == ((3, 0) if known else (1, 2))
+    assert (one.total > 4 * 3600) is known
+    assert one.to_json()["unknown_turns"] == one.unknown
+    if not known:
+        assert {part: spent for part, spent in one.seconds.items() if spent} == {"model": 120}
+
+
+@pytest.mark.feature("work.copied-times")
+@pytest.mark.parametrize(("answers", "known"), [(60, False), (20, True)])
+def test_signals_of_time_are_unknown_where_the_times_are_those_of_a_copy(tmp_path: Path, answers: int, known: bool) -> None:
+    with reading(copied(tmp_path, answers)) as (store, _):
+        [view] = store.lake.read_sessions(store.ledger.cells()[0], None, ("events", "tool_calls", "turns"))
+
+    assert [turn.worked is not None for turn in turn_rows(view)] == [known, known, True]
+    found = {make.name: make.function(view) for make in (active_seconds, idle_seconds, time_to_first_edit_seconds)}
+    assert {name for name, one in found.items() if one.value is None} == (set() if known else found.keys())
+    assert known or {one.reason for one in found.values()} == {"what the agent did carries the time at which the session was copied"}
+    assert session_duration_seconds.function(view).value == 312 * 60

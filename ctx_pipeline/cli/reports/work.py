@@ -170,6 +170,8 @@ def _time(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
     if found.whole.away:
         away = found.whole.away
         say(f"left out: {counted(len(away), 'break')} over {PAUSE_MINUTES} min between turns, {duration(sum(away))} in all", dim=True)
+    if found.whole.unknown:
+        say(f"left out: {counted(found.whole.unknown, 'turn')} of which the records carry the time at which they were copied", dim=True)
     say(
         "a call waited for you for what it took beyond its time limit (a command), beyond seconds (an edit), or in all (a question)",
         dim=True,

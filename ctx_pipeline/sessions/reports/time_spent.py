@@ -59,6 +59,8 @@ class Time:
     seconds: Counter[str] = field(default_factory=Counter)
     """one of :data:`PARTS` -> seconds"""
     turns: int = 0
+    unknown: int = 0
+    """turns more, of whose work only the time of a copy is recorded"""
     away: list[float] = field(default_factory=list)
     """seconds between turns that are left out, of each stretch above half an hour"""
 
@@ -67,6 +69,7 @@ class Time:
         for part in PARTS:
             self.seconds[part] += value[part] / 1e6
         self.turns += value["turns"]
+        self.unknown += value["unknown"]
         self.away += [one / 1e6 for one in value["away"]]
 
     @property
@@ -77,7 +80,8 @@ class Time:
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         parts = {f"{part}_seconds": round(self.seconds[part], 1) for part in PARTS}
-        return {**parts, "turns": self.turns, "left_out": len(self.away), "left_out_seconds": round(sum(self.away), 1)}
+        counts = {"turns": self.turns, "unknown_turns": self.unknown, "left_out": len(self.away)}
+        return {**parts, **counts, "left_out_seconds": round(sum(self.away), 1)}
 
 
 @dataclass(slots=True)
@@ -127,7 +131,7 @@ def time_spent(
                 found.whole.add(value)
                 for name, calls in longest.items():
                     calls += [Long(took / 1e6, what, *key, event) for took, what, event in value[name]]
-            if one.turns:
+            if one.turns or one.unknown:
                 found.sessions[key] = one
         found.titles = {(r.host, r.session_id): str(r.rows.get("title") or "") for r in store.ledger.sessions(host=filters.host)}
     found.sessions = dict(sorted(found.sessions.items(), key=lambda pair: (-pair[1].total, pair[0])))
@@ -139,17 +143,24 @@ def _spent(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
     """Return where the time of a session's main thread went, by the quarter of an hour in which each turn began; microseconds."""
     found: dict[int | None, dict[str, Any]] = defaultdict(_nothing)
     turns: list[tuple[int, int, list[Stretch]]] = []
+    unknown: set[int] = set()
     for turn in turn_rows(view):
-        began = micros(turn.began)
+        began, finished = micros(turn.began), micros(turn.finished)
         if turn.thread_id == view.session_id and began is not None:
-            turns.append((began, max(began, micros(turn.finished) or began), read(turn.pauses)))
+            turns.append((began, max(began, finished or began), read(turn.pauses)))
+            unknown.update((began,) if finished is None else ())
     turns.sort(key=lambda turn: turn[:2])
     calls = _calls(view)
     for place, (began, finished, idle) in enumerate(turns):
         value = found[quarter_of(began)]
+        if began in unknown:
+            value["unknown"] += 1
+            continue
         end = min(finished, turns[place + 1][0]) if place + 1 < len(turns) else finished
         _add_turn(value, (began, end), idle, calls)
     for (began, finished, _), (following, *_) in pairwise(turns):
+        if began in unknown:
+            continue
         gap = following - finished
         value = found[quarter_of(began)]
         if gap > _PAUSE:
@@ -230,7 +241,7 @@ def _longest(found: list[Any]) -> list[Any]:
 
 
 def _nothing() -> dict[str, Any]:
-    return {**dict.fromkeys(PARTS, 0), "turns": 0, "away": [], **{name: [] for name in _LISTS}}
+    return {**dict.fromkeys(PARTS, 0), "turns": 0, "unknown": 0, "away": [], **{name: [] for name in _LISTS}}
 
 
 def _spent_in_all(values: Iterable[Any]) -> dict[str, Any]:
@@ -243,7 +254,7 @@ def _spent_in_all(values: Iterable[Any]) -> dict[str, Any]:
 
 TIME = Figure(
     "time",
-    2,
+    3,
     _spent,
     _spent_in_all,
     {
