@@ -36,7 +36,7 @@ def test_a_start_without_accepted_lessons_says_which_settings_tell_more(ctx):
     write(ctx.store, memory("m-twice", TOLD, support=2))
 
     said = preview(ctx)
-    assert "nothing is told when a session starts here" in said
+    assert f"nothing is told when a session starts in {SHOP}, which is in no repository" in said
     assert "only lessons that you accepted are told" in said
     for command in ("ctx learn --ask", "ctx hooks install claude --start proven", "ctx hooks install claude --handoff"):
         assert command in said
@@ -53,8 +53,23 @@ def test_a_command_and_its_failure_are_previewed(ctx):
     assert "mise x cargo:cargo-deny" in preview(ctx, "--at", "command", "cargo deny check")
     assert "mise x cargo:cargo-deny" in preview(ctx, "--at", "failure", "cargo deny check", "--printed", "error: no such command: `deny`")
     assert preview(ctx, "--at", "command", "cargo test").splitlines() == [
-        "nothing is told before this command",
+        f"nothing is told before this command in {SHOP}, which is in no repository",
         "no lesson of this repository speaks of it: ctx learn lists them",
     ]
     assert "needs TEXT" in ctx("hooks", "preview", "--at", "command", ok=False).stderr
     assert "needs what the command printed" in ctx("hooks", "preview", "--at", "failure", "make", ok=False).stderr
+
+
+@pytest.mark.feature("hooks.preview-place")
+def test_a_preview_names_the_repository_that_it_speaks_for(ctx, tmp_path):
+    folder = tmp_path / "shop"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "api").mkdir()
+    for config, name in (("", str(folder)), ('[remote "origin"]\n\turl = git@github.com:acme/shop.git\n', "github.com/acme/shop")):
+        (folder / ".git" / "config").write_text(config)
+        shown = ctx("hooks", "preview", "--cwd", str(folder / "api"))
+
+        assert f"nothing is told when a session starts in {name}\n" in shown.stdout
+        assert shown.stderr.strip().endswith(f"previewed for {name}")
+        assert ctx.json("hooks", "preview", "--cwd", str(folder / "api"))["repository"] == name
+    assert ctx.json("hooks", "preview", "--cwd", SHOP)["repository"] is None

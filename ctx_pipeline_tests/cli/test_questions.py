@@ -35,7 +35,7 @@ ANSWERS = {
     "ctx explain MONTH --against ccusage": r"\nhere +21 .*\$0\.173777\nrules of ccusage +21 .*\$0\.173777\n",
     "ctx resume": r"^cd /home/sam/code/bookshop-api && claude --resume 0333c65c-ea52-4669-ae2b-0497866d8840\n",
     "ctx session load latest": r"^Restored session .*, claude 0333c65c-[\s\S]*\nTask: .*  \(from a prompt\)",
-    "ctx hooks preview": r"nothing is told when a session starts here",
+    "ctx hooks preview": r"nothing is told when a session starts in \S+",
     "ctx hooks status": r"\neach new chat begins with .*: ctx hooks install claude --handoff\n",
     "ctx search --fixed WORDS": r"\n  then ran: `uv add --dev freezegun`\n[\s\S]*\n  passed: `uv run pytest -q ",
     "ctx search WORDS": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",

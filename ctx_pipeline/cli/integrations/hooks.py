@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.integrations.mcp import tell
-from ctx_pipeline.cli.output import confirm, emit, json_option, local_time, one_line, say, table, zone_name
+from ctx_pipeline.cli.output import confirm, emit, json_option, local_time, one_line, plain, say, table, zone_name
 from ctx_pipeline.memory import hook_words
 from ctx_pipeline.memory.injection_policy import ACCEPTED, NOTHING, PROVEN, STARTS
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from ctx_pipeline.integrations.agent_config import HookState
+    from ctx_pipeline.memory.scope import Place
     from ctx_pipeline.model.agent_config import HookFile
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
@@ -250,6 +251,7 @@ def preview(
     from ctx_pipeline.integrations import agent_config
     from ctx_pipeline.learning.injection import BEFORE, COMMANDS, PROMPT, START, inject
     from ctx_pipeline.memory.injection_policy import parse_options
+    from ctx_pipeline.memory.scope import place_of
     from ctx_pipeline.sessions.states.handoff import resume
 
     moment = at or ("prompt" if text else "start")
@@ -277,12 +279,16 @@ def preview(
     told = resume(payload, host=state.host, settings=settings, preview=True) if "handoff" in options else ""
     if event in events:
         told += inject(payload, host=state.host, choice=parse_options(options), settings=settings, preview=True)
+    place = place_of(payload["cwd"])
     if as_json:
-        emit({"host": state.host, "at": moment, "cwd": payload["cwd"], "installed": state.way == "hooks", "options": options, "told": told})
+        about = {"cwd": payload["cwd"], "repository": _repository(place), "installed": state.way == "hooks", "options": options}
+        emit({"host": state.host, "at": moment, **about, "told": told})
         return
+    where = _repository(place) or f"{place.cwd}, which is in no repository"
     if event in events:
-        say(f"{state.host} {'runs' if state.way == 'hooks' else 'has no hooks yet; with them it would run'} ctx at {event}", err=True)
-    say(told.rstrip() or f"nothing is told {_WHEN[moment]}", whole=bool(told))
+        runs = "runs" if state.way == "hooks" else "has no hooks yet; with them it would run"
+        say(f"{state.host} {runs} ctx at {event}; previewed for {plain(where)}", err=True)
+    say(told.rstrip() or f"nothing is told {_WHEN[moment]} {plain(where)}", whole=bool(told))
     if moment == "start":
         _say_of_start(state.host, options)
     elif not told:
@@ -290,11 +296,16 @@ def preview(
 
 
 _WHEN = {
-    "start": "when a session starts here",
-    "prompt": "at this prompt",
-    "command": "before this command",
-    "failure": "after this failure",
+    "start": "when a session starts in",
+    "prompt": "at this prompt in",
+    "command": "before this command in",
+    "failure": "after this failure in",
 }
+
+
+def _repository(place: Place) -> str | None:
+    """Return the name of the repository of a place: that of its remote, else its folder; None outside of one."""
+    return next(iter((*place.identities, *place.roots)), None)
 
 
 def _say_of_start(host: str, options: dict[str, str]) -> None:
