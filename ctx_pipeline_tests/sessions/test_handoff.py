@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,6 +17,7 @@ import pytest
 
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.memory.prompt_block import estimate
+from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.display import short_id
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.session_choice import others_in_place
@@ -199,6 +201,30 @@ def test_two_agents_of_one_day_are_told_apart(own: Shop):
     first, second = (WORK, LATER) if told.session_id == WORK else (LATER, WORK)
     assert f"--resume {first}" in told.text
     assert f"- Another session here: claude {second[:8]} “" in told.text
+
+
+@pytest.mark.feature("session.handoff-last-active")
+@pytest.mark.parametrize("known", [True, False])
+def test_another_session_is_told_with_the_time_of_its_last_event_and_only_without_one_with_that_of_its_file(own: Shop, known: bool):
+    home = ClaudeHome(own.clone.parent / "claude")
+    later = home.session(LATER, cwd=str(own.clone), mark="l")
+    later.prompt("Write the release notes of the shop").call("x1", "Read", "a", file_path=f"{own.clone}/CHANGELOG.md")
+    later.answer(text("ok")).save()
+    read_in(own)
+    settings = asking(own)
+    with sqlite3.connect(settings.home / "ledger.db") as ledger:
+        recorded = dict(ledger.execute("SELECT session_id, rows ->> 'last_ts' FROM sessions"))
+        ledger.execute("UPDATE sources SET mtime_ns = mtime_ns + 7200000000000")
+        if not known:
+            ledger.execute("UPDATE sessions SET rows = json_remove(rows, '$.last_ts')")
+        written = dict(ledger.execute("SELECT session_id, mtime_ns / 1000 FROM sources WHERE thread_id = session_id"))
+    started = {"hook_event_name": "SessionStart", "session_id": NEW, "cwd": str(own.clone), "source": "startup"}
+    told = resume(started, host="claude", settings=settings, preview=True)
+
+    other = LATER if f"--resume {WORK}" in told else WORK
+    at = f"last active {time_of(iso(recorded[other]))}" if known else f"its file was last written {time_of(iso(written[other]))}"
+    [line] = [line for line in told.splitlines() if f"Another session here: claude {other[:8]}" in line]
+    assert line.endswith(at)
 
 
 def hook(shop: Shop, payload: dict[str, Any], host: str, *words: str) -> str:

@@ -298,13 +298,24 @@ def _written_here(cwd: str, settings: Settings, session: str, *, before_own: boo
 
 
 def _also(others: Sequence[WrittenSession], last: WrittenSession, ids: Sequence[str]) -> Iterator[str]:
-    """Yield the other sessions that were written on the same day, so that two agents are told apart."""
+    """Yield the other sessions that were active on the same day, so that two agents are told apart."""
     for other in others:
-        if last.mtime_ns - other.mtime_ns <= 86_400 * 10**9:
+        if _active(last)[0] - _active(other)[0] <= _DAY:
             title = inline(str(other.rows.get("title") or "")[:80])
             named = f" “{title}”" if title and not scan([title]) else ""
-            short, at = short_id(other.session_id, ids), time_of(iso(other.mtime_ns // 1_000))
-            yield f"Another session here: {other.host} {short}{named}, last written {at}"
+            last_at, of_file = _active(other)
+            what = "its file was last written" if of_file else "last active"
+            short, at = short_id(other.session_id, ids), time_of(iso(last_at))
+            yield f"Another session here: {other.host} {short}{named}, {what} {at}"
+
+
+_DAY = 86_400_000_000
+
+
+def _active(session: WrittenSession) -> tuple[int, bool]:
+    """Return when a session recorded something last, in microseconds since 1970; True with it where that is the time of its file."""
+    recorded = session.rows.get("last_ts")
+    return (recorded, False) if isinstance(recorded, int) else (session.mtime_ns // 1_000, True)
 
 
 def _logged(about: dict[str, Any], text: str, settings: Settings, *, since: int = 0) -> bool:

@@ -155,7 +155,7 @@ REPEATED = (
         "tool_calls",
         "failed_tool_calls",
     ),
-    *("unknown", "lines", "bytes"),
+    *("unknown", "lines", "bytes", "last_ts"),
 )
 """Columns of a session that the ledger repeats as ``counts``."""
 
