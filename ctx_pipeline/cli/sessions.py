@@ -35,7 +35,9 @@ from ctx_pipeline.dashboard.figures import duration
 from ctx_pipeline.model.display import session_title, signal_words, size
 
 if TYPE_CHECKING:
-    from ctx_pipeline.integrations.import_sessions import Listing
+    from collections.abc import Iterator, Mapping
+
+    from ctx_pipeline.integrations.import_sessions import Listed, Listing
 
 _SORTS = ("date", "cost", "calls", "size", "time", "name", "signal")
 
@@ -69,7 +71,8 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
     """List sessions, the last active first, captured or not.
 
     STATE is captured, grown (more of it lies in the home), new (not captured yet) or gone (only
-    in the store), then whether it is archived, or active now. AGENT DELETES IN: days until the
+    in the store), then whether it is archived, active now, or a copy of another session, for
+    which its model calls count. AGENT DELETES IN: days until the
     agent deletes its own transcript; what was captured stays.
 
     --not-passed looks at sessions that ran tests or edited files: failed first, unknown last. Where commands failed ten
@@ -99,7 +102,8 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
     signal = (chosen["signal"] or "").partition("=")[0]
     readings = signal or ("changed, not checked" if unchecked else "tests at the end" if not_passed else "accesses")
     unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
-    names = short_names([one.session_id for one in listing.sessions], settings) if terminal_width() is not None else {}
+    listed = [name for one in listing.sessions for name in (one.session_id, one.copy_of) if name]
+    names = short_names(listed, settings) if terminal_width() is not None else {}
 
     def shown(reading: float | str | None) -> str:
         if unchecked:
@@ -118,7 +122,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
             "size": size(one.bytes),
             "calls": one.calls,
             "time": "" if one.seconds is None else duration(one.seconds),
-            "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
+            "captured": ", ".join(_state(one, names)),
             "reading": shown(one.reading),
             "left": "" if one.state == "gone" else _NEVER if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
@@ -151,6 +155,17 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
         say(f"{counted(listing.empty, 'session')} in which nothing happened left out: --all")
     for warning in listing.warnings:
         say(warning, fg="yellow")
+
+
+def _state(one: Listed, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield what there is to say of where a session lies: first whether it is captured."""
+    yield one.state
+    if one.status == "archived":
+        yield "archived"
+    if one.active:
+        yield "active"
+    if one.copy_of:
+        yield f"copy of {names.get(one.copy_of, one.copy_of)}"
 
 
 def _say_outcomes(listing: Listing) -> None:

@@ -60,6 +60,8 @@ class Listed:
     """its time as ``ctx work --time`` tells it, where it was sorted by that; None where it has no turn with a time"""
     reading: float | str | None = None
     """what the signal of the filter reads in it, or how often it read or changed the file of the filter"""
+    copy_of: str | None = None
+    """session for which all its model calls count: it repeats that one's records under another id"""
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ def list_sessions(
     found = _of_model_and_branch(found, facts, model, branch)
     folders = store.shown() if found else {}
     keeping = _keeping(store, settings, scan)
-    active = _active(settings, wanted)
+    active, copied = _active(settings, wanted), store.ledger.copied_sessions()
     spent = usage("session", settings=settings).by_session() if found else {}
     sort = sort or ("tests" if not_passed else "date" if signal is None else "signal")
     times = _times(settings) if sort == "time" else {}
@@ -299,6 +301,7 @@ def list_sessions(
                 active=place in active,
                 seconds=times.get(place),
                 reading=readings.get(place),
+                copy_of=copied.get(place),
                 cost_usd=sums["cost_nano"] / 1e9 if sums and priced else None,
             )
         )

@@ -122,8 +122,9 @@ def fits(store: Store, settings: Settings, filters: Filters) -> Callable[[Key], 
 
 
 def selected(store: Store, settings: Settings, figure: Figure, filters: Filters) -> Iterator[SessionFigure]:
-    """Yield a figure of the sessions, and in the time, that filters name."""
-    return figures(store, settings, figure, bounds=filters.bounds(), only=fits(store, settings, filters))
+    """Yield a figure of the sessions, and in the time, that filters name; one that is a copy of another as a whole is left out."""
+    meant, copied = fits(store, settings, filters), store.ledger.copied_sessions()
+    return figures(store, settings, figure, bounds=filters.bounds(), only=lambda key: key not in copied and meant(key))
 
 
 def _amounts(call: Any, mode: str) -> list[int]:

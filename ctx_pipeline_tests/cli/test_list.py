@@ -186,6 +186,34 @@ def test_sessions_without_passing_tests_are_listed_and_the_unknown_ones_said_as_
     assert there.json("list")["outcomes"] == {}
 
 
+@pytest.mark.feature("cli.list-copies")
+def test_a_copy_of_a_session_is_marked_and_counts_once_in_what_agents_did(bare: Ctx):
+    home = ClaudeHome(bare.folder / "claude")
+    one = home.session("11111111-1111-4111-8111-111111111111")
+    one.prompt("run the tests").call("t1", "Bash", "Exit code 1\n1 failed in 0.1s", is_error=True, command="pytest -q")
+    one.answer(text("it fails")).save()
+    ctx = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root)})
+    asked = [("work",), ("work", "--errors"), ("work", "--time"), ("work", "--days"), ("work", "--flaky"), ("wrapped", "all")]
+    ctx("run")
+    before = [ctx.json(*words) for words in asked]
+    [file] = (home.root / "projects").rglob("11111111*.jsonl")
+    copy = "22222222-2222-4222-8222-222222222222"
+    (file.parent / f"{copy}.jsonl").write_text(file.read_text().replace(one.session_id, copy))
+    ctx("run")
+
+    rows = {row["session_id"]: row for row in ctx.json("list")["sessions"]}
+    assert {name: row["copy_of"] for name, row in rows.items()} == {one.session_id: None, copy: one.session_id}
+    shown = {line.split()[0]: line for line in ctx("list").stdout.splitlines() if "  run the tests  " in line}
+    assert f"captured, copy of {one.session_id}" in shown[copy]
+    assert "copy of" not in shown[one.session_id]
+    for words, told in zip(asked, before, strict=True):
+        now = ctx.json(*words)
+        if words[0] == "wrapped":
+            assert (now["commands"], now["tools"]) == (told["commands"], told["tools"])
+        else:
+            assert now == told, words
+
+
 @pytest.mark.feature("cli.list-by-file")
 @pytest.mark.parametrize("name", ["discounts.py", "bookshop/*.py", "*/discounts.py", "bookshop"])
 def test_sessions_are_listed_that_read_or_changed_a_file_and_how_often(ran: Ctx, name: str):

@@ -159,7 +159,7 @@ def test_a_session_that_was_copied_under_another_id_counts_once_in_all_orders(tm
         **{("b", f"b:{totals}"): ("a", SAME_CALLS) for totals in (100, 200, 300)},
         **{("went-on", f"went-on:{totals}"): ("a", SAME_CALLS) for totals in (100, 200)},
     }
-    assert ledger.copied_sessions() == {("toy", "b")}
+    assert ledger.copied_sessions() == {("toy", "b"): "a"}
     ledger.forget([stream_of("a")])
     assert all_copies(ledger) == {("went-on", f"went-on:{totals}"): ("b", SAME_CALLS) for totals in (100, 200)}
     ledger.record_normalized([decoded("b", {"b:100": 1, "b:250": 2})], code_version=1)

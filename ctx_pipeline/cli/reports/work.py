@@ -85,8 +85,8 @@ def work(
     Of all agents together, or of one HOST; --json and --out have both. A search that found
     nothing did not fail. Times are those of commands and calls that were waited for, and of
     programs that ran alone. What a call took beyond its time limit is a wait for your
-    permission, and left out: ctx work --time tells of it. What a session did counts again in
-    a copy of it under another id, as on the page.
+    permission, and left out: ctx work --time tells of it. What a copy of a session repeats
+    under another id (ctx list marks it) is left out too.
     """
     from ctx_pipeline.sessions.reports import work as api
 

@@ -121,8 +121,8 @@ def flaky_tests(
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, since=since, until=until, timezone=timezone)
         first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
-        meant = fits(store, chosen, filters)
-        for key, values in figures(store, chosen, TESTS):
+        meant, copied = fits(store, chosen, filters), store.ledger.copied_sessions()
+        for key, values in figures(store, chosen, TESTS, only=lambda key: key not in copied):
             for value in values:
                 if value["cwd"]:
                     by_folder[value["cwd"]].append((key, value["project"], value))

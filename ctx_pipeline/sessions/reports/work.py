@@ -186,7 +186,7 @@ def work(
 
     Commands, and which of them failed, are those of the table ``command_runs`` and of the signals ``command_count`` and
     ``failed_command_count``: a search that found nothing did not fail. Days are those of the call, and for what followed what those of
-    the later one. Raises StoreError
+    the later one. A session that is a copy of another as a whole is left out. Raises StoreError
     when nothing was captured yet.
     """
     found: dict[str, Work] = {}
@@ -211,11 +211,13 @@ def _views_with_calls(
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, **days)
         first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
+        copied = store.ledger.copied_sessions()
         for cell in store.ledger.cells():
             if host not in {None, cell.host}:
                 continue
             for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_result",)):
-                if project is None or project in project_names(view.session.project, view.session.repository):
+                named = project is None or project in project_names(view.session.project, view.session.repository)
+                if named and (view.host, view.session_id) not in copied:
                     meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
                     if meant:
                         yield view, meant
@@ -295,7 +297,8 @@ def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> t
     """Return how often each program and each tool ran in a time, whose ends lie on borders of quarters of an hour."""
     programs, tools = Counter[str](), Counter[str]()
     with reading(settings) as (store, chosen):
-        for _, values in figures(store, chosen, WORK, bounds=bounds):
+        copied = store.ledger.copied_sessions()
+        for _, values in figures(store, chosen, WORK, bounds=bounds, only=lambda key: key not in copied):
             for value in values:
                 programs.update({name: times for name, (times, *_) in value["programs"].items()})
                 tools.update({name: times for name, (times, *_) in value["tools"].items()})

@@ -60,7 +60,7 @@ def worked_days(
     project: str | None = None,
     settings: Settings | None = None,
 ) -> list[WorkedDay]:
-    """Return the days with a turn, the latest first; a turn belongs to the day on which it began.
+    """Return the days with a turn, the latest first; a turn belongs to the day on which it began, copies of sessions are left out.
 
     Raises UnknownName for a host that is none, UsageError for a day that is none.
     """
@@ -72,10 +72,13 @@ def worked_days(
         with closing(store.lake.connect()) as connection:
             store.lake.views(connection, ("turns", "sessions"))
             rows = connection.execute(_TURNS, values).fetchall()
+        copied = store.ledger.copied_sessions()
     days = Days(asked.timezone)
     found: dict[date, WorkedDay] = {}
     stretches: dict[date, list[Stretch]] = {}
     for of_host, session, began, finished, idle in rows:
+        if (of_host, session) in copied:
+            continue
         day = days.day(began)
         one = found.get(day)
         if one is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.storage.ledger.rows import NormalizedSession
 
-__all__ = ["BEFORE_FORK", "BY_ID", "EARLIEST", "SAME_TOTALS", "Owner", "copies", "decide", "drop_sessions", "record"]
+__all__ = ["BEFORE_FORK", "BY_ID", "EARLIEST", "SAME_TOTALS", "Owner", "copied_sessions", "copies", "decide", "drop_sessions", "record"]
 
 
 # Titles that one session's files give to a branch of another: who owns the branch, and what it is called there.
@@ -183,6 +183,21 @@ def copies(connection: sqlite3.Connection, cell: Cell | None = None) -> dict[Cel
         values,
     ):
         found.setdefault(Cell(host, month), {})[session, key] = Owner(owner, rule)
+    return found
+
+
+def copied_sessions(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    """Return (host, session_id) of each session whose every model call counts elsewhere -> the session for which most of them count."""
+    found: dict[tuple[str, str], str] = {}
+    for host, session, owner in connection.execute(
+        "WITH moved AS (SELECT n.host, n.session_id, n.number, o.owner_session, count(*) AS times FROM owners o"
+        " CROSS JOIN calls c ON c.call_key = o.call_key"
+        " CROSS JOIN callers n ON n.number = c.session AND n.host = o.host AND n.session_id <> o.owner_session GROUP BY 1, 2, 3, 4)"
+        " SELECT host, session_id, owner_session FROM moved m"
+        " WHERE (SELECT sum(times) FROM moved WHERE number = m.number) = (SELECT count(*) FROM calls WHERE session = m.number)"
+        " ORDER BY host, session_id, times DESC, owner_session"
+    ):
+        found.setdefault((host, session), owner)
     return found
 
 
@@ -355,18 +370,6 @@ def _totals(connection: sqlite3.Connection, host: str, sessions: set[str]) -> di
     for session, key, ts in connection.execute(f"SELECT n.session_id, c.call_key, c.ts{_TOTALS}", (host, json_list(sorted(sessions)))):
         calls.setdefault(session, {})[key] = ts
     return calls
-
-
-def copied_sessions(connection: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Return (host, session) of those that hold nothing but the calls of another session, copied under an id of their own."""
-    found = connection.execute(
-        "SELECT n.host, n.session_id FROM (SELECT host, substr(call_key, 1, instr(call_key, ':') - 1) AS session, count(*) AS copied"
-        " FROM owners WHERE rule = ? GROUP BY 1, 2) o"
-        " CROSS JOIN callers n ON n.host = o.host AND n.session_id = o.session"
-        " WHERE o.copied = (SELECT count(*) FROM calls c WHERE c.session = n.number)",
-        (SAME_CALLS,),
-    )
-    return set(found.fetchall())
 
 
 def _remove_orphans(connection: sqlite3.Connection, host: str) -> None:

@@ -35,8 +35,8 @@ class Results(Sessions):
         with self.transaction() as connection:
             return owners.record(connection, rows, str(code_version))
 
-    def copied_sessions(self) -> set[tuple[str, str]]:
-        """Return (host, session) of those that are another session, copied under an id of their own."""
+    def copied_sessions(self) -> dict[tuple[str, str], str]:
+        """Return (host, session_id) of each session that is a copy as a whole -> the session for which its model calls count."""
         return owners.copied_sessions(self.connection)
 
     def copies(self, cell: Cell) -> dict[tuple[str, str], owners.Owner]:
