@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import cells, counted, dollars, emit, one_line, paragraph, plain, say, say_command, terminal_width, zone_name
 from ctx_pipeline.dashboard.figures import duration
+from ctx_pipeline.model.display import percent, session_title
 
 if TYPE_CHECKING:
-    from ctx_pipeline.dashboard.data import Spent, Week
+    from ctx_pipeline.dashboard.data import DearSession, Spent, Week
+    from ctx_pipeline.settings import Settings
 
 _BAR = 30
 _MINUS = 34
@@ -42,6 +45,8 @@ def overview(*, as_json: bool = False) -> None:
         _head(shown)
         _chart(shown)
         _hosts(shown, plans(set(shown.hosts), recorded=True, settings=settings))
+        if shown.dear and not any(shown.dear.session_id in one.command for one in found.findings if not found.of_all):
+            _dear(shown, shown.dear, settings)
     if found.of_all:
         say()
         say(f"nothing stands out in these seven days{'; in the whole history:' if found.findings else ''}")
@@ -68,6 +73,20 @@ def _head(shown: Week) -> None:
 
 def _of(spent: Spent) -> str:
     return dollars(spent.cost_nano) + ("" if spent.seconds is None else f", {duration(spent.seconds)} in turns")
+
+
+def _dear(shown: Week, dear: DearSession, settings: Settings) -> None:
+    """Print the one session that made a large part of the week's cost."""
+    from ctx_pipeline.cli.usage.tables import add_new, session_labels
+
+    labels = session_labels(settings)
+    add_new(labels, [{"hosts": [dear.host], "session_id": dear.session_id}], settings)
+    known = labels.get((dear.host, dear.session_id))
+    title = one_line(session_title(known.title if known else None), 80)
+    say()
+    told = f"one session made {percent(dear.share)} of the cost" if shown.spent.sessions > 1 else "its one session"
+    paragraph(f"{told}: “{title}”, {dollars(dear.cost_nano)}")
+    say_command(f"ctx explain {shlex.quote(dear.session_id)}", "  ")
 
 
 def _chart(shown: Week) -> None:

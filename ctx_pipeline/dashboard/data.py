@@ -331,6 +331,20 @@ class Day(NamedTuple):
     spent: Spent
 
 
+DEAR_SHARE = 0.3
+"""Part of a week's cost from which on the one session that made it is named."""
+
+
+class DearSession(NamedTuple):
+    """The session that made most of a week's cost."""
+
+    host: str
+    session_id: str
+    cost_nano: int
+    share: float
+    """of the week's cost, 0 to 1"""
+
+
 class Week(NamedTuple):
     """Seven days, oldest first, and the mean of the weeks before them."""
 
@@ -346,6 +360,8 @@ class Week(NamedTuple):
     """None where too few weeks before had calls"""
     weeks: int
     """of how many weeks the usual is the mean"""
+    dear: DearSession | None = None
+    """the one that made a large part of the cost (:data:`DEAR_SHARE`)"""
 
     @property
     def compared(self) -> bool:
@@ -362,6 +378,13 @@ class Week(NamedTuple):
             "days": [{"date": one.day.isoformat(), **one.spent.to_json()} for one in self.days],
             "hosts": [{"host": host, "cost_usd": cost / 1e9, "calls": calls} for host, (cost, calls) in self.hosts.items()],
             "usual": self.usual and {"weeks": self.weeks, **self.usual.to_json()},
+            "dear_session": self.dear
+            and {
+                "host": self.dear.host,
+                "session_id": self.dear.session_id,
+                "cost_usd": self.dear.cost_nano / 1e9,
+                "share": round(self.dear.share, 4),
+            },
         }
 
 

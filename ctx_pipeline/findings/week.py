@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.dashboard.data import WEEK_DAYS, Day, Spent, Week
+from ctx_pipeline.dashboard.data import DEAR_SHARE, WEEK_DAYS, Day, DearSession, Spent, Week
 from ctx_pipeline.storage.own_sessions import holds_sessions
 from ctx_pipeline.usage.engine import parse_filters, stored_usages, usage
 from ctx_pipeline.usage.groupings import BY_QUARTER, Days
@@ -62,7 +63,22 @@ def week(settings: Settings, today: date, *, warehouse: DuckDBPyConnection | Non
         recent=end == today,
         usual=_mean(used) if len(used) >= LEAST_WEEKS else None,
         weeks=len(used),
+        dear=_dear(days, by_day),
     )
+
+
+def _dear(days: Sequence[date], by_day: Mapping[date, list[dict[str, Any]]]) -> DearSession | None:
+    """Return the session that made a large part of the cost of some days."""
+    costs: Counter[str] = Counter()
+    for row in (row for day in days for row in by_day.get(day, ())):
+        costs[row["quarter"][_SESSION:]] += int(row["cost_nano"])
+    [(name, cost)] = costs.most_common(1) or [("", 0)]
+    host, _, session = name.partition("/")
+    return DearSession(host, session, cost, cost / costs.total()) if cost and cost >= DEAR_SHARE * costs.total() else None
+
+
+_SESSION = len("2026-10-03 17:15 ")
+"""Where the session stands in the name of a quarter of an hour."""
 
 
 def _by_day(settings: Settings, since: date | None, warehouse: DuckDBPyConnection | None) -> dict[date, list[dict[str, Any]]]:
@@ -89,7 +105,7 @@ def _spent(days: Sequence[date], by_day: Mapping[date, list[dict[str, Any]]], se
         cost_nano=sum(int(row["cost_nano"]) for row in rows),
         calls=sum(int(row["calls"]) for row in rows),
         tokens=sum(int(row[name]) for row in rows for name in _TOKENS),
-        sessions=len({row["quarter"][17:] for row in rows}),
+        sessions=len({row["quarter"][_SESSION:] for row in rows}),
         seconds=None if rows and not worked else worked,  # records that hold no time of a turn say nothing of how long it took
     )
 

@@ -16,6 +16,7 @@ from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED, cost_of
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.cost_streams import cost_streams, usual_month
 from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, total, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
 from ctx_pipeline.usage.long_prompts import long_prompts
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.host_records import RivalEntry
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.usage.cost_streams import Stream, UsualMonth
     from ctx_pipeline.usage.engine import Calls
     from ctx_pipeline.usage.groupings import Grouping, Uses
 
@@ -258,11 +260,18 @@ class Explained:
     """which cost is *the* cost, as in the tables of usage"""
     repositories: dict[str, int] = field(default_factory=dict)
     """repository -> calls, most first, where the table has a row of this name for each; empty for other tables"""
+    streams: dict[str, Stream] = field(default_factory=dict)
+    """input, cache_write, cache_read and output -> tokens and cost"""
+    usual: UsualMonth | None = None
+    """of a month: the mean of those before it"""
 
     def to_json(self) -> dict[str, Any]:
-        """Return kind, cost mode, totals, repositories where the table has a row for each, and calls."""
-        told = {"what": self.what, "kind": self.kind, "cost_mode": self.cost_mode, "totals": self.totals}
+        """Return kind, cost mode, totals, streams, of a month the usual one, repositories where the table has a row for each, and calls."""
+        told: dict[str, Any] = {"what": self.what, "kind": self.kind, "cost_mode": self.cost_mode, "totals": self.totals}
         told |= {"repositories": self.repositories} if self.repositories else {}
+        told["streams"] = {name: stream.to_json() for name, stream in self.streams.items()}
+        if self.kind == "month":
+            told["usual_month"] = self.usual and self.usual.to_json()
         return {**told, "calls": [c.to_json() for c in self.calls]}
 
 
@@ -329,7 +338,10 @@ def explain(
         one.lines = _lines(one)
     apart = Counter(p.counted.repository or "" for p in picked) if grouping.with_repository and kind != "project" else Counter()
     totals = _totals(made) | {"long_prompts": long_prompts((m.row for m in made), book)}
-    return Explained(what, kind, made, totals, filters.cost_mode, dict(apart.most_common()))
+    streams = cost_streams(((m.row, m.cost) for m in made), chosen)
+    asked = {"host": host, "model": model, "project": project, "timezone": timezone, "stored": stored}
+    usual = usual_month(what, chosen, **asked) if kind == "month" and not (since or until) else None
+    return Explained(what, kind, made, totals, filters.cost_mode, dict(apart.most_common()), streams, usual)
 
 
 def _about(what: str, by: str | None, zone: str | None) -> About | None:

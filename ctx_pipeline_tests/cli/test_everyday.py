@@ -366,3 +366,33 @@ def test_a_first_run_says_how_long_many_bytes_and_many_files_take(capsys: pytest
     assert said(11, 9_000) == "first run: 11 files, 99.0 kB; later runs read only what is new\n"
     assert "500 files, 500.0 MB, about 40 s;" in said(500, 1_000_000)
     assert "5,000 files, 45.0 MB, about 46 s;" in said(5_000, 9_000)
+
+
+@pytest.mark.feature("cli.week-dear-session")
+def test_a_session_that_made_a_large_part_of_a_weeks_cost_is_named(bare: Ctx):
+    home = build.ClaudeHome(bare.folder / "claude")
+    for number in range(6):
+        dear = number == 5
+        started = datetime(2026, 10, 20, 10 + number, tzinfo=UTC)
+        one = home.session(f"{number:08d}-0000-4000-8000-000000000001", mark=f"m{number}", started=started)
+        one.prompt("rewrite it all" if dear else f"small change {number}")
+        one.answer(build.text("ok"), usages=[build.usage(100, 4_000 if dear else 1_000 + number)]).save()
+    ctx = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root)})
+
+    told = ctx.json()["week"]
+    name = "00000005-0000-4000-8000-000000000001"
+    assert told["dear_session"] == {
+        "host": "claude",
+        "session_id": name,
+        "cost_usd": pytest.approx(0.0603),
+        "share": pytest.approx(0.0603 / told["cost_usd"], abs=1e-4),
+    }
+    assert (
+        f"one session made {told['dear_session']['share']:.0%} of the cost: “rewrite it all”, $0.06\n  ctx explain {name}\n" in ctx().stdout
+    )
+
+    for number in range(6, 9):
+        one = home.session(f"{number:08d}-0000-4000-8000-000000000001", mark=f"m{number}", started=datetime(2026, 10, 21, 9, tzinfo=UTC))
+        one.prompt("another").answer(build.text("ok"), usages=[build.usage(100, 3_000)]).save()
+    assert ctx.json()["week"]["dear_session"] is None
+    assert "one session made" not in ctx().stdout

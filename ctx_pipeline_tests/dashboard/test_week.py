@@ -7,9 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from ctx_pipeline.dashboard.data import Day, DayLine, HostLine, PageData, Spent, Usage, Week
+from ctx_pipeline.dashboard.data import Day, DayLine, DearSession, HostLine, PageData, Spent, Usage, Week
 from ctx_pipeline.dashboard.panels import week
 from ctx_pipeline.model.readings import Finding
+from ctx_pipeline_tests.dashboard.test_panel_records import _session
 
 TODAY = date(2026, 3, 31)
 
@@ -125,3 +126,13 @@ def test_the_cost_of_each_agent_stands_by_itself_and_says_where_it_was_not_paid(
 
     assert "<span>Claude Code: $40.07</span>" in html
     assert "<span>Codex: $9.41 at list prices, on a flat plan (team &lt;b&gt;)</span>" in html
+
+
+@pytest.mark.feature("cli.week-dear-session")
+def test_the_page_names_the_session_that_made_a_large_part_of_the_week():
+    line = _session("abc")._replace(title="rewrite <all> of it")
+    dear = _week()._replace(dear=DearSession("claude", "abc", 4 * 10**9, 0.667))
+
+    told = f'One session made 67% of the cost, $4.00: <a href="#session-{line.key}">rewrite &lt;all&gt; of it</a>'
+    assert told in _page(dear, sessions=(line,))
+    assert "One session made" not in _page(_week(), sessions=(line,))

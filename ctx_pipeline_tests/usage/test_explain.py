@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from datetime import UTC, datetime
 from hashlib import sha512
 from pathlib import Path
 from typing import Any
@@ -297,3 +299,33 @@ def test_a_day_names_what_prompts_above_the_size_of_a_higher_price_cost_more(tmp
     environ = {"CTX_HOME": str(settings.home), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "TZ": "UTC"}
     printed = CliRunner().invoke(cli, ["explain", "2026-03-05"], env=environ).stdout
     assert "\n1 call with a prompt over 200,000 tokens: $0.20 at list price, $0.10 of it because the price is higher there\n" in printed
+
+
+@pytest.mark.feature("explain.streams")
+def test_a_month_says_what_was_paid_for_and_how_it_compares_with_the_months_before(tmp_path: Path):
+    home = claude.ClaudeHome(tmp_path / "claude")
+    for number, (month, fresh) in enumerate([(3, 1_000), (5, 3_000), (6, 8_000)]):
+        started = datetime(2026, month, 5, 10, tzinfo=UTC)
+        one = home.session(f"{number:08d}-0000-4000-8000-000000000001", mark=f"m{number}", started=started)
+        one.prompt("go").answer(claude.text("ok"), usages=[claude.usage(fresh, 100, written=2_000, read=10_000)]).save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+
+    june, may = (explain(month, settings=settings).to_json() for month in ("2026-06", "2026-05"))
+    # claude-sonnet-4-5: $3, $15, $3.75 (written for five minutes) and $0.30 a million tokens
+    paid = {name: round(stream["cost_usd"] * 1e6) for name, stream in june["streams"].items()}
+    assert paid == {"input": 24_000, "cache_write": 7_500, "cache_read": 3_000, "output": 1_500}
+    assert sum(paid.values()) == round(june["totals"]["cost_usd"] * 1e6)
+    usual = june["usual_month"]
+    assert (usual["months"], usual["calls"], usual["tokens"]) == (
+        2,
+        1,
+        {"input": 2_000, "cache_write": 2_000, "cache_read": 10_000, "output": 100},
+    )
+    assert round(usual["cost_usd"] * 1e6) == 18_000
+    assert may["usual_month"] is None
+    assert "usual_month" not in explain("2026-06-05", settings=settings).to_json()
+    environ = {"CTX_HOME": str(settings.home), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "TZ": "UTC"}
+    shown, before = (CliRunner().invoke(cli, ["explain", month], env=environ).stdout for month in ("2026-06", "2026-05"))
+    assert re.search(r"\ninput +8,000 +\$0\.024000 +67% +2,000\n", shown)
+    assert "a usual month costs $0.018000 in 1 call (mean of 2 of the 6 before); this one is 2.0 times that\n" in shown
+    assert "no usual month to compare with: fewer than 2 of the 6 before had calls" in before

@@ -18,6 +18,7 @@ from ctx_pipeline.cli.session_names import complete_anything, session_argument, 
 from ctx_pipeline.errors import NothingFound, StoreError
 from ctx_pipeline.model.display import percent
 from ctx_pipeline.model.usage_rules import UNNAMED
+from ctx_pipeline.usage.cost_streams import LEAST_MONTHS, MONTHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +104,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     if len(found.repositories) > 1:
         _repositories(found, said)
     zone = chosen["timezone"] or settings.timezone
+    _streams(found)
     _plans_and_days(found, zone, settings)
     _sessions(found, settings)
     # of much the most expensive calls say why, in order of time those of a session
@@ -131,6 +133,39 @@ def _say_session(found: Explained, settings: Settings) -> None:
         first = min((told["time"] for told in (made.to_json() for made in found.calls) if told["time"]), default=None)
         told = [local_time(first, settings.timezone), shown.project if shown else ""]
         say("  ".join(filter(None, [one_line(session_title(shown.title if shown else None), 100), *told])), bold=True)
+
+
+_STREAM_NAMES = {"input": "input", "output": "output", "cache_read": "read from the cache", "cache_write": "written to the cache"}
+_AS_EVER = 0.05
+"""Part by which a month may differ from the usual one and be as ever."""
+
+
+def _streams(found: Explained) -> None:
+    """Print what was paid for each stream, and how a month compares with those before it."""
+    paid = sum(stream.cost_nano for stream in found.streams.values())
+    if not paid:
+        return
+    usual = found.usual
+    rows = [
+        {
+            "of": _STREAM_NAMES[name],
+            "tokens": f"{stream.tokens:,}",
+            "cost": _usd(stream.cost_nano),
+            "share": percent(stream.cost_nano / paid),
+            "usual": f"{usual.tokens[name]:,}" if usual else "",
+        }
+        for name, stream in sorted(found.streams.items(), key=lambda one: -one[1].cost_nano)
+        if stream.tokens
+    ]
+    columns = {"of": "paid for", "tokens": "tokens", "cost": "cost", "share": ""} | ({"usual": "tokens of a usual month"} if usual else {})
+    table(rows, columns)
+    if usual and usual.cost_nano:
+        change = paid / usual.cost_nano
+        so = "as ever" if abs(change - 1) < _AS_EVER else f"{change:.1f} times that" if change >= 2 else f"{change - 1:+.0%}"
+        told = f"a usual month costs {_usd(usual.cost_nano)} in {_calls(usual.calls)} (mean of {usual.months} of the {MONTHS} before)"
+        paragraph(f"{told}; this one is {so}")
+    elif found.kind == "month":
+        paragraph(f"no usual month to compare with: fewer than {LEAST_MONTHS} of the {MONTHS} before had calls")
 
 
 _DAYS = 3
@@ -165,7 +200,7 @@ def _sessions(found: Explained, settings: Settings) -> None:
     if len(of) < 2:
         return
     costs = {key: sum(made.cost or 0 for made in calls) for key, calls in of.items()}
-    first = sorted(of, key=lambda key: (-costs[key], key))[:_ROWS]
+    first, paid = sorted(of, key=lambda key: (-costs[key], key))[:_ROWS], sum(costs.values())
     names = short_names([session for _, session in of], settings)
     kept: dict[tuple[str, str], SessionRow | None] = {}
     with suppress(StoreError), reading(settings) as (store, _):  # without a store they have no titles yet
@@ -177,10 +212,11 @@ def _sessions(found: Explained, settings: Settings) -> None:
             "title": one_line(session_title(row.rows.get("title")), 80) if (row := kept.get((host, session))) else "",
             "calls": f"{sum(made.share for made in of[host, session]):,}",
             "cost": _usd(costs[host, session]),
+            "share": percent(costs[host, session] / paid) if paid else "",
         }
         for host, session in first
     ]
-    table(rows, {name: name for name in ("session", "project", "title", "calls", "cost")} | {"calls": "model calls"})
+    table(rows, {name: name for name in ("session", "project", "title", "calls", "cost")} | {"calls": "model calls", "share": ""})
     if len(of) > len(rows):
         say(f"and {counted(len(of) - len(rows), 'session')} more")
 

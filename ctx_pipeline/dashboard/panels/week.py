@@ -10,7 +10,7 @@ from ctx_pipeline.dashboard.figures import Column, axis, bar, count, duration, p
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.dashboard.panels.activity import dollars
 from ctx_pipeline.model.declared import panel
-from ctx_pipeline.model.display import money
+from ctx_pipeline.model.display import money, percent
 from ctx_pipeline.model.readings import at_first, ranked
 
 if TYPE_CHECKING:
@@ -149,6 +149,13 @@ def to_act_on(data: PageData) -> tuple[list[Finding], bool]:
     return at_first(ranked(list({one.rule: one for one in found}.values()))), not (urgent or of_week)
 
 
+def dear(data: PageData) -> tuple[str, str, str] | None:
+    """Return the session that made a large part of the week's cost, where the page has it: its key, its title, and how much it made."""
+    found = data.week.dear if data.week else None
+    line = next((s for s in data.sessions if found and (s.host, s.session_id) == (found.host, found.session_id)), None)
+    return (line.key, line.label, f"made {percent(found.share)} of the cost, {money(found.cost_nano)}") if found and line else None
+
+
 def title_of(week: Week) -> str:
     """Return what the week is called."""
     span = f"{week.since.day} {week.since:%b} to {week.until.day} {week.until:%b %Y}"
@@ -187,4 +194,5 @@ def build(data: PageData) -> str:
         of_all=of_all,
         quiet=quiet(data),
         all=plural(len(data.findings), "finding"),
+        dear=dear(data),
     )

@@ -1,0 +1,75 @@
+"""What the cost of some calls was paid for: input, output, cache written and read; and what a usual month has of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.usage.cache_efficiency import by_stream, rates_of
+from ctx_pipeline.usage.engine import usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctx_pipeline.settings import Settings
+
+MONTHS = 6
+"""Months before the one that is explained which make the usual."""
+LEAST_MONTHS = 2
+"""Months with calls among them below which there is no usual."""
+STREAMS = ("input", "cache_write", "cache_read", "output")
+_OF = {"input": ("input",), "cache_write": ("cache_write_5m", "cache_write_1h"), "cache_read": ("cache_read",), "output": ("output",)}
+_C = {column.name: place for place, column in enumerate(MODEL_CALLS.columns)}
+
+
+class Stream(NamedTuple):
+    """Tokens of one stream, and what they cost."""
+
+    tokens: int
+    cost_nano: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it with the cost in dollars."""
+        return {"tokens": self.tokens, "cost_usd": self.cost_nano / 1e9}
+
+
+class UsualMonth(NamedTuple):
+    """The mean of the months with calls among the :data:`MONTHS` before."""
+
+    months: int
+    """of how many months"""
+    calls: int
+    cost_nano: int
+    tokens: dict[str, int]
+    """one of :data:`STREAMS` -> tokens"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it with the cost in dollars."""
+        return {"months": self.months, "calls": self.calls, "cost_usd": self.cost_nano / 1e9, "tokens": self.tokens}
+
+
+def cost_streams(calls: Iterable[tuple[tuple, int | None]], settings: Settings) -> dict[str, Stream]:
+    """Return what calls, rows with their cost in nano-dollars, paid for; what a price holds beside tokens stands with the output."""
+    rate_of = rates_of(settings)
+    tokens, costs = dict.fromkeys(STREAMS, 0), dict.fromkeys(STREAMS, 0)
+    order = ("input", "cache_write", "cache_write", "cache_read", "output")
+    for row, cost in calls:
+        counts = [row[_C[name]] for name in ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")]
+        rates = rate_of(row[_C["model"]], row[_C["ts"]], row[_C["context_tokens"]])
+        for name, count, paid in zip(order, counts, by_stream(counts, cost or 0, rates), strict=True):
+            tokens[name] += count
+            costs[name] += paid
+    return {name: Stream(tokens[name], costs[name]) for name in STREAMS}
+
+
+def usual_month(month: str, settings: Settings, **chosen: Any) -> UsualMonth | None:
+    """Return the mean of the months before one (2026-07), as the filters of :func:`usage` choose; None below :data:`LEAST_MONTHS`."""
+    year, number = map(int, month.split("-"))
+    before = {f"{(at := year * 12 + number - 1 - back) // 12}-{at % 12 + 1:02d}" for back in range(1, MONTHS + 1)}
+    rows = [row for row in usage("monthly", settings=settings, **chosen).rows if str(row["date"])[:7] in before and row["calls"]]
+    months = len({row["date"] for row in rows})
+    if months < LEAST_MONTHS:
+        return None
+    calls, cost = (round(sum(row[name] for row in rows) / months) for name in ("calls", "cost_nano"))
+    tokens = {name: round(sum(row[f"{part}_tokens"] for row in rows for part in parts) / months) for name, parts in _OF.items()}
+    return UsualMonth(months, calls, cost, tokens)
