@@ -86,4 +86,4 @@ def _print(found: list) -> None:
         say(f"{one.state:<7} {one.text} ({counted(one.before, 'session')} in the thirty days before did not)")
         if one.state == "missed":
             shown = ", ".join(session for _, session in one.sessions[:3])
-            say(one_line(f"        {one.advice}: {shown}", 200))
+            say(one_line(f"        {one.advice.rstrip('.')}: {shown}", 200))

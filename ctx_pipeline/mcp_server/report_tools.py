@@ -231,5 +231,5 @@ class ReportTools:
 def _finding_line(one: Finding) -> str:
     """Return a finding for a model: what is at stake, what was found, what helps, and the command that acts on it."""
     stake = f"${one.usd:,.2f} at stake: " if one.usd else f"{one.seconds / 60:,.0f} min at stake: " if one.seconds else ""
-    advice = f" {one.advice.rstrip('.')}." if one.advice else ""
-    return f"- {'urgent, ' if one.urgent else ''}{stake}{one.text.rstrip('.')}.{advice} `{one.command}`"
+    advice = f" {one.advice}" if one.advice else ""
+    return f"- {'urgent, ' if one.urgent else ''}{stake}{one.text}{advice} `{one.command}`"

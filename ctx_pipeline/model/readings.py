@@ -245,8 +245,8 @@ class Finding(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Title and detail as one line."""
-        return f"{self.title}. {self.detail}" if self.detail else self.title
+        """Title and detail as sentences on one line."""
+        return f"{sentence(self.title)} {self.detail}".rstrip()
 
     @property
     def at_stake(self) -> bool:
@@ -266,6 +266,11 @@ class Finding(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return all fields, the text as one line, and the weight."""
         return {**self._asdict(), "examples": [one._asdict() for one in self.examples], "text": self.text, "weight": self.weight}
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop at its end, unless it ends a sentence already."""
+    return text if text.endswith((".", "!", "?", "\N{HORIZONTAL ELLIPSIS}")) else f"{text}."
 
 
 SHOWN = 3

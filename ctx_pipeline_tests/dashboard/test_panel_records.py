@@ -56,6 +56,16 @@ def test_rows_of_usage_point_to_their_names_and_carry_every_kind_of_token():
     }
 
 
+@pytest.mark.feature("dashboard.accounting-agents")
+def test_the_filter_of_agents_names_those_with_a_row_alone():
+    lines = (page.UsageLine(date(2026, 3, 1), "codex", "till", "gpt-5", page.Usage(calls=1)),)
+
+    found = accounting.records(_data(usage_lines=lines))
+
+    assert found["hosts"] == [["codex", "Codex", "c1"]]
+    assert found["rows"][0][1] == 0, "a row points to its agent"
+
+
 @pytest.mark.feature("dashboard.prices-source")
 def test_the_accounts_name_the_price_lists_their_newest_day_and_the_calls_of_each_price():
     data = _data(

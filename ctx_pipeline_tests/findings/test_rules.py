@@ -166,3 +166,16 @@ def test_a_compaction_says_nothing_of_a_window_that_was_not_full():
 
     assert found.title == "History was compacted 3 times"
     assert found.detail == "In 2 sessions, most often in “Title of a”; in 1 the window was at least 70% full."
+
+
+@pytest.mark.feature("findings.sentences")
+def test_what_findings_say_are_sentences_that_end():
+    costs = {"dear": 60_000_000_000, **{f"s{i}": 10_000_000_000 for i in range(4)}}
+    sums = _model(calls=20, cost_nano=100_000_000_000, cache_read_tokens=9)
+    found = findings(_history(_session("dear"), costs=costs, models=(sums,), cache_read_nano=52_000_000_000))
+
+    assert len(found) >= 2
+    assert {one.text[-1] for one in found} == {"."}
+    assert not [one.text for one in found if ".." in one.text]
+    assert {habit.advice[-1] for habit in HABITS} == {"."}
+    assert {habit.title[-1] for habit in HABITS} & {".", ":"} == set(), "a title is no sentence"

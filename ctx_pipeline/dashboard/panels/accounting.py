@@ -23,14 +23,15 @@ MODES = {
 
 
 def records(data: PageData) -> dict[str, Any]:
-    """Return usage by day, agent, project and model: names as lists, rows that point into them, money in nano-dollars.
+    """Return usage by day, agent (of those with a row), project and model: names as lists, rows that point into them, money in nano-dollars.
 
     ``days`` are the days of the rows with the week and the month they count to.
     A row is [day or None, agent, project, model, fresh input, output, written for five
     minutes, written for an hour, read from the cache, reasoning, calls, cost, calls
     without a price].
     """
-    hosts = list(data.host_titles)
+    used = {line.host for line in data.usage_lines}
+    hosts = [key for key in data.host_titles if key in used]
     projects = _names(line.project for line in data.usage_lines)
     models = _names(line.model or "" for line in data.usage_lines)
     return {
