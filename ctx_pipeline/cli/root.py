@@ -259,7 +259,8 @@ def cli(context: click.Context, as_json: bool) -> None:
     """The records of your coding agents: what they did, what it cost, what to tell the next session.
 
     Without a command: this week in one look. A SESSION is the beginning of its id, latest,
-    latest~2, words of its title, its project (the newest there in which a tool was called) or a transcript file.
+    latest~2, yesterday, words of its title, its project (the newest there in which a tool was
+    called) or a transcript file.
     """
     if context.invoked_subcommand not in {"forget", "doctor"}:
         _end_forgetting()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.own_sessions import Shown
 
-SESSION_HELP = """SESSION is the beginning of an id, `latest`, `latest~2`, words of the title, a transcript file or HOST/ID."""
+SESSION_HELP = """SESSION is the beginning of an id, `latest`, `latest~2`, `yesterday`, words of the title, a transcript file or HOST/ID."""
 _COMPLETED = 200
 
 

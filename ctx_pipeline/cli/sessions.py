@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ctx_pipeline.integrations.import_sessions import Listed, Listing
+    from ctx_pipeline.settings import Settings
 
 _SORTS = ("date", "cost", "calls", "size", "time", "name", "signal")
 
@@ -63,11 +64,12 @@ _NEVER = "never"
 @click.option("--file", metavar="NAME", help="Only sessions that read or changed this file, folder or glob.")
 @click.option("--unchecked", is_flag=True, help="Only sessions whose last change of a file nothing checked.")
 @click.option("--not-passed", is_flag=True, help="Only sessions that ended without passing tests, the unknown ones too.")
+@click.option("--uncommitted", is_flag=True, help="Only sessions whose last git status showed files that are not committed.")
 @click.option("--sort", type=click.Choice(_SORTS), help="Newest, most, largest or longest first; names in order.  [default: date]")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="At most N sessions.")
 @click.option("--all", "empty", is_flag=True, help="Also sessions in which nothing happened.")
 @json_option
-def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: Any) -> None:
+def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted: bool, **chosen: Any) -> None:
     """List sessions, the last active first, captured or not.
 
     STATE is captured, grown (more of it lies in the home), new (not captured yet) or gone (only
@@ -79,20 +81,17 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
     times and more: ctx list --signal failed_command_count --at-least 10
     """
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.integrations.import_sessions import list_sessions as stage
     from ctx_pipeline.storage import may_write, open_store
 
     if chosen["at_least"] is not None and not chosen["signal"]:
         raise UsageError("--at-least goes with --signal", hint="ctx list --help")
-    if sum(map(bool, (unchecked, not_passed, chosen["signal"], chosen["file"]))) > 1:
-        raise UsageError("--signal, --file, --unchecked and --not-passed go one at a time", hint="ctx list --help")
-    settings, note = choose(settings_module.load(), demo=False)
-    if note:
-        say("(sample sessions)", err=True)
+    if sum(map(bool, (unchecked, not_passed, uncommitted, chosen["signal"], chosen["file"]))) > 1:
+        raise UsageError("--signal, --file, --unchecked, --not-passed and --uncommitted go one at a time", hint="ctx list --help")
+    settings = _chosen_home(settings_module.load())
     with open_store(settings, read_only=not may_write(settings.home)) as store:
-        listing = stage(store, settings, unchecked=unchecked, not_passed=not_passed, **chosen)
+        listing = stage(store, settings, unchecked=unchecked, not_passed=not_passed, left=uncommitted, **chosen)
     if not listing.total:
         require_project(settings, chosen["project"])
     if as_json:
@@ -100,7 +99,8 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
         return
     zone = settings.timezone
     signal = (chosen["signal"] or "").partition("=")[0]
-    readings = signal or ("changed, not checked" if unchecked else "tests at the end" if not_passed else "accesses")
+    headings = {"changed, not checked": unchecked, "tests at the end": not_passed, "not committed": uncommitted}
+    readings = signal or next((heading for heading, asked in headings.items() if asked), "accesses")
     unit, kind = (discovery.signals()[signal].unit, discovery.signals()[signal].kind) if signal else ("", "")
     listed = [name for one in listing.sessions for name in (one.session_id, one.copy_of) if name]
     names = short_names(listed, settings) if terminal_width() is not None else {}
@@ -142,7 +142,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
     elif (
         not listing.empty
         and not any(chosen[name] for name in ("project", "model", "branch", "since", "until", "signal", "file"))
-        and not (unchecked or not_passed)
+        and not (unchecked or not_passed or uncommitted)
     ):
         say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
     elif signal:
@@ -155,6 +155,16 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, **chosen: An
         say(f"{counted(listing.empty, 'session')} in which nothing happened left out: --all")
     for warning in listing.warnings:
         say(warning, fg="yellow")
+
+
+def _chosen_home(loaded: Settings) -> Settings:
+    """Return the settings of the home that is listed, and say where those are samples."""
+    from ctx_pipeline.cli.homes import choose
+
+    settings, note = choose(loaded, demo=False)
+    if note:
+        say("(sample sessions)", err=True)
+    return settings
 
 
 def _state(one: Listed, names: Mapping[str, str]) -> Iterator[str]:
@@ -245,7 +255,7 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
 
     Signals stand out where nine tenths of the agent's other sessions are better.
 
-    SESSION is the beginning of an id, latest, latest~2, words of a title, a project (its
+    SESSION is the beginning of an id, latest, latest~2, yesterday, words of a title, a project (its
     newest session), a transcript file or HOST/ID; without it the newest session.
     """
     from ctx_pipeline.sessions import session_details as api

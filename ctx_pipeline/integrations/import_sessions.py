@@ -12,6 +12,7 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.sessions.files import sessions_with_file
+from ctx_pipeline.sessions.reports.uncommitted import uncommitted
 from ctx_pipeline.sessions.signals import OUTCOMES, measured_in, outcome_of, without_passing_tests
 from ctx_pipeline.storage.own_sessions import UNNAMED
 from ctx_pipeline.storage.warehouse.session_queries import evidence_files, session_facts
@@ -200,6 +201,7 @@ def list_sessions(
     file: str | None = None,
     unchecked: bool = False,
     not_passed: bool = False,
+    left: bool = False,
 ) -> Listing:
     """Return the sessions that the filters select, at most ``limit``, the last active first or by cost, calls, size, name or signal.
 
@@ -209,7 +211,8 @@ def list_sessions(
     names, ``unchecked`` those whose last change of a source file nothing checked, with that file as their reading,
     None where its name is not known, ``not_passed`` those that
     :func:`ctx_pipeline.sessions.signals.without_passing_tests` names, the failed
-    ones first and the unknown ones last. ``model`` and ``branch`` keep captured sessions that
+    ones first and the unknown ones last, ``left`` those of
+    :func:`ctx_pipeline.sessions.reports.uncommitted.uncommitted`. ``model`` and ``branch`` keep captured sessions that
     asked the model, or began on the branch.
     Without ``empty`` captured sessions without a prompt, a model call and a tool call
     are left out, and uncaptured ones without a title and a model call.
@@ -222,10 +225,12 @@ def list_sessions(
     found = _seen(store, scan, wanted)
     signal = UNCHECKED if unchecked else signal
     readings: dict[tuple[str, str], float | str | None] = {}
-    if not_passed or signal is not None or file is not None:
+    if not_passed or left or signal is not None or file is not None:
         readings |= (
             without_passing_tests(store)
             if not_passed
+            else uncommitted(store, settings)
+            if left
             else measured_in(store, settings, signal, at_least=at_least)
             if signal is not None
             else sessions_with_file(store, str(file))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,8 +62,8 @@ def find_session(store: Store, name: str, host: str | None = None, *, projects: 
     """Return host key and full id of the one captured session that a name fits.
 
     ``name`` is an id, its beginning (and its end behind ``…``, as tables shorten it), a
-    thread's id, ``latest``, ``latest~2`` (the third newest), a transcript file, a project
-    (its newest session), or words of a title; ``host/id`` and ``host`` narrow it.
+    thread's id, ``latest``, ``latest~2`` (the third newest), a day (``yesterday``, ``2026-10-03``: the newest
+    that was last active then), a transcript file, a project (its newest session), or words of a title; ``host/id`` and ``host`` narrow it.
     Without ``projects`` a project is no name of a session. Raises UnknownName with the nearest sessions, AmbiguousName with those that fit.
     """
     written = SessionName(discovery.host(host).key, name) if host else split_host(name)
@@ -125,6 +125,8 @@ def _fitting(known: Named, name: str, *, projects: bool) -> list[SessionRow]:
         order = [by_place[place] for place in known.newest() if place in by_place]
         back = int(latest[1] or 0)
         return order[back : back + 1]
+    if (meant := _day_of(name)) is not None:
+        return [row for place in known.newest() if (row := by_place.get(place)) and _active_on(row, meant)][:1]
     begin, _, end = name.partition("…")
     exact = [row for row in rows if row.session_id == name]
     exact = exact or [row for row in rows if begin and row.session_id.startswith(begin) and row.session_id.endswith(end)]
@@ -140,6 +142,26 @@ def _fitting(known: Named, name: str, *, projects: bool) -> list[SessionRow]:
         if found := [by_place[place] for place in sorted(places) if place in by_place]:
             return found
     return _titled(rows, name, exactly=True) or (_newest_of_project(known, name) if projects else []) or _titled(rows, name)
+
+
+def _day_of(name: str) -> date | None:
+    """Return the day that today, yesterday or a day as 2026-10-03 mean on the clock of this machine; None for other names."""
+    if name.lower() in _DAYS:
+        return datetime.now(UTC).astimezone().date() - timedelta(days=_DAYS.index(name.lower()))
+    try:
+        return date.fromisoformat(name) if _DATE.fullmatch(name) else None
+    except ValueError:
+        return None
+
+
+_DAYS = ("today", "yesterday")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def _active_on(row: SessionRow, meant: date) -> bool:
+    """Tell whether a session was last active on a day; it began then where its last time is not known."""
+    at: int | None = row.rows.get("last_ts") or row.first_own_ts
+    return at is not None and datetime.fromtimestamp(at / 1e6, UTC).astimezone().date() == meant
 
 
 def _newest_of_project(known: Named, name: str) -> list[SessionRow]:
@@ -167,6 +189,10 @@ def _unknown(every: Sequence[SessionRow], noun: str, written: SessionName, rows:
         elsewhere = [row for row in every if row.host != written.host and row.session_id.startswith(name)]
         if elsewhere:
             return UnknownName(noun, name, (), hint=f"another agent has it:{described(elsewhere[:_NEAREST])}")
+    if (meant := _day_of(name)) is not None:
+        newest = sorted(rows, key=lambda row: -(row.first_own_ts or 0))[:_NEAREST]
+        hint = f"none was last active on {meant}; the newest are{described(newest)}\n  of some days: ctx list --since DAY --until DAY"
+        return UnknownName(noun, name, (), hint=hint)
     if _LATEST.fullmatch(name.lower()):
         return UnknownName(noun, name, (), hint=f"{len(rows):,} are captured; the oldest is latest~{len(rows) - 1}")
     near = _near(rows, name)

@@ -1,22 +1,24 @@
-"""What the cost of some calls was paid for: input, output, cache written and read; and what a usual month has of each."""
+"""What the cost of some calls was paid for: input, output, cache written and read; and what a usual week or month has of each."""
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.usage.cache_efficiency import by_stream, rates_of
 from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.periods import monday_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctx_pipeline.settings import Settings
 
-MONTHS = 6
-"""Months before the one that is explained which make the usual."""
-LEAST_MONTHS = 2
-"""Months with calls among them below which there is no usual."""
+BEFORE = {"week": 8, "month": 6}
+"""Weeks or months before the one that is explained which make the usual."""
+LEAST = 2
+"""Those with calls among them below which there is no usual."""
 STREAMS = ("input", "cache_write", "cache_read", "output")
 _OF = {"input": ("input",), "cache_write": ("cache_write_5m", "cache_write_1h"), "cache_read": ("cache_read",), "output": ("output",)}
 _C = {column.name: place for place, column in enumerate(MODEL_CALLS.columns)}
@@ -33,11 +35,11 @@ class Stream(NamedTuple):
         return {"tokens": self.tokens, "cost_usd": self.cost_nano / 1e9}
 
 
-class UsualMonth(NamedTuple):
-    """The mean of the months with calls among the :data:`MONTHS` before."""
+class Usual(NamedTuple):
+    """The mean of the weeks or months with calls among those :data:`BEFORE` one."""
 
-    months: int
-    """of how many months"""
+    periods: int
+    """of how many"""
     calls: int
     cost_nano: int
     tokens: dict[str, int]
@@ -45,7 +47,7 @@ class UsualMonth(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return it with the cost in dollars."""
-        return {"months": self.months, "calls": self.calls, "cost_usd": self.cost_nano / 1e9, "tokens": self.tokens}
+        return {"periods": self.periods, "calls": self.calls, "cost_usd": self.cost_nano / 1e9, "tokens": self.tokens}
 
 
 def cost_streams(calls: Iterable[tuple[tuple, int | None]], settings: Settings) -> dict[str, Stream]:
@@ -62,14 +64,23 @@ def cost_streams(calls: Iterable[tuple[tuple, int | None]], settings: Settings) 
     return {name: Stream(tokens[name], costs[name]) for name in STREAMS}
 
 
-def usual_month(month: str, settings: Settings, **chosen: Any) -> UsualMonth | None:
-    """Return the mean of the months before one (2026-07), as the filters of :func:`usage` choose; None below :data:`LEAST_MONTHS`."""
-    year, number = map(int, month.split("-"))
-    before = {f"{(at := year * 12 + number - 1 - back) // 12}-{at % 12 + 1:02d}" for back in range(1, MONTHS + 1)}
-    rows = [row for row in usage("monthly", settings=settings, **chosen).rows if str(row["date"])[:7] in before and row["calls"]]
-    months = len({row["date"] for row in rows})
-    if months < LEAST_MONTHS:
+def usual(kind: str, what: str, settings: Settings, **chosen: Any) -> Usual | None:
+    """Return the mean of the weeks or months before one (2026-W28, 2026-07), as the filters of :func:`usage` choose.
+
+    None where fewer than :data:`LEAST` of them had calls.
+    """
+    first = monday_of(what) if kind == "week" else date.fromisoformat(f"{what}-01")
+    if first is None:
         return None
-    calls, cost = (round(sum(row[name] for row in rows) / months) for name in ("calls", "cost_nano"))
-    tokens = {name: round(sum(row[f"{part}_tokens"] for row in rows for part in parts) / months) for name, parts in _OF.items()}
-    return UsualMonth(months, calls, cost, tokens)
+    begins = set()
+    for _ in range(BEFORE[kind]):
+        last = first - timedelta(days=1)
+        first = last.replace(day=1) if kind == "month" else last - timedelta(days=6)
+        begins.add(first.isoformat())
+    rows = [row for row in usage(f"{kind}ly", settings=settings, **chosen).rows if row["date"] in begins and row["calls"]]
+    periods = len({row["date"] for row in rows})
+    if periods < LEAST:
+        return None
+    calls, cost = (round(sum(row[name] for row in rows) / periods) for name in ("calls", "cost_nano"))
+    tokens = {name: round(sum(row[f"{part}_tokens"] for row in rows for part in parts) / periods) for name, parts in _OF.items()}
+    return Usual(periods, calls, cost, tokens)

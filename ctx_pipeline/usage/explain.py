@@ -16,12 +16,12 @@ from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED, cost_of
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.cost_streams import cost_streams, usual_month
+from ctx_pipeline.usage.cost_streams import BEFORE, cost_streams, usual
 from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, total, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
 from ctx_pipeline.usage.long_prompts import long_prompts
 from ctx_pipeline.usage.missing_output import missing_of_calls
-from ctx_pipeline.usage.periods import day, monday_of
+from ctx_pipeline.usage.periods import day, is_period, monday_of
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import Call, moment
 from ctx_pipeline.usage.usage_delta import About
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.host_records import RivalEntry
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.usage.cost_streams import Stream, UsualMonth
+    from ctx_pipeline.usage.cost_streams import Stream, Usual
     from ctx_pipeline.usage.engine import Calls
     from ctx_pipeline.usage.groupings import Grouping, Uses
 
@@ -262,16 +262,16 @@ class Explained:
     """repository -> calls, most first, where the table has a row of this name for each; empty for other tables"""
     streams: dict[str, Stream] = field(default_factory=dict)
     """input, cache_write, cache_read and output -> tokens and cost"""
-    usual: UsualMonth | None = None
-    """of a month: the mean of those before it"""
+    usual: Usual | None = None
+    """of a week or month: the mean of those before it"""
 
     def to_json(self) -> dict[str, Any]:
-        """Return kind, cost mode, totals, streams, of a month the usual one, repositories where the table has a row for each, and calls."""
+        """Return kind, cost mode, totals, streams, the usual week or month, repositories where the table has a row for each, and calls."""
         told: dict[str, Any] = {"what": self.what, "kind": self.kind, "cost_mode": self.cost_mode, "totals": self.totals}
         told |= {"repositories": self.repositories} if self.repositories else {}
         told["streams"] = {name: stream.to_json() for name, stream in self.streams.items()}
-        if self.kind == "month":
-            told["usual_month"] = self.usual and self.usual.to_json()
+        if self.kind in BEFORE:
+            told["usual"] = self.usual and self.usual.to_json()
         return {**told, "calls": [c.to_json() for c in self.calls]}
 
 
@@ -340,8 +340,8 @@ def explain(
     totals = _totals(made) | {"long_prompts": long_prompts((m.row for m in made), book)}
     streams = cost_streams(((m.row, m.cost) for m in made), chosen)
     asked = {"host": host, "model": model, "project": project, "timezone": timezone, "stored": stored}
-    usual = usual_month(what, chosen, **asked) if kind == "month" and not (since or until) else None
-    return Explained(what, kind, made, totals, filters.cost_mode, dict(apart.most_common()), streams, usual)
+    before = usual(kind, what, chosen, **asked) if kind in BEFORE and is_period(what) and not (since or until) else None
+    return Explained(what, kind, made, totals, filters.cost_mode, dict(apart.most_common()), streams, before)
 
 
 def _about(what: str, by: str | None, zone: str | None) -> About | None:

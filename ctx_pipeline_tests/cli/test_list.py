@@ -142,9 +142,9 @@ def test_a_value_that_a_signal_may_have_is_no_error_where_no_session_has_it(ran:
         (("--signal", "tool_call_count=three"), 2, "tool_call_count reads numbers"),
         (("--signal", "last_test_outcome", "--at-least", "2"), 2, "last_test_outcome reads words"),
         (("--at-least", "2"), 2, "--at-least goes with --signal"),
-        (("--unchecked", "--signal", "tool_call_count"), 2, "--unchecked and --not-passed go one at a time"),
-        (("--file", "a.py", "--unchecked"), 2, "--unchecked and --not-passed go one at a time"),
-        (("--unchecked", "--not-passed"), 2, "--unchecked and --not-passed go one at a time"),
+        (("--unchecked", "--signal", "tool_call_count"), 2, "--unchecked, --not-passed and --uncommitted go one at a time"),
+        (("--file", "a.py", "--unchecked"), 2, "--unchecked, --not-passed and --uncommitted go one at a time"),
+        (("--unchecked", "--not-passed"), 2, "--unchecked, --not-passed and --uncommitted go one at a time"),
     ],
 )
 def test_a_filter_that_cannot_be_is_refused_with_what_can(ran: Ctx, words: tuple[str, ...], status: int, told: str):
@@ -212,6 +212,40 @@ def test_a_copy_of_a_session_is_marked_and_counts_once_in_what_agents_did(bare: 
             assert (now["commands"], now["tools"]) == (told["commands"], told["tools"])
         else:
             assert now == told, words
+
+
+@pytest.mark.feature("cli.list-uncommitted")
+def test_sessions_are_listed_whose_last_git_status_showed_files_that_are_not_committed(bare: Ctx):
+    home = ClaudeHome(bare.folder / "claude")
+    dirty, clean = (
+        "On branch main\nChanges not staged for commit:\n\tmodified:   shop/a.py\n",
+        "On branch main\nnothing to commit, working tree clean\n",
+    )
+    ends = {
+        "dirty": (dirty, ""),
+        "clean": (clean, ""),
+        "went on": (dirty, "Edit"),
+        "committed": (dirty, "git commit -am x"),
+        "agent": (dirty, "Task"),
+    }
+    ids = {name: f"{n}1111111-1111-4111-8111-111111111111" for n, name in enumerate(ends)}
+    for name, (printed, then) in ends.items():
+        one = home.session(ids[name], mark=f"m{ids[name][0]}")
+        one.prompt(f"do {name}").call("t1", "Edit", "ok", file_path="/home/dev/shop/shop/a.py", old_string="a", new_string="b")
+        one.call("t2", "Bash", printed, command="git status")
+        if then == "Edit":
+            one.call("t3", "Edit", "ok", file_path="/home/dev/shop/shop/b.py", old_string="a", new_string="b")
+        elif then == "Task":
+            one.call("t3", "Task", "done", prompt="change more", subagent_type="general-purpose")
+        elif then:
+            one.call("t3", "Bash", "[main abc1234] x\n 1 file changed", command=then)
+        one.answer(text("done")).save()
+    ctx = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root)})
+    ctx("run")
+
+    told = {s["session_id"]: s["reading"] for s in ctx.json("list", "--uncommitted")["sessions"]}
+    assert told == {ids["dirty"]: "shop/a.py"}
+    assert re.search(r" not committed [\s\S]*do dirty .* shop/a\.py ", ctx("list", "--uncommitted").stdout)
 
 
 @pytest.mark.feature("cli.list-by-file")

@@ -16,6 +16,7 @@ ANSWERS = {
     "ctx": r"\$0\.10, 1 min in turns, 1 session; a usual week is \$0\.13",
     "ctx cost": r"\nall +46 .* \$0\.61 +100%",
     "ctx usage monthly": r"\n2026-10 .* 21 .*\$0\.17\ntotal .* 46 ",
+    "ctx usage weekly": r"\n2026-10-19 .*\ntotal .* 46 ",
     "ctx usage project": r"\nbookshop-api .* \$0\.54 +89%\ntrail-map .* \$0\.06 ",
     "ctx usage model": r"\nclaude-opus-4-5-20251101 .* \$0\.28 +46%",
     "ctx usage outcomes --by model": r"\ngpt-5-codex +codex +1 .*\n[\s\S]*no model has 5 sessions yet",
@@ -34,6 +35,7 @@ ANSWERS = {
     "ctx hints": r"43% of the cost, \$0\.26, was context sent again from the cache",
     "ctx explain MONTH --against ccusage": r"\nhere +21 .*\$0\.173777\nrules of ccusage +21 .*\$0\.173777\n",
     "ctx resume": r"^cd /home/sam/code/bookshop-api && claude --resume 0333c65c-ea52-4669-ae2b-0497866d8840\n",
+    "ctx resume SESSION": r"^cd /home/sam/code/bookshop-api && claude --resume c823d9cd-f224-448f-a457-16b4882b2710\n",
     "ctx session load latest": r"^Restored session .*, claude 0333c65c-[\s\S]*\nTask: .*  \(from a prompt\)",
     "ctx hooks preview": r"nothing is told when a session starts in \S+",
     "ctx hooks status": r"\neach new chat begins with .*: ctx hooks install claude --handoff\n",
@@ -61,6 +63,7 @@ ANSWERS = {
     "ctx list --signal idle_seconds": r"\nc823d9cd-f224-448f-a457-16b4882b2710 .* 1 min +captured",
     "ctx work --errors": r"\n +1 +1 +pytest +ModuleNotFoundError: No module named 'freezegun' +51b369cc",
     "ctx list --unchecked": r"\n0333c65c-ea52-4669-ae2b-0497866d8840 .* Dockerfile ",
+    "ctx list --uncommitted": r"^no session fits\n",
     "ctx signal evidence user_correction_count": r"\n  agent before: Bash: docker compose.*\n  wait, stop\.",
     "ctx learn --all --agents-md": r"\n- Use uv instead of pip in the Dockerfile too\.",
     "ctx render latest --share": r"\[REDACTED:database-url\]",
@@ -121,8 +124,10 @@ def test_the_dollars_of_a_month_are_told_by_session_before_its_calls(ran: Ctx):
     head, sums, *more = ran("explain", "2026-09", "--limit", "0").stdout.splitlines()
     start = next(n for n, line in enumerate(more) if line.startswith("session "))
     days, names, rows = " ".join(more[:start]), more[start], more[start + 1 :]
-    costs = [float(line.rpartition("$")[2]) for line in rows if "$" in line]
+    told = [re.search(r"\$([\d.]+) +([\d.]+)%$", line) for line in rows if "$" in line]
+    costs = [float(found[1]) for found in told if found]
 
+    assert [round(100 * cost / sum(costs)) for cost in costs] == [round(float(found[2])) for found in told if found]
     assert names.split() == ["session", "project", "title", "model", "calls", "cost"]
     assert costs == sorted(costs, reverse=True)
     assert len(costs) > 1

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 
 DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 EXPORT = "c823d9cd-f224-448f-a457-16b4882b2710"
@@ -41,6 +44,28 @@ def test_latest_counts_back_from_the_session_that_was_last_active(ran: Ctx):
     assert [shown(ran, *words) for words in ((), ("latest",), ("latest~2",))] == [order[0], order[0], order[2]]
     assert shown(ran, "claude", "latest") == next(one for one in order if one not in {CODEX_OLD, CODEX_NEW})
     assert shown(ran, "codex") == next(one for one in order if one in {CODEX_OLD, CODEX_NEW})
+
+
+@pytest.mark.feature("cli.session-of-a-day")
+def test_a_day_names_the_newest_session_that_was_last_active_then_and_no_word_of_a_title(bare: Ctx):
+    home = ClaudeHome(bare.folder / "claude")
+    now = datetime.now(UTC)
+    begins = {"a": now - timedelta(days=1, minutes=5), "b": now - timedelta(days=1), "c": now - timedelta(days=40)}
+    for name, began in begins.items():
+        one = home.session(f"{name}0000000-0000-4000-8000-000000000001", mark=name, started=began)
+        one.prompt("what we did yesterday" if name == "c" else f"task {name}").answer(text("ok")).save()
+    ctx = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root), "TZ": "UTC"})
+    ctx("run")
+    last = datetime.fromisoformat(ctx.json("show", "b0")["session"]["last_ts"])
+
+    assert shown(ctx, f"{last:%Y-%m-%d}")[0] == "b"
+    if last.date() == datetime.now(UTC).date() - timedelta(days=1):
+        assert shown(ctx, "yesterday")[0] == "b"
+        assert "--resume b0000000" in ctx("resume", "yesterday").stdout
+    far = ctx("resume", "2026-01-01", ok=False)
+    assert "none was last active on 2026-01-01; the newest are" in far.stderr
+    assert "ctx list --since DAY" in far.stderr
+    assert shown(ctx, "what we did yesterday")[0] == "c"
 
 
 @pytest.mark.feature("cli.session-names")

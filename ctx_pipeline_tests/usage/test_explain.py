@@ -315,17 +315,19 @@ def test_a_month_says_what_was_paid_for_and_how_it_compares_with_the_months_befo
     paid = {name: round(stream["cost_usd"] * 1e6) for name, stream in june["streams"].items()}
     assert paid == {"input": 24_000, "cache_write": 7_500, "cache_read": 3_000, "output": 1_500}
     assert sum(paid.values()) == round(june["totals"]["cost_usd"] * 1e6)
-    usual = june["usual_month"]
-    assert (usual["months"], usual["calls"], usual["tokens"]) == (
+    usual = june["usual"]
+    assert (usual["periods"], usual["calls"], usual["tokens"]) == (
         2,
         1,
         {"input": 2_000, "cache_write": 2_000, "cache_read": 10_000, "output": 100},
     )
     assert round(usual["cost_usd"] * 1e6) == 18_000
-    assert may["usual_month"] is None
-    assert "usual_month" not in explain("2026-06-05", settings=settings).to_json()
+    assert may["usual"] is None
+    assert "usual" not in explain("2026-06-05", settings=settings).to_json()
     environ = {"CTX_HOME": str(settings.home), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "TZ": "UTC"}
     shown, before = (CliRunner().invoke(cli, ["explain", month], env=environ).stdout for month in ("2026-06", "2026-05"))
     assert re.search(r"\ninput +8,000 +\$0\.024000 +67% +2,000\n", shown)
     assert "a usual month costs $0.018000 in 1 call (mean of 2 of the 6 before); this one is 2.0 times that\n" in shown
     assert "no usual month to compare with: fewer than 2 of the 6 before had calls" in before
+    weeks = [explain(week, settings=settings).to_json()["usual"] for week in ("2026-W23", "2026-W10")]
+    assert weeks == [None, None], "one of the eight weeks before had a call"

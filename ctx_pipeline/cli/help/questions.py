@@ -6,12 +6,13 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("What did I spend this week, and why?", "ctx"),
     ("What did I spend today, this month, in all?", "ctx cost"),
     ("How does this month compare with others?", "ctx usage monthly"),
+    ("How do two weeks compare?", "ctx usage weekly"),
     ("Which project costs most?", "ctx usage project"),
     ("Which model costs most?", "ctx usage model"),
     ("Which model is cheapest for my work?", "ctx usage outcomes --by model"),
     ("What would all of it have cost with another model?", "ctx gain --period all --model MODEL"),
     ("What did one session cost, call by call?", "ctx explain latest"),
-    ("Why was a week or a month so expensive?", "ctx explain MONTH"),
+    ("Why was a week or a month so expensive, and how much of it was one session?", "ctx explain MONTH"),
     ("How much of it did subagents cost?", "ctx usage thread"),
     ("Which tools ask for most of it?", "ctx usage tool"),
     ("Which MCP servers are used, and what do they cost?", "ctx usage server"),
@@ -23,6 +24,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("What would save time or money?", "ctx hints"),
     ("Why does ccusage print another number?", "ctx explain MONTH --against ccusage"),
     ("How do I continue the last session?", "ctx resume"),
+    ("How do I continue yesterday's session, or another?", "ctx resume SESSION"),
     ("What would a new chat be told of it?", "ctx session load latest"),
     ("What would hooks tell an agent in this repository?", "ctx hooks preview"),
     ("How do new chats begin with that handoff, and which do?", "ctx hooks status"),
@@ -50,6 +52,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("How long did agents wait for me?", "ctx list --signal idle_seconds"),
     ("What do calls fail with?", "ctx work --errors"),
     ("Which changes were never checked?", "ctx list --unchecked"),
+    ("What was left uncommitted?", "ctx list --uncommitted"),
     ("When did I have to correct the agent?", "ctx signal evidence user_correction_count"),
     ("What should go into the rules file that agents read?", "ctx learn --all --agents-md"),
     ("How do I share a session without secrets and private paths?", "ctx render latest --share"),
@@ -59,5 +62,6 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
 )
 """(question, command): a command answers as it stands; a word in capitals is to be replaced."""
 PLACEHOLDERS = (
-    "in place of words in capitals: SESSION (the beginning of an id, or latest), FILE, MODEL (ctx usage model), MONTH (2026-10), WORDS"
+    "in place of words in capitals: SESSION (the beginning of an id, latest, or yesterday), FILE, MODEL (ctx usage model),"
+    " MONTH (2026-10), WORDS"
 )

@@ -18,7 +18,7 @@ from ctx_pipeline.cli.session_names import complete_anything, session_argument, 
 from ctx_pipeline.errors import NothingFound, StoreError
 from ctx_pipeline.model.display import percent
 from ctx_pipeline.model.usage_rules import UNNAMED
-from ctx_pipeline.usage.cost_streams import LEAST_MONTHS, MONTHS
+from ctx_pipeline.usage.cost_streams import BEFORE, LEAST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,11 +137,11 @@ def _say_session(found: Explained, settings: Settings) -> None:
 
 _STREAM_NAMES = {"input": "input", "output": "output", "cache_read": "read from the cache", "cache_write": "written to the cache"}
 _AS_EVER = 0.05
-"""Part by which a month may differ from the usual one and be as ever."""
+"""Part by which a period may differ from the usual one and be as ever."""
 
 
 def _streams(found: Explained) -> None:
-    """Print what was paid for each stream, and how a month compares with those before it."""
+    """Print what was paid for each stream, and how a week or month compares with those before it."""
     paid = sum(stream.cost_nano for stream in found.streams.values())
     if not paid:
         return
@@ -157,15 +157,18 @@ def _streams(found: Explained) -> None:
         for name, stream in sorted(found.streams.items(), key=lambda one: -one[1].cost_nano)
         if stream.tokens
     ]
-    columns = {"of": "paid for", "tokens": "tokens", "cost": "cost", "share": ""} | ({"usual": "tokens of a usual month"} if usual else {})
+    columns = {"of": "paid for", "tokens": "tokens", "cost": "cost", "share": ""} | (
+        {"usual": f"tokens of a usual {found.kind}"} if usual else {}
+    )
     table(rows, columns)
     if usual and usual.cost_nano:
         change = paid / usual.cost_nano
         so = "as ever" if abs(change - 1) < _AS_EVER else f"{change:.1f} times that" if change >= 2 else f"{change - 1:+.0%}"
-        told = f"a usual month costs {_usd(usual.cost_nano)} in {_calls(usual.calls)} (mean of {usual.months} of the {MONTHS} before)"
+        mean = f"mean of {usual.periods} of the {BEFORE[found.kind]} before"
+        told = f"a usual {found.kind} costs {_usd(usual.cost_nano)} in {_calls(usual.calls)} ({mean})"
         paragraph(f"{told}; this one is {so}")
-    elif found.kind == "month":
-        paragraph(f"no usual month to compare with: fewer than {LEAST_MONTHS} of the {MONTHS} before had calls")
+    elif found.kind in BEFORE:
+        paragraph(f"no usual {found.kind} to compare with: fewer than {LEAST} of the {BEFORE[found.kind]} before had calls")
 
 
 _DAYS = 3

@@ -23,7 +23,7 @@ MODES = {
 
 
 def records(data: PageData) -> dict[str, Any]:
-    """Return usage by day, agent (of those with a row), project and model: names as lists, rows that point into them, money in nano-dollars.
+    """Return usage by day, agent with a row, project and model: names as lists, rows that point into them, money in nano-dollars.
 
     ``days`` are the days of the rows with the week and the month they count to.
     A row is [day or None, agent, project, model, fresh input, output, written for five

@@ -11,6 +11,7 @@ from ctx_pipeline.sessions.listing import TASK
 from ctx_pipeline.sessions.reports.flaky_tests import TESTS
 from ctx_pipeline.sessions.reports.session_gain import GAIN
 from ctx_pipeline.sessions.reports.time_spent import TIME
+from ctx_pipeline.sessions.reports.uncommitted import UNCOMMITTED
 from ctx_pipeline.sessions.reports.work import WORK
 from ctx_pipeline.sessions.session_choice import lines
 from ctx_pipeline.storage.lake.queries import shared_database
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-KEPT = (USAGE, CALLS, LIMITS, *SHARES.values(), GAIN, WORK, TIME, TESTS, TASK, UNRECORDED)
+KEPT = (USAGE, CALLS, LIMITS, *SHARES.values(), GAIN, WORK, TIME, TESTS, UNCOMMITTED, TASK, UNRECORDED)
 
 
 def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:

@@ -121,7 +121,7 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
     fresh = {c.purpose: c for c in checks if c.ok and not c.stale}
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
-    agents = _unseen_agents(view)
+    agents = unseen_agents(view)
     end, outside = ending(view, main, whole=whole), end_state(view, agents)
     return SessionState(
         host=view.host,
@@ -456,7 +456,7 @@ def _hook_checked(event: Any) -> bool:
     return told is not None and any(step.purpose in _CHECKED for step in steps(told[1]))
 
 
-def _unseen_agents(view: SessionView) -> list[Any]:
+def unseen_agents(view: SessionView) -> list[Any]:
     """Return the calls that started subagents which may change files, as many of the last as have no thread in the view."""
     reading = discovery.declared_texts("records.reading_agents")
     calls = [c for c in starting_calls(view) if arguments_of(view.call_text(c)).get("subagent_type") not in reading]
