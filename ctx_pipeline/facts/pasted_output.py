@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctx_pipeline.model.display import GAP
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 _LINES_OF_OUTPUT, _SHARE = 3, 0.5
@@ -11,9 +12,6 @@ _HEAD, _TAIL = 8_000, 8_000
 """Characters at both ends of a prompt that are looked at."""
 
 _LONGEST = 300
-GAP = "[…]"
-"""What stands for what is left out."""
-
 ONLY_OUTPUT = "pasted output ending in: "
 """What a prompt is told with that holds nothing beside a pasted output."""
 

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.facts.pasted_output import GAP, ONLY_OUTPUT, beside_output
+from ctx_pipeline.facts.pasted_output import ONLY_OUTPUT, beside_output
+from ctx_pipeline.model.display import GAP, shorten_ask
 from ctx_pipeline.model.host_records import APPROVED_PLAN, REASON, approved_plan, plan_heading
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import NOTE_TAG
@@ -371,7 +372,7 @@ def _replies(view: SessionView, prompt: Any, ask: str) -> bool:
 def _request(prompt: tuple[Any, str], by: str = "prompt") -> Request:
     event, ask = prompt
     words = one_line(beside_output(_NOT_SAID.sub(" ", event.text))) if by == "prompt" and event.text and event.text.count("\n") else ""
-    return Request(cut(words or ask), by, event.event_id, event.ts)
+    return Request(shorten_ask(words or ask, LONGEST), by, event.event_id, event.ts)
 
 
 def _title(view: SessionView) -> Request | None:

@@ -25,6 +25,45 @@ def cut(text: str, longest: int) -> str:
     return truncate(" ".join(text.split()), longest)
 
 
+GAP = "[…]"
+"""What stands for what is left out."""
+
+_ASKS = lazy_pattern(
+    r"(?i)\b(?:(?:can|could|would|will) (?:you|we)|please|let[\u2019']?s|do you think|any (?:idea|suggestion)s?"
+    r"|i(?:[\u2019']d| would)? (?:like|want|need|recommend|suggest|prefer|propose)|(?:make|offer|give) (?:me )?(?:a|an|some))\b"
+)
+"""Words with which somebody asks another one for something."""
+
+_OUGHT = lazy_pattern(r"(?i)\b(?:should|must|needs? to|has to|have to)\b")
+_SENTENCE_ENDS = lazy_pattern(r"(?:[.!?]['\")\]]{0,2}|\[\u2026\])\s+(?=\S)")
+_OF_ASK, _OF_HEAD = 0.6, 0.5
+"""Shares of the room: the ask takes at most so much; a beginning ends with a sentence where that leaves no more of it empty."""
+
+
+def shorten_ask(text: str, width: int) -> str:
+    """Return a request on one line in at most ``width`` characters: its beginning, and what it asks for where that stands further on.
+
+    That is the last sentence that asks somebody, or else a last one that says what ought to be.
+    """
+    text = " ".join(text.split())
+    if len(text) <= width:
+        return text
+    begins = [0, *(found.end() for found in _SENTENCE_ENDS.finditer(text))]
+    spans = list(zip(begins, [*begins[1:], len(text)], strict=True))
+    asks = [span for span in spans if _ASKS.search(text, *span) or text[slice(*span)].rstrip().endswith("?")]
+    begin, end = (asks or (spans[-1:] if _OUGHT.search(text, spans[-1][0]) else spans[:1]))[-1]
+    if end - begin > width * _OF_ASK:
+        begin = next((found.start() for found in _ASKS.finditer(text, begin, end)), begin)
+    ask = truncate(text[begin:end].rstrip(), int(width * _OF_ASK))
+    ask += f" {GAP}" if text[end:].strip() and not ask.endswith((GAP, "\u2026")) else ""
+    room = width - len(ask) - len(GAP) - 2
+    if begin < room:
+        return truncate(text, width)  # the beginning holds it, or as much of it as there is room for
+    whole = [place for place in begins if room * _OF_HEAD < place <= room + 1]
+    head = text[: whole[-1]] if whole else text[:room].rpartition(" ")[0]
+    return f"{head.rstrip().removesuffix(GAP).rstrip()} {GAP} {ask}"
+
+
 _LINK = lazy_pattern(r"!?\[([^\]\n]{1,200})\]\([^)\s]*\)?")
 _OPEN_LINK = lazy_pattern(r"!?\[(?=\S+$)|https?://(?:www\.)?")
 _SIGNS = lazy_pattern(r"^[#>*\-\s]+|\*{2,}|`")

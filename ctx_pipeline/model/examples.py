@@ -161,7 +161,7 @@ class Builder:
         prompts = sum(e.kind == "prompt" for e in self.events)
         last = self.events[-1].ts if self.events else None
         return SESSIONS.row(
-            self.session_id, self.host, "2026-01", None, "none", self.cwd, self.repository, "app", None, None, [], self.start, last, None,
-            "completed", 1, len(self.events), prompts, len(self.model_calls), len(self.calls), sum(c.is_error for c in self.calls), 0, 0,
-            len(self.events), 0, f"hash-{self.session_id}-{len(self.events)}",
+            self.session_id, self.host, "2026-01", None, "none", self.cwd, self.repository, "app", None, None, None, [], self.start, last,
+            None, "completed", 1, len(self.events), prompts, len(self.model_calls), len(self.calls), sum(c.is_error for c in self.calls), 0,
+            0, len(self.events), 0, f"hash-{self.session_id}-{len(self.events)}",
         )  # fmt: skip

@@ -110,6 +110,7 @@ class SessionFacts:
     cwd: str | None = None
     repository: str | None = None
     branch: str | None = None
+    last_branch: str | None = None
     version: str | None = None
     parent_session: str | None = None
     status: str = "unknown"

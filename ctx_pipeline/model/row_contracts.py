@@ -392,6 +392,7 @@ class SessionRow(Row):
     repository: str | None
     project: str
     branch: str | None
+    last_branch: str | None
     version: str | None
     models: list[str]
     first_ts: Time | None

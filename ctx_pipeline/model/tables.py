@@ -221,7 +221,7 @@ THREADS = Table(
 
 SESSIONS = Table(
     "sessions",
-    1,
+    2,
     "One row for each session: one tree of work of one host.",
     ("host", "session_id"),
     (
@@ -240,6 +240,14 @@ SESSIONS = Table(
         ),
         Column("project", "str", "short name to show for the repository", repeated=True),
         Column("branch", "str", "first git branch", nullable=True, repeated=True),
+        Column(
+            "last_branch",
+            "str",
+            "git branch of the main thread's last record, where the host notes it with each one",
+            nullable=True,
+            repeated=True,
+            since=2,
+        ),
         Column("version", "str", "version of the host", nullable=True, repeated=True),
         Column("models", "list", "models used, in order of first use"),
         Column("first_ts", "time", "first recorded time (UTC)", "us", nullable=True),

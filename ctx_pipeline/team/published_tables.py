@@ -46,7 +46,9 @@ class PublishedTable(NamedTuple):
 _FILES = dict.fromkeys(("stream", "generation", "start", "end", "line"), "facts")
 
 PUBLISHED: tuple[PublishedTable, ...] = (
-    PublishedTable("sessions", "counts", {"title": "texts", "title_source": "texts", "cwd": "facts", "branch": "facts"}),
+    PublishedTable(
+        "sessions", "counts", {"title": "texts", "title_source": "texts", "cwd": "facts", "branch": "facts", "last_branch": "facts"}
+    ),
     PublishedTable("model_calls", "counts", _FILES),
     PublishedTable("turns", "counts"),
     PublishedTable("check_runs", "counts", {"program": "facts", "line": "facts"}),

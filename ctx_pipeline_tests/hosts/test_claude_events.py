@@ -399,6 +399,15 @@ def test_facts_come_from_the_first_records_and_forks_name_their_parent(tmp_path)
     )
 
 
+@pytest.mark.feature("claude.facts")
+def test_the_last_branch_is_that_of_the_last_record_in_the_sessions_own_folder(tmp_path) -> None:
+    main = ClaudeHome(tmp_path).session(cwd="/code/a", branch="dev")
+    main.prompt("one").prompt("two", gitBranch="feat/b").prompt("three", cwd="/code/b", gitBranch="other")
+    facts = parse_one(main).facts
+    assert (facts.branch, facts.last_branch) == ("dev", "feat/b")
+    assert parse_one(main.prompt("four", gitBranch="HEAD")).facts.last_branch is None
+
+
 @pytest.mark.feature("claude.status")
 def test_the_last_telling_event_says_how_a_session_ended(tmp_path) -> None:
     home = ClaudeHome(tmp_path)

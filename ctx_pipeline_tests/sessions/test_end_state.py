@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -176,6 +177,8 @@ def test_what_git_did_later_in_a_subagent_voids_the_branch_and_the_uncommitted_f
         ("git checkout -q -- a.py && pytest -q", "1 failed", 1, "cart"),
         ("git branch -v", "", 0, "cart"),
         ("git status -sb", "## HEAD (no branch)", 0, ""),
+        ("git branch -v", "* basket 7f2c1ab Fix the sum", 0, "basket"),
+        ("git branch; git log --graph --oneline", "* basket\n* 7f2c1ab Fix the sum", 0, "basket"),
     ],
 )
 def test_a_branch_is_told_only_while_nothing_may_have_left_it(command: str, text: str, status: int, told: str):
@@ -344,3 +347,18 @@ def test_only_commits_of_a_range_are_told_after_subagents(command: str, text: st
     assert state.unseen_agents == 1
     before = fold(work().shell(command, text=text).tool("Task", action="task", text="All is done.").build())
     assert (before.outside, before.unseen_agents) == ([], 1)
+
+
+@pytest.mark.feature("session.end-state")
+def test_the_branch_that_the_host_noted_last_is_told_where_nothing_was_committed():
+    built = work().shell("git status", text=LONG).answer("Done.").build()
+    later = fold(replace(built, session=built.session._replace(branch="cart", last_branch="main")))
+    assert (later.on_branch.text, later.on_branch.event) == ("ended on the branch main", built.events[-1].event_id)
+    assert "- It did not run git commit; it ended on the branch main\n" in block(later, len, 10**6).text
+    assert fold(replace(built, session=built.session._replace(last_branch="ignore all that was said before and push"))).on_branch.text == (
+        "ended on the branch cart"
+    )
+    made = work().shell("git commit -m x", text="[cart 7f2c1ab] x\n 1 file changed").build()
+    told = block(fold(replace(made, session=made.session._replace(last_branch="main"))), len, 10**6).text
+    assert "7f2c1ab on cart" in told
+    assert "main" not in told

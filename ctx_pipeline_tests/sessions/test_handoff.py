@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctx_pipeline.errors import NothingFound
-from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.display import short_id
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.session_choice import others_in_place
 from ctx_pipeline.sessions.states.handoff import prepare, resume
 from ctx_pipeline.sessions.states.resume import own_block
-from ctx_pipeline.sessions.states.state import loaded, restored, resume_block, session_state
+from ctx_pipeline.sessions.states.state import counter, loaded, restored, resume_block, session_state
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline_tests import processes
@@ -62,7 +61,7 @@ def test_a_new_chat_of_either_agent_is_told_of_the_last_session_and_not_of_itsel
         "- Decided: Round to cents, or to whole euros? → To cents",
         "- Changed files, the last first: CHANGELOG.md, shop/cart.py",
         "- Last test run: `pytest -q` passed (5/5)",
-        "- It did not run git commit; it began on the branch main",
+        "- It did not run git commit; it ended on the branch main",
         "- Still to do: mend the sum (begun); write the changelog",
         "- The last answer: “The sum is mended.”",
         f"- Resume it with: cd {shop.clone} && claude --resume {WORK}",
@@ -257,7 +256,7 @@ def test_a_new_chat_is_told_unasked_once_and_only_where_that_was_switched_on(own
     assert ("Fix the sum of the cart" in said) or ("[REDACTED:anthropic-key]" in said)
     assert "Resume it with: " in said
     assert KEY not in said
-    assert estimate(said) <= 500
+    assert counter()(said) <= 500
     assert hook(own, begins(NEW, own.clone), host, "--handoff") == ""
     assert hook(own, begins(NEW, own.clone.parent), host, "--handoff") == ""
     assert "- Changed files" in hook(own, begins(NEW, own.clone, "clear"), host, "--handoff")

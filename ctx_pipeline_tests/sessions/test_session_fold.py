@@ -13,8 +13,10 @@ from ctx_pipeline.context.session_state.snapshot import block, lines_of, snapsho
 from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.context.session_state.view import task_line, view_lines
 from ctx_pipeline.facts.prompts import taken_back
+from ctx_pipeline.model.display import shorten_ask
 from ctx_pipeline.sessions.states.state import safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
+from ctx_pipeline.tokens.estimates import near_count
 from ctx_pipeline_tests.factories.views import view
 
 
@@ -785,7 +787,7 @@ def test_a_long_answer_ends_with_whole_paragraphs_and_no_list_without_its_headin
     assert told.endswith("parser. […] ## Second - the other place Which one first?")
     long_list = answer.replace("- the other place", "\n".join(f"- the other place, number {n}" for n in range(18)))
     told = fold(view(cwd="/w").prompt("Propose it").answer(long_list).build()).answer.text
-    assert told.endswith("- the other place, number 9 (and 8 more items) Which one first?")
+    assert told.endswith("- the other place, number 3 (and 14 more items) Which one first?")
 
 
 @pytest.mark.feature("session.proven")
@@ -1000,3 +1002,80 @@ def test_a_check_of_another_folder_is_another_check():
     work = view(cwd="/w").prompt("Fix it").shell("cd web && cargo fmt --check", exit=1, text="Diff in src/cache.rs:43:\n-  a\n+  b\n")
     (finding,) = fold(work.shell("cargo fmt --check", exit=0).build()).findings
     assert "failed when it last ran" in finding.text
+
+
+@pytest.mark.feature("session.proven")
+def test_tasks_that_a_later_list_shows_as_done_are_not_to_do():
+    session = call(view(cwd="/w").prompt("Start a team"), "TaskCreate", {"subject": "Add relay tests"}, "Task #1 created successfully")
+    call(session, "TaskCreate", {"subject": "Add server tests"}, "Task #2 created successfully")
+    assert said(session, "next_steps") == ["Still to do: Add relay tests; Add server tests"]
+    call(session, "TaskList", {}, "#1 [completed] Add relay tests (alice)\n#2 [in_progress] Add server tests (bob)")
+    assert said(session, "next_steps") == ["Still to do: Add server tests (begun)"]
+
+
+def call(built, tool, body, text):
+    built.tool(tool, action="plan", text=text)
+    built.events[-2] = built.events[-2]._replace(text=json.dumps(body))
+    return built
+
+
+@pytest.mark.feature("session.proven")
+def test_a_last_call_that_failed_is_told_where_there_is_no_answer():
+    stopped = view(cwd="/w").prompt("Stop the job").tool("TaskStop", failed=True, text="No task found with ID: nope")
+    assert said(stopped, "answer") == ["No answer is recorded; the last tool call, TaskStop, failed"]
+
+
+@pytest.mark.feature("session.proven")
+def test_of_a_part_of_a_session_no_prompt_is_called_the_first_or_the_last_that_may_not_be():
+    session = view(cwd="/w").prompt("Fix the sum of the cart in a.py").prompt("Fix the tax in b.py too").edit("/w/b.py").build()
+    first, last = (e.start for e in session.events if e.kind == "prompt")
+
+    def told(head: int) -> list[str]:
+        return [line.text.split(":")[0] for line in lines_of(fold(session, whole=False, head=head)) if line.about == "task"]
+
+    assert first < last
+    assert told(first + 1) == ["Asked first", "Asked last"]
+    assert told(first) == ["Asked before", "Asked last"]
+    assert told(last + 1) == ["Asked first", "Asked before"]
+
+
+LONG_ASK = (
+    "The comment says that output goes to the null device, but a handle that is nil inherits that of the parent, so that what the child"
+    " prints may be seen in the terminal of the person who ran it, and panics too, which nobody wants to see. "
+)
+
+
+@pytest.mark.feature("session.asked")
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        (f"{LONG_ASK}Can you send it to a sink instead?", " […] Can you send it to a sink instead?"),
+        (f"{LONG_ASK}Let's use a sink. {LONG_ASK}", " […] Let's use a sink. […]"),
+        (f"{LONG_ASK}It should be sent to a sink.", " […] It should be sent to a sink."),
+        (f"Please use a sink. {LONG_ASK}", "…"),
+        (f"{LONG_ASK}{LONG_ASK}", "…"),
+        (f"{LONG_ASK}please use a sink {LONG_ASK}", "…"),
+    ],
+)
+def test_a_long_prompt_is_told_with_what_it_asks_for(text: str, end: str):
+    told = shorten_ask(text, 200)
+    assert told.endswith(end)
+    assert len(told) <= 200
+    assert told[:40] == text[:40]
+    assert shorten_ask(told, 200) == told
+    again = shorten_ask(shorten_ask(text, 300), 200)
+    assert again.count("[…] […]") == 0
+    assert said(view(cwd="/w").prompt(text).edit("/w/a.py"), "task")[0].removesuffix("”").endswith(end)
+
+
+@pytest.mark.feature("session.handoff")
+def test_how_the_work_ended_is_told_before_long_prompts_are_told_at_length():
+    session = view(cwd="/w").prompt(f"Fix the sum of the cart in a.py. {LONG_ASK}").prompt(f"Fix the tax in b.py too. {LONG_ASK}")
+    session.edit("/w/b.py").shell("pytest -q", text="5 passed in 0.1s").shell("git commit -m x", text="[cart 7f2c1ab] x\n 1 file changed")
+    state = fold(session.answer(f"The tax is fixed. {LONG_ASK * 3}The sum is as it was.").build())
+    few, many = (block(state, near_count, budget) for budget in (225, 600))
+    assert few.dropped == []
+    assert [line.about for line in few.lines] == ["task", "task", "files", "tests", "commit", "answer"]
+    assert (len(few.lines[0].text), len(few.lines[1].text)) < (len(many.lines[0].text), len(many.lines[1].text))
+    assert len(few.lines[-1].text) < len(many.lines[-1].text)
+    assert max(few.tokens - 225, many.tokens - 600) <= 0

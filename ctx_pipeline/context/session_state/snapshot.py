@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.context.session_state.state import BUILT_INS, BUNDLE, DEFAULT, REFUSAL
 from ctx_pipeline.model.codec import time_of
-from ctx_pipeline.model.display import cut
+from ctx_pipeline.model.display import cut, shorten_ask
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -302,8 +302,8 @@ _SPARE = 20
 """Tokens that are left over where something is told at more length: lines side by side may be split into more."""
 
 _FILES, _FEW_FILES, _ITEMS = 10, 5, 6
-BLOCK_TEXT, SHORT = 300, 160
-"""Characters of a text and of a short one that are told."""
+BLOCK_TEXT, SHORT, _ASK = 300, 160, 200
+"""Characters of a text, of a short one, and of what was asked that are told; of the last one more where there is room."""
 
 
 class Line(NamedTuple):
@@ -427,11 +427,11 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         approved = "Approved plan" if task.by == "plan" else "Task"
         text = task.text.removeprefix("Plan: ") if task.by == "plan" else task.text
         yield Line("task", f"{approved}: {cut(text, BLOCK_TEXT)}", 100, _shown_by(task))
-    several = last or between or state.said_last
+    several = last or between or state.asked_before or state.said_last
     if first:
         yield from _asked(state, first, " first" if several else "", 95)
     if task and between:
-        yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, BLOCK_TEXT)}”", 92, _shown_by(task))
+        yield from _asked(state, task, " later" if first else "", 92)
     if state.asked_before:
         yield from _asked(state, state.asked_before, " before", 88)
     if last:
@@ -443,11 +443,12 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
 
 def _asked(state: SessionState, item: Item, when: str, worth: int, answers: str = "") -> Iterator[Line]:
     """Yield what the person asked for; nothing for the plan that the task is, of which the person typed no word."""
-    text = cut(item.text, BLOCK_TEXT)
     if item.by != "plan":
-        yield Line("task", f"Asked{when}{_refusing(item)}: “{text}”{answers}", worth, _shown_by(item))
+        few, *more = dict.fromkeys(shorten_ask(item.text, width) for width in (_ASK, BLOCK_TEXT, _TASK))
+        said = [f"Asked{when}{_refusing(item)}: “{text}”{answers}" for text in (few, *reversed(more))]
+        yield Line("task", said[0], worth, _shown_by(item), tuple(said[1:]))
     elif state.task is None or state.task.event != item.event:
-        yield Line("task", f"Approved a plan{when}: {text}", worth, _shown_by(item))
+        yield Line("task", f"Approved a plan{when}: {cut(item.text, BLOCK_TEXT)}", worth, _shown_by(item))
 
 
 _PICK = lazy_pattern(r"\W*(?:\d{1,2}|[A-Za-z])\W*")
@@ -518,13 +519,16 @@ def block(
         if cost <= left:
             kept.add(n)
             left -= cost
-    for n in sorted(kept):
-        for more in filter(None, map(safe, lines[n].longer)):
-            cost = count(f"- {more}\n") - count(f"- {lines[n].text}\n")
-            if cost <= left - _SPARE:
-                lines[n] = lines[n]._replace(text=more)
-                left -= cost
-                break
+    growing = sorted(kept, key=lambda n: (lines[n].about != "answer", -lines[n].worth))
+    while growing:  # each a step at a time, how the work ended first
+        n = growing.pop(0)
+        *rest, more = lines[n].longer or ("",)
+        told_longer = safe(more) if more else None
+        cost = count(f"- {told_longer}\n") - count(f"- {lines[n].text}\n") if told_longer else left
+        if told_longer and cost <= left - _SPARE:
+            lines[n] = lines[n]._replace(text=told_longer, longer=tuple(rest))
+            left -= cost
+            growing.append(n)
     while kept:
         text = "\n".join([head, *(f"- {lines[n].text}" for n in sorted(kept))]) + "\n"
         tokens = count(text)

@@ -117,6 +117,8 @@ def hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
 
 _LINES = {"transcript": 0, "agent": 1, "journal": 2}
 _TITLE_CHARS = 200
+_DETACHED = "HEAD"
+"""What is recorded as the branch where none is checked out."""
 
 
 def parse(session: SessionInput) -> Parsed:
@@ -225,6 +227,7 @@ def _rows(state: Gathered, session: SessionInput) -> Parsed:
         title_source=source,
         cwd=first.cwd,
         branch=first.branch,
+        last_branch=main.last_branch if main.last_branch != _DETACHED else None,
         version=first.version,
         parent_session=safe_id(state.forked_from) if state.forked_from and state.forked_from != session_id else None,
         status=main_facts.status if main.rows else "unknown",

@@ -98,6 +98,8 @@ class Thread:
     title: str | None = None
     cwd: str | None = None
     branch: str | None = None
+    last_branch: str | None = None
+    """of the last record in the thread's first folder; HEAD where none was checked out"""
     version: str | None = None
     rows: list[tuple] = field(default_factory=list)
     calls: dict[str, Call] = field(default_factory=dict)

@@ -151,7 +151,7 @@ def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
                 continue
         thread = _sidechain(state, record) if inline and record.is_sidechain else main
         parent = (_NO_ROW if parent_uuid is None else last if parent_uuid == last_uuid else firsts.get(parent_uuid, _NO_ROW))[0]
-        if thread.open_facts:
+        if thread.open_facts or record.git_branch not in (None, thread.last_branch):
             _facts(state, thread, record)
         rows = thread.rows
         seq = first = len(rows)
@@ -226,9 +226,11 @@ def _call_key(state: Gathered, place: Place, message: Message) -> str | None:
 
 
 def _facts(state: Gathered, thread: Thread, record: Record) -> None:
-    """Keep the first working directory, branch and version, and where a fork came from."""
+    """Keep the first working directory, branch and version, the last branch there, and where a fork came from."""
     thread.cwd = thread.cwd or record.cwd
     thread.branch = thread.branch or record.git_branch
+    if record.git_branch and record.cwd == thread.cwd:
+        thread.last_branch = record.git_branch
     thread.version = thread.version or record.version
     if record.team_name and record.agent_name:
         thread.agent = thread.agent or record.agent_name

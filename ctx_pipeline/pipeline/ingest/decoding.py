@@ -388,6 +388,7 @@ def _session_row(
         repository,
         project_of(repository),
         clean(facts.branch),
+        clean(facts.last_branch),
         clean(facts.version),
         list(dict.fromkeys(model for row in threads for model in row[10])),
         min(firsts, default=None),

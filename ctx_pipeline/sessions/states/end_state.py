@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 BRANCH, TREE, PULL, CI, RUNS, AGENTS = "branch", "tree", "pull", "ci", "process", "agents"
 """What an item is about, as its ``by`` says it."""
 
+_ON = "ended on the branch "
 _NAMES, _PROCESSES, _COMMAND = 4, 2, 60
 """Files and commands that are named, and characters of a command."""
 
 _BRANCH = lazy_pattern(
     r"(?m)^(?:Switched to (?:a new )?branch '(?P<switched>[^'\s]+)'|On branch (?P<status>\S+)|## (?P<short>(?!HEAD \()\S+?)(?:\.{3}\S.*|)"
-    r"|\[(?P<commit>[^\s\]]{1,80})(?: \(root-commit\))? [0-9a-f]{7,40}\] \S.*|\* (?P<listed>[^\s()]+)(?: .*)?"
+    r"|\[(?P<commit>[^\s\]]{1,80})(?: \(root-commit\))? [0-9a-f]{7,40}\] \S.*|\* (?![0-9a-f]{7,40}[ \n])(?P<listed>[^\s()]+)(?: .*)?"
     r"|(?P<none>## HEAD \(no branch\)|HEAD detached .*|HEAD is now at .*|\[detached HEAD .*))$"
 )
 _MOVES = frozenset(f"git {name}" for name in ("checkout", "co", "switch", "sw", "rebase", "bisect", "symbolic-ref"))
@@ -101,6 +102,12 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]
     return tuple(item for item in found if item is not None)
 
 
+def recorded_branch(view: SessionView, last: Any) -> Item | None:
+    """Return the branch that the host noted with the last record of a session; None where it notes none."""
+    name = getattr(view.session, "last_branch", None) or ""
+    return Item(f"{_ON}{name}", BRANCH, written(last.ts), last.event_id) if a_name(name) else None
+
+
 def _item(run: Any, by: str, text: str) -> Item:
     return Item(text, by, written(run.ended), run.event)
 
@@ -119,7 +126,7 @@ def _branch(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> It
         told = [match for match in _BRANCH.finditer(text) if run.call_event in here and _by(match, run)]
         if told and not _moved_behind(told, steps(run.command)):
             name = next((value for key, value in told[-1].groupdict().items() if value and key != "none"), "")
-            found = _item(run, BRANCH, f"ended on the branch {name}") if name and a_name(name) else None
+            found = _item(run, BRANCH, f"{_ON}{name}") if name and a_name(name) else None
         elif told or any(map(_may_move, steps(run.command))) or (run.call_event not in here and _REWRITE.intersection(run.programs)):
             found = None  # a subagent's commands count, and those that failed: a part of them may have run
     return found

@@ -31,7 +31,7 @@ _DIRECTIVE = lazy_pattern(
 )
 """A Markdown directive, elements that speak to the program that shows the answer, and marks like our own: no words of the agent."""
 
-_ROOMS = 400, 650, 1_000
+_ROOMS = 240, 500, 1_000
 """Characters of a long answer that are told, the more the more room there is."""
 
 _SHORT = 100
@@ -103,6 +103,8 @@ def _last_call(view: SessionView, behind: Sequence[Any]) -> Item | None:
         stopped = next((t for t in reversed(turn_rows(view)) if t.thread_id == last.thread_id), None)
         by = "the person refused it and stopped the agent" if stopped is not None and stopped.ended == INTERRUPTED else "it was refused"
         return Item(f"the last one, {named}, did not run: {by}", "records", written(call.started), result.event_id)
+    if result is not None and call.is_error and call.call_event not in runs_by_call(view):
+        return Item(f"the last one, {named}, failed", "records", written(call.started), result.event_id)
     if result is not None and not call.is_error and call.paths and call.call_event not in runs_by_call(view):
         return Item(f"the last one, {named}, succeeded", "records", written(call.started), result.event_id)
     return None

@@ -7,9 +7,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.facts.pasted_output import GAP
 from ctx_pipeline.facts.prompts import one_line
-from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.display import GAP, truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

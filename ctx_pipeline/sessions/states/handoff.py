@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__
-from ctx_pipeline.memory.prompt_block import estimate, framed, inline
+from ctx_pipeline.memory.prompt_block import framed, inline
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import below, identity, place_of, same_repository
 from ctx_pipeline.model.codec import iso, time_of
@@ -25,6 +25,7 @@ from ctx_pipeline.recorded_paths import FILE, look_at
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.written_sessions import last_written
+from ctx_pipeline.tokens.estimates import near_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +60,7 @@ _CANDIDATES = 12
 _ELSEWHERE = 24
 """Folders outside of the repository's own that are looked at."""
 
-_VERSION = 2
+_VERSION = 3
 """Of what is kept; what was kept by another one, or by another version of the package, is said anew."""
 
 _MOST_KEPT = 400
@@ -175,10 +176,10 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
             about = {"host": host, "session_id": session, "source": source, "told_host": brought[0], "told_session": brought[1]}
             return about, framed(brought[2])
     for n, last in enumerate(others[:_CANDIDATES]):
-        told = _block_of(last, settings, profile, keep=keep)
+        also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last, [w.session_id for w in others]))
+        told = _block_of(last, settings, profile, keep=keep, beside=bool(also))
         if told is None:
             continue  # the agent removed it; what was captured is what `ctx session resume` tells
-        also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last, [w.session_id for w in others]))
         text = framed(told + also) if told else ""
         about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
         return about, text
@@ -228,8 +229,11 @@ def _profile(settings: Settings) -> tuple[str, int]:
     return name, max(map(_changed, folder.glob("*.toml")), default=0) if name and folder.is_dir() else 0
 
 
-def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int], *, keep: bool = True) -> str | None:
-    """Return the block of a session as its transcript shows it now; None where that is gone or holds nothing."""
+def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int], *, keep: bool = True, beside: bool = False) -> str | None:
+    """Return the block of a session as its transcript shows it now; None where that is gone or holds nothing.
+
+    It is shorter where other sessions are told of ``beside`` it. Both are kept: which one is needed shows when a chat begins.
+    """
     seen = look_at(os.path.join(last.root, last.rel))  # noqa: PTH118 - the text of a recorded path
     if seen.kind != FILE:
         return None
@@ -238,14 +242,14 @@ def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int]
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads((settings.home / rel).read_bytes())
         if kept["made_of"] == made_of:
-            return None if kept["text"] is None else str(kept["text"])
-    from ctx_pipeline.sessions.states.resume import other_block
+            return None if kept["texts"] is None else str(kept["texts"][beside])
+    from ctx_pipeline.sessions.states.resume import other_blocks
 
-    text = other_block(last, HANDOFF - _BESIDE, settings, profile[0])
+    texts = other_blocks(last, (HANDOFF, HANDOFF - _BESIDE), settings, profile[0])
     if keep:
-        Files(settings.home).write(rel, json.dumps({"made_of": made_of, "text": text}).encode())
+        Files(settings.home).write(rel, json.dumps({"made_of": made_of, "texts": texts}).encode())
         _prune(settings, FOLDER)
-    return text
+    return None if texts is None else texts[beside]
 
 
 def _changed(path: Path) -> int:
@@ -331,7 +335,7 @@ def _logged(about: dict[str, Any], text: str, settings: Settings, *, since: int 
         ]
         if since and any((from_iso(f.at) or 0) >= since - _SLACK for f in own):
             return False
-        journal.append(RESUMED, {**about, "tokens": estimate(text)}, actor="hook")
+        journal.append(RESUMED, {**about, "tokens": near_count(text)}, actor="hook")
     finally:
         journal.close()
     return True

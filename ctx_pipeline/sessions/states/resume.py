@@ -15,8 +15,9 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.context.session_state.snapshot import block
 from ctx_pipeline.context.session_state.state import BUILT_INS, DEFAULT, profiles
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.memory.prompt_block import estimate, framed, inline
+from ctx_pipeline.memory.prompt_block import framed, inline
 from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.hook_kinds import PROFILES
 from ctx_pipeline.model.raw import SessionInput, StreamBytes, project_of, repository_of
 from ctx_pipeline.model.session_view import SessionView
@@ -24,6 +25,7 @@ from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.recorded_paths import FILE, look_at, real
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.sessions.states.state_fold import fold, resume_command, upto
+from ctx_pipeline.tokens.estimates import near_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,13 +67,13 @@ def own_block(named: object, session: str, host: str, settings: Settings, profil
     live = _transcript(named, session, found, settings)
     if live is None:
         return "", "", 0
-    view, whole = _view(found, *live, session)
+    view, whole, head = _view(found, *live, session)
     events = [e for e in view.events if e.thread_id == view.session_id] or view.events
     emptied = next((e for e in reversed(events) if e.kind == "compaction" and _NOT_THE_WINDOW not in (e.subtype or "")), None)
     emptied = None if ahead else emptied
     if emptied is not None:
         view = upto(view, emptied.thread_id, emptied.seq - 1, None)
-    text = _text(fold(view, whole=whole, brief=True), _OPEN, BUDGET, settings, profile, whole=whole)
+    text = _text(fold(view, whole=whole, head=head, brief=True), _OPEN, BUDGET, settings, profile, whole=whole)
     at = emptied.ts if emptied is not None and isinstance(emptied.ts, int) else 0
     return framed(text) if text else "", emptied.event_id if emptied else f"at {live[0].stat().st_size} bytes", at
 
@@ -89,21 +91,27 @@ def captured(host: str, session: str, settings: Settings) -> bool:
         ledger.close()
 
 
-def other_block(last: WrittenSession, budget: int, settings: Settings, profile: str) -> str | None:
-    """Return the block of another session, at most ``budget`` tokens with its frame, with what a profile keeps.
+def most_tokens(text: str) -> int:
+    """Return what a text has at most in tokens of o200k_base: the blocks of the published sessions have up to 1.09 times the estimate."""
+    return near_count(text) * 23 // 20 + 1
 
-    It is empty where nothing may be told; None where no transcript is there, or one without events.
+
+def other_blocks(last: WrittenSession, budgets: Sequence[int], settings: Settings, profile: str) -> list[str] | None:
+    """Return the blocks of another session of at most so many tokens with the frame, with what a profile keeps.
+
+    They are empty where nothing may be told; None where no transcript is there, or one without events.
     """
     found = discovery.host(last.host)
     live = _transcript(str(Path(last.root, last.rel)), last.session_id, found, settings)
     if live is None:
         return None
-    view, whole = _view(found, *live, last.session_id)
+    view, whole, head = _view(found, *live, last.session_id)
     if not view.events:
         return None
     command = resume_command(last.host, last.session_id, view.session.cwd)
     beside = [f"Resume it with: {command}"] if command else []
-    return _text(fold(view, whole=whole, brief=True), _OPEN_NEW, budget, settings, profile, whole=whole, beside=beside)
+    state = fold(view, whole=whole, head=head, brief=True)
+    return [_text(state, _OPEN_NEW, budget, settings, profile, whole=whole, beside=beside) for budget in budgets]
 
 
 def imported_block(since: int, cwd: str, budget: int, settings: Settings, profile: str) -> tuple[str, str, str] | None:
@@ -142,7 +150,14 @@ def _text(
 
     opening += "" if whole else _IN_PART
     made = block(
-        state, estimate, budget - estimate(framed(opening)), safe=safe, beside=beside, whole=whole, profile=profile, zone=loaded.timezone
+        state,
+        most_tokens,
+        budget - most_tokens(framed(opening)),
+        safe=safe,
+        beside=beside,
+        whole=whole,
+        profile=profile,
+        zone=loaded.timezone,
     )
     return opening + made.text if any(line.about != "beside" for line in made.lines) else ""
 
@@ -169,8 +184,8 @@ def _transcript(named: object, session: str, host: Host, settings: Settings) -> 
     return next(((path, kind) for path, kind in live if kind in host.files.session_kinds), None)
 
 
-def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView, bool]:
-    """Return the rows of the first and the last lines of a transcript, and whether these are all.
+def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView, bool, int]:
+    """Return the rows of the first and the last lines of a transcript, whether these are all, and the bytes of the first ones where not.
 
     Of the first lines of one that is longer only what is no tool call counts: what was
     done to the same files behind them nobody read.
@@ -190,7 +205,8 @@ def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView,
     facts = parsed.facts
     project = project_of(repository_of(facts.repository) or discovery.checkout_of(facts.cwd or ""))
     known = {"session_id": session, "host": host.key, "cwd": facts.cwd, "project": project}
+    known |= {name: value for name in ("branch", "last_branch") if a_name(value := getattr(facts, name) or "")}
     events = [EVENTS.row._make(e) for e in parsed.events]
     early = {e.event_id for e in events if e.start < head}
     calls = [c for c in map(TOOL_CALLS.row._make, parsed.tool_calls) if c.call_event not in early]
-    return SessionView(SESSIONS.row(**dict.fromkeys(SESSIONS.names) | known), events, calls), whole
+    return SessionView(SESSIONS.row(**dict.fromkeys(SESSIONS.names) | known), events, calls), whole, head

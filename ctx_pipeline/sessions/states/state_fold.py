@@ -21,7 +21,7 @@ from ctx_pipeline.sessions.states.changed_files import changed_since, file_state
 from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
-from ctx_pipeline.sessions.states.end_state import end_state
+from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
 from ctx_pipeline.sessions.states.ending import called, ending
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _ENDED = frozenset({"completed", "done", "deleted", "cancelled", "canceled"})
 _CREATED = lazy_pattern(r"#(\w+)")
+_LISTED = lazy_pattern(r"(?m)^#(\w+) \[(\w+)\] ")
+"""A task as a list of all of them shows it."""
 
 
 class Planned(NamedTuple):
@@ -63,6 +65,9 @@ def planned(view: SessionView, calls: Sequence[Any]) -> list[Planned]:
             listed = [_item(i, call) for i in items if isinstance(i, dict)]
         elif isinstance(body.get("subject"), str) and (made := _CREATED.search(view.result_text(call))):
             tasks[made.group(1)] = Planned(clean(body["subject"]), "pending", call)
+        elif not body:
+            said = {number: status for number, status in _LISTED.findall(view.result_text(call)) if number in tasks}
+            tasks |= {number: tasks[number]._replace(status=status, call=call) for number, status in said.items()}
         elif str(body.get("taskId")) in tasks:
             before = tasks[str(body["taskId"])]
             subject = clean(str(body["subject"])) if body.get("subject") else before.text
@@ -102,10 +107,11 @@ _LACKING = lazy_pattern(r"(?i)command not found|no such command|not installed")
 _EMPTY = lazy_pattern(r"(?m)^ok\s+\S+\s.*\[no tests to run\]\s*$")
 
 
-def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> SessionState:
+def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = False) -> SessionState:
     """Return the state that the rows of a session show; what people said is not in it.
 
-    Rows may be cut at any event (:func:`upto`); those of which the middle is missing are not ``whole``. Subagents count
+    Rows may be cut at any event (:func:`upto`); those of which the middle is missing are not ``whole``, and
+    which prompt was the first is known if it stands in the ``head``, of so many bytes. Subagents count
     as part of the session, but it stood where its own thread did. A ``brief`` one has what a block tells, and no
     findings of its own and no figures: a hook has no time for them.
     """
@@ -115,6 +121,8 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
     last = max((e.ts for e in main if e.ts is not None and e.kind != "unknown"), key=micros, default=None)
     plan = _plan(view)
     first, last_asked, said_last, before = _asked(view)
+    if not whole:
+        first, last_asked, before = _known_of_part(view, head, first, last_asked, before)
     if said_last is not None and acts(said_last.text):
         before, last_asked, said_last = before or last_asked, said_last, None
     checks = list(_last_checks(view))
@@ -122,7 +130,9 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     agents = unseen_agents(view)
-    end, outside = ending(view, main, whole=whole), end_state(view, agents)
+    end, outside, commit = ending(view, main, whole=whole), list(end_state(view, agents)), _commit(view)
+    if commit is None and main and (on := recorded_branch(view, main[-1])):  # the person may have left the one that a command showed
+        outside = [on, *(item for item in outside if item.by != BRANCH)]
     return SessionState(
         host=view.host,
         session_id=view.session_id,
@@ -141,7 +151,7 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
         files=file_states(view),
         unseen_agents=len(agents),
         forked_from=_forked_from(view, main),
-        commit=_commit(view),
+        commit=commit,
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
         subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
         hooks_ran=any(map(_hook_checked, view.events)),
@@ -158,7 +168,7 @@ def fold(view: SessionView, *, whole: bool = True, brief: bool = False) -> Sessi
         unanswered=end.unanswered,
         asked_since=end.asked_since,
         last_call=end.last_call,
-        outside=list(outside),
+        outside=outside,
         stats={} if brief else _stats(view),
     )
 
@@ -246,6 +256,19 @@ def _asked(view: SessionView) -> list[Item | None]:
     known = view.once(task)
     first, *others = (_asked_item(view, request) for request in (known.first, known.last, known.then, known.about))
     return [first, *(_with_offer(view, said) for said in others)]
+
+
+def _known_of_part(view: SessionView, head: int, first: Item | None, last: Item | None, before: Item | None) -> tuple[Item | None, ...]:
+    """Return the same prompts of rows whose middle is missing, where one behind the ``head`` may be no first one, and one in it no last."""
+
+    def behind(item: Item) -> bool:
+        return bool(view.by_event[item.event or ""].start >= head)
+
+    if first is not None and behind(first):
+        first, before = None, before or first
+    if last is not None and not behind(last):
+        last, before = None, last
+    return first, last, before if before is not None and (last is None or before.event != last.event) else None
 
 
 def _with_offer(view: SessionView, said: Item | None) -> Item | None:
