@@ -1079,3 +1079,19 @@ def test_how_the_work_ended_is_told_before_long_prompts_are_told_at_length():
     assert (len(few.lines[0].text), len(few.lines[1].text)) < (len(many.lines[0].text), len(many.lines[1].text))
     assert len(few.lines[-1].text) < len(many.lines[-1].text)
     assert max(few.tokens - 225, many.tokens - 600) <= 0
+
+
+@pytest.mark.feature("session.proven")
+def test_a_command_of_another_thread_that_rewrites_files_behind_a_check_is_told():
+    built = (
+        view(cwd="/w")
+        .prompt("Fix it")
+        .edit("/w/a.py")
+        .shell("pytest -q", text="5 passed in 0.1s")
+        .shell("ruff format .", text="2 files reformatted")
+        .build()
+    )
+    own = built.tool_calls[-1]
+    moved = [e._replace(thread_id="s1/agent") if e.event_id in (own.call_event, own.result_event) else e for e in built.events]
+    state = fold(replace(built, events=moved, tool_calls=[*built.tool_calls[:-1], own._replace(thread_id="s1/agent", seq=0)]))
+    assert state.tests.since == fold(built).tests.since != ""

@@ -166,6 +166,8 @@ def _tidies_up(view: SessionView, change: Any) -> bool:
 
 
 def _follows(access: Any, call: Any) -> bool:
+    """Tell whether a file access, or a command, came behind a call; in another thread their times say so."""
     if access.thread_id == call.thread_id:
         return bool(access.seq > call.seq)
-    return access.ts is not None and call.started is not None and bool(access.ts > call.started)
+    at = access.started if hasattr(access, "started") else access.ts
+    return at is not None and call.started is not None and bool(at > call.started)
