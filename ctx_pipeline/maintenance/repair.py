@@ -74,7 +74,7 @@ def repair(store: Store, settings: Settings, found: Sequence[tuple[str, str]]) -
     done = report.done
     if checks.JOURNAL in names:
         made = rebuild.new_journal(store)
-        done.append(f"new journal: {made.facts:,} facts recovered from the lost one, {made.tombstones:,} tombstones from beside it")
+        done.append(str(made))
         done += [f"the old journal is kept as {made.aside}"] if made.aside else []
     if checks.CONTEXTS in names and (aside := rebuild.set_aside(store.home / checks.CONTEXTS)):
         done.append(f"{checks.CONTEXTS} cannot be read: what was saved in it is lost; it is kept as {aside}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+import zlib
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreError, scarce
@@ -43,9 +44,34 @@ def _has_log(path: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def is_unwritable(error: sqlite3.Error) -> bool:
+def row_digest(values: object) -> int:
+    """Return what a row, or a list of rows, is known by as it was written: SQLite notices a broken page, and no changed value."""
+    return zlib.crc32(repr(values).encode("utf-8", "surrogateescape"))
+
+
+def readable_text(data: bytes) -> str:
+    """Return a text of a database as Python has it, also where a changed byte made it no UTF-8."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def is_unwritable(error: Exception) -> bool:
     """Tell whether SQLite could not write beside a database, as it does also to read one with a log."""
-    return any(words in str(error) for words in ("unable to open", "readonly database"))
+    return sqlite_code(error) in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
+
+
+def is_locked(error: Exception) -> bool:
+    """Tell whether another connection keeps this one out."""
+    return sqlite_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def is_full(error: Exception) -> bool:
+    """Tell whether the disk has no room for a database."""
+    return sqlite_code(error) == sqlite3.SQLITE_FULL
+
+
+def sqlite_code(error: Exception) -> int:
+    """Return SQLite's code without its details; 0 of an error that is not SQLite's own."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def use_wal(connection: sqlite3.Connection, seconds: float = 30.0) -> None:
@@ -59,7 +85,7 @@ def use_wal(connection: sqlite3.Connection, seconds: float = 30.0) -> None:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() >= deadline:
+            if not is_locked(error) or time.monotonic() >= deadline:
                 raise
             time.sleep(_PAUSE)
         else:

@@ -6,12 +6,12 @@ import json
 import os
 import sqlite3
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
+from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull, StoreLocked, scarce
 from ctx_pipeline.storage import store_marker
-from ctx_pipeline.storage.connections import is_unwritable, reading, use_wal
+from ctx_pipeline.storage.connections import is_full, is_locked, is_unwritable, readable_text, reading, row_digest, use_wal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +36,7 @@ _TABLES = (
         id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, actor TEXT NOT NULL, kind TEXT NOT NULL,
         schema INTEGER NOT NULL, payload TEXT NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS facts_by_kind ON facts(kind, id)",
+    "CREATE TABLE IF NOT EXISTS digests (fact INTEGER PRIMARY KEY, digest INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS observed (key TEXT PRIMARY KEY, fact INTEGER NOT NULL)",
     "CREATE TRIGGER IF NOT EXISTS facts_stay BEFORE UPDATE ON facts BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END",
     "CREATE TRIGGER IF NOT EXISTS facts_last BEFORE DELETE ON facts BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END",
@@ -187,6 +188,8 @@ class Journal:
                 connection.executemany("UPDATE facts SET payload = ? WHERE id = ?", changed)
                 for statement in _TABLES:
                     connection.execute(statement)
+                connection.executemany("DELETE FROM digests WHERE fact = ?", [(fact,) for _, fact in changed])
+                _digest_all(connection)
         with self._translated():
             if changed:
                 self._connection().execute("VACUUM")
@@ -208,6 +211,20 @@ class Journal:
         """Raise StoreDamaged where the journal is lost or cannot be read at all."""
         if self.is_there():
             self._read("SELECT 1 FROM facts LIMIT 1", [])
+
+    def contradicting(self) -> list[tuple[int, str]]:
+        """Return (id, kind) of the facts that are not as they were written, or gone; what an older version wrote since has no digest."""
+        if not self.is_there():
+            return []
+        with self._translated(), closing(reading(self.path, self._patience)) as connection:
+            connection.text_factory = readable_text
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'digests'").fetchone():
+                return []
+            rows = connection.execute(
+                "SELECT d.fact, d.digest, f.id, f.at, f.actor, f.kind, f.schema, f.payload"
+                " FROM digests d LEFT JOIN facts f ON f.id = d.fact"
+            )
+            return [(fact, row[3] or "gone") for fact, told, *row in rows if row_digest(row) != told]
 
     def _marked(self) -> bool:
         return not self._anew and self.path.name == NAME and store_marker.marked(self.path.parent)
@@ -234,7 +251,7 @@ class Journal:
         with self._writing() as connection:
             for at, actor, kind, schema, text in facts:
                 row = (at, actor, kind, schema, text)
-                fact = connection.execute("INSERT INTO facts (at, actor, kind, schema, payload) VALUES (?, ?, ?, ?, ?)", row).lastrowid
+                fact = _insert(connection, row)
                 if kind == OBSERVATION and (key := json.loads(text).get("key")):
                     connection.execute(
                         "INSERT INTO observed VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET fact = excluded.fact", (key, fact)
@@ -247,10 +264,7 @@ class Journal:
         if kind in store_marker.KEPT_BESIDE and self.path.name == NAME:
             store_marker.keep_beside(self.path.parent, kind, payload, at)
         text = json.dumps(payload, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-        cursor = connection.execute(
-            "INSERT INTO facts (at, actor, kind, schema, payload) VALUES (?, ?, ?, ?, ?)", (at, actor, kind, SCHEMA, text)
-        )
-        return int(cursor.lastrowid or 0)
+        return _insert(connection, (at, actor, kind, SCHEMA, text))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -278,13 +292,15 @@ class Journal:
                 # O_EXCL: closing a descriptor of a database that is there drops the locks of this process's other connections
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             made = sqlite3.connect(self.path, timeout=self._patience, isolation_level=None)
-            if fresh or not made.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts_last'").fetchone():
-                if not fresh and marked:
+            there = set() if fresh else {name for (name,) in made.execute("SELECT name FROM sqlite_master")}
+            if not there >= {"facts_last", "digests"}:
+                if not fresh and marked and "facts_last" not in there:
                     made.close()
                     raise self._lost("without its tables")
                 use_wal(made)
                 for statement in _TABLES:
                     made.execute(statement)
+                _digest_all(made)
         made.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
         self._open.pair = (os.getpid(), made)
         return made
@@ -295,12 +311,29 @@ class Journal:
             yield
         except sqlite3.Error as error:
             text = str(error)
-            if "locked" in text or "busy" in text:
+            if is_locked(error):
                 raise StoreLocked(f"{self.path} is locked by another process", hint="wait for the other ctx process to end") from error
-            if "full" in text:
+            if is_full(error):
                 raise StoreFull(f"no room left for {self.path}", hint="free some disk space and run again") from error
             if any(word in text for word in ("malformed", "not a database", "no such table")):
                 raise StoreDamaged(f"{self.path} is damaged ({text}): {LOST}", hint=ANEW, path=str(self.path)) from error
+            if (refused := scarce(error)) is not None:
+                raise refused from error
             raise StoreError(
                 f"{self.path} cannot be used: {text}", hint="check CTX_HOME and its permissions" if is_unwritable(error) else "ctx doctor"
             ) from error
+
+
+def _insert(connection: sqlite3.Connection, row: tuple[str, str, str, int, str]) -> int:
+    """Add a fact (time, actor, kind, schema, JSON of the payload) with its digest, and return its id."""
+    fact = int(connection.execute("INSERT INTO facts (at, actor, kind, schema, payload) VALUES (?, ?, ?, ?, ?)", row).lastrowid or 0)
+    connection.execute("INSERT OR REPLACE INTO digests VALUES (?, ?)", (fact, row_digest([fact, *row])))
+    return fact
+
+
+def _digest_all(connection: sqlite3.Connection) -> None:
+    """Give every fact without a digest one: those of an older version, and those that were renamed."""
+    rows = connection.execute(
+        "SELECT id, at, actor, kind, schema, payload FROM facts WHERE id NOT IN (SELECT fact FROM digests)"
+    ).fetchall()
+    connection.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?)", [(row[0], row_digest([*row])) for row in rows])

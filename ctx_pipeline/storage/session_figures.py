@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.storage.connections import readable_text, reading
 from ctx_pipeline.storage.lake.manifests import FOLDER
 
 if TYPE_CHECKING:
@@ -181,6 +182,15 @@ def unzipped(data: bytes) -> bytes:
     return zlib.decompress(data[1:]) if data.startswith(ZIPPED) else data
 
 
+def sealed_as_kept(home: Path) -> bool:
+    """Tell whether every figure is what was kept, by its digest; every row is read. Raises sqlite3.Error."""
+    with closing(_reader(home)) as connection:
+        connection.text_factory = readable_text
+        figures = connection.execute("SELECT total, figure, host, session_id, made_of, first, last FROM figures")
+        by_quarter = connection.execute("SELECT data, figure, host, session_id FROM parts")
+        return all(_opened(sealed, *about) is not None for rows in (figures, by_quarter) for sealed, *about in rows)
+
+
 def keep(home: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:
     """Keep new figures, and drop those of other versions and of sessions that are not there any more.
 
@@ -228,4 +238,4 @@ def _write(path: Path, versions: Mapping[str, str], rows: Sequence[NewFigure], t
 
 
 def _reader(home: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{(home / FILE).absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)
+    return reading(home / FILE, _PATIENCE)

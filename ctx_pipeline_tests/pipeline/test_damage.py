@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -15,9 +16,10 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import root
 from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.pipeline.plan import plan
-from ctx_pipeline.pipeline.repair import damaged_outputs
+from ctx_pipeline.pipeline.repair import damaged_outputs, rebuild
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store, session_figures
+from ctx_pipeline.storage.ledger import digests
 from ctx_pipeline_tests.waiting import remove
 
 if TYPE_CHECKING:
@@ -327,11 +329,114 @@ def test_a_changed_row_of_the_ledger_that_sqlite_does_not_see_is_found_and_repai
     assert told(capsys, ["verify", "--deep"])[0] == 0
     with closing(sqlite3.connect(settings.home / "ledger.db")) as ledger, ledger:
         assert ledger.execute(_UNSEEN[what]).rowcount == 1
+        digests.renew(ledger)  # as in a ledger of another time that somebody put there
     assert told(capsys, COMMANDS["doctor"])[0] == 0
     code, said = told(capsys, ["verify", "--deep"])
     assert (code, "ledger.db: contradicts raw, the tables or the journal in 1 rows" in said) == (1, True), said
     code, said = told(capsys, ["repair", "--yes"])
     assert (code, said.rstrip().endswith("sound: every file is what it must be")) == (0, True), said
+
+
+_CHANGED = {
+    "count": ("sessions", "UPDATE sessions SET rows = json_set(rows, '$.events', 7)"),
+    "digest": ("segments", "UPDATE segments SET sha256 = replace(sha256, substr(sha256, 1, 1), 'f') WHERE sha256 NOT LIKE 'f%'"),
+    "path": ("segments", "UPDATE segments SET path = path || 'x'"),
+    "size": ("sources", "UPDATE sources SET size = size + 1"),
+    "calls": ("calls", "DELETE FROM calls"),
+    "time of a call": ("calls", "UPDATE calls SET ts = ts + 1"),
+    "record": ("asset_cells", "UPDATE asset_cells SET content_hash = 'x'"),
+    "one more": ("quarantine", "INSERT INTO quarantine SELECT host, session_id, '', 0, 1, 0, 9, 'no JSON' FROM sessions"),
+    "not UTF-8": ("hints", "UPDATE hints SET value = CAST(x'ff41' AS TEXT)"),
+}
+"""What was changed in the ledger -> the table, and the statement that does it."""
+
+
+@pytest.mark.feature("damage.rows")
+@pytest.mark.parametrize("what", sorted(_CHANGED))
+def test_whatever_else_changes_a_row_of_the_ledger_is_seen_by_the_doctor_though_a_run_went_over_it(settings, capsys, what):
+    table, statement = _CHANGED[what]
+    with open_store(settings) as store:
+        before = contents(store)
+    with closing(sqlite3.connect(settings.home / "ledger.db")) as ledger, ledger:
+        assert ledger.execute(statement).rowcount > 0
+    code, said = told(capsys, COMMANDS["doctor"])
+    assert (code, f"ledger.db: rows of {table} are not as they were written; it is made again by: ctx repair" in said) == (1, True), said
+    code, said = told(capsys, ["repair", "--yes"])
+    assert (code, said.rstrip().endswith("sound: every file is what it must be")) == (0, True), said
+    with open_store(settings) as store:
+        assert contents(store) == before
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+
+
+@pytest.mark.feature("damage.rows")
+def test_a_byte_changed_on_a_page_of_the_ledger_that_sqlite_finds_whole_is_seen(settings, capsys):
+    with open_store(settings) as store:
+        store.ledger.compact()
+        title = next(row.rows["title"] for row in store.ledger.sessions() if row.session_id == SESSION)
+    path = settings.home / "ledger.db"
+    data = bytearray(path.read_bytes())
+    data[data.index(json.dumps(title).encode()) + 1] ^= 1
+    path.write_bytes(data)
+    assert rebuild.whole(path)
+    code, said = told(capsys, COMMANDS["doctor"])
+    assert (code, "ledger.db: rows of " in said) == (1, True), said
+    assert told(capsys, ["repair", "--yes"])[0] == 0
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+
+
+@pytest.mark.feature("damage.rows")
+def test_a_ledger_and_a_journal_of_an_earlier_version_are_known_from_their_rows_as_they_are(settings, capsys):
+    with open_store(settings) as store:
+        store.journal.append("finding", {"text": "a finding"})
+    with closing(sqlite3.connect(settings.home / "ledger.db")) as ledger, ledger:
+        ledger.executescript("DROP TABLE digests; ALTER TABLE callers DROP COLUMN calls; PRAGMA user_version = 4")
+    with closing(sqlite3.connect(settings.home / "journal.db")) as journal, journal:
+        journal.execute("DROP TABLE digests")
+    assert told(capsys, ["run"])[0] == 0
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+    with open_store(settings) as store:
+        store.journal.append("finding", {"text": "another"})
+    for name, statement in {"ledger": "UPDATE callers SET calls = 1", "journal": "DROP TRIGGER facts_stay"}.items():
+        with closing(sqlite3.connect(settings.home / f"{name}.db")) as database, database:
+            database.execute(statement)
+            if name == "journal":
+                database.execute("UPDATE facts SET actor = 'x' WHERE id = 1")
+    said = told(capsys, COMMANDS["doctor"])[1]
+    assert "ledger.db: rows of callers, calls are not" in said
+    assert "journal.db: 1 fact in it" in said
+
+
+@pytest.mark.feature("damage.rows")
+def test_a_changed_fact_of_the_journal_is_named_and_the_others_are_kept(settings, capsys):
+    with open_store(settings) as store:
+        for text in ("first", "second", "third"):
+            store.journal.append("finding", {"text": text})
+        number = store.journal.newest("finding", 2)[-1].id
+    path = settings.home / "journal.db"
+    with closing(sqlite3.connect(path)) as journal, journal:
+        journal.execute("DROP TRIGGER facts_stay")
+        journal.execute("UPDATE facts SET payload = replace(payload, 'second', 'sec0nd') WHERE id = ?", [number])
+    code, said = told(capsys, COMMANDS["doctor"])
+    named = f"journal.db: 1 fact in it, the first with id {number} (finding), changed since written; the others are kept by: ctx repair"
+    assert (code, named in said) == (1, True), said
+    code, said = told(capsys, ["repair", "--yes"])
+    assert (code, "1 left out that are not as they were written" in said) == (0, True), said
+    with open_store(settings) as store:
+        assert [fact.payload["text"] for fact in store.journal.facts("finding")] == ["first", "third"]
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+
+
+@pytest.mark.feature("damage.rows")
+@pytest.mark.parametrize("statement", ["UPDATE figures SET last = last + 1", "UPDATE parts SET data = substr(data, 1, 40)"])
+def test_a_changed_figure_of_a_session_is_seen_and_made_again(settings, capsys, statement):
+    before = told(capsys, ["usage", "session", "--json"])
+    with closing(sqlite3.connect(settings.home / session_figures.FILE)) as figures, figures:
+        assert figures.execute(statement).rowcount > 0
+    code, said = told(capsys, COMMANDS["doctor"])
+    assert (code, "serving/sessions.db: is not what was written" in said) == (1, True), said
+    assert told(capsys, ["repair", "--yes"])[0] == 0
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+    assert told(capsys, ["usage", "session", "--json"]) == before
 
 
 @pytest.mark.feature("damage.repair")

@@ -113,7 +113,7 @@ def _begin_journal(store: Store, *, yes: bool) -> None:
     if not yes:
         confirm(f"In the journal: {LOST}. Go on without what cannot be read of it?")
     made = new_journal(store)
-    say(f"new journal: {made.facts:,} facts recovered from the lost one, {made.tombstones:,} tombstones from beside it", err=True)
+    say(str(made), err=True)
     if made.aside:
         say(f"the old file is kept as {made.aside}", err=True)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.forget.sessions import remembered
-from ctx_pipeline.pipeline.repair import damaged_outputs, damaged_raw
+from ctx_pipeline.pipeline.repair import damaged_outputs, damaged_raw, rebuild
 from ctx_pipeline.pipeline.repair.rebuild import SET_ASIDE, whole
 from ctx_pipeline.storage import store_marker, temporary
 
@@ -40,6 +40,12 @@ def databases(store: Store) -> list[tuple[str, str]]:
         store.journal.demand()
     except StoreDamaged as error:
         found.append((JOURNAL, f"{error.message}; {error.hint}"))
+    if changed := rebuild.changed_facts(store):
+        facts = "1 fact" if len(changed) == 1 else f"{len(changed):,} facts"
+        first, kind = changed[0]
+        found.append(
+            (JOURNAL, f"{facts} in it, the first with id {first} ({kind}), changed since written; the others are kept by: ctx repair")
+        )
     found_there = (path.relative_to(store.home).as_posix() for path in sorted((store.home / _DAGSTER).rglob("*.db")))
     history = [name for name in found_there if SET_ASIDE not in name]
     hints = {LEDGER: "ctx repair", JOURNAL: "ctx repair", CONTEXTS: "put a backup in its place, or set it aside: ctx repair"}
@@ -48,9 +54,18 @@ def databases(store: Store) -> list[tuple[str, str]]:
         known = any(damaged == name for damaged, _ in found)
         if path.exists() and not known and not (whole(path) and (path.stat().st_size or name == CONTEXTS)):
             found.append((name, f"is damaged; {hints.get(name, 'the next ctx run sets it aside and begins the history of runs anew')}"))
+    if not any(name == LEDGER for name, _ in found) and (tables := _contradicting(store)):
+        found.append((LEDGER, f"rows of {', '.join(tables)} are not as they were written; it is made again by: ctx repair"))
     if store_marker.rebuilt(store.home):
         found.append((LEDGER, f"was lost and is made again from raw; {_LATER}"))
     return found
+
+
+def _contradicting(store: Store) -> list[str]:
+    try:
+        return store.ledger.contradicting()
+    except StoreDamaged as error:
+        return [error.message]
 
 
 def ledger_against_raw(store: Store, settings: Settings) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
@@ -127,7 +128,10 @@ def _figures_damaged(store: Store, *, deep: bool) -> bool:
     if deep and begins == _DATABASE:
         from ctx_pipeline.pipeline.repair.rebuild import whole
 
-        return not whole(path)
+        try:
+            return not whole(path) or not session_figures.sealed_as_kept(store.home)
+        except sqlite3.Error:
+            return True
     return begins != _DATABASE
 
 

@@ -52,10 +52,17 @@ class NewJournal(NamedTuple):
 
     facts: int
     """read from it and kept"""
+    changed: int
+    """left out, since they are not as they were written"""
     tombstones: int
     """taken from the file beside it, which keep forgotten sessions out"""
     aside: str
     """name of the old file, empty where there is none"""
+
+    def __str__(self) -> str:
+        """Return it as a line of text."""
+        changed = f"{self.changed:,} left out that are not as they were written, " if self.changed else ""
+        return f"new journal: {self.facts:,} facts recovered from the lost one, {changed}{self.tombstones:,} tombstones from beside it"
 
 
 def new_journal(store: Store) -> NewJournal:
@@ -68,11 +75,12 @@ def new_journal(store: Store) -> NewJournal:
 
 
 def _begun_anew(store: Store, path: Path) -> NewJournal:
-    if journal_sound(store) and path.exists() and whole(path):
+    changed = {fact for fact, _ in changed_facts(store)}
+    if not changed and journal_sound(store) and path.exists() and whole(path):
         raise StoreError(f"{path} can be read", hint="it stays as it is", path=str(path))
     store.journal.close()
     store.__dict__.pop("journal", None)
-    known = _readable(path)
+    known = _readable(path, changed)
     seen = {(at, kind) for at, _, kind, _, _ in known}
     beside = [
         (at, "ctx", kind, SCHEMA, json.dumps(payload))
@@ -82,7 +90,15 @@ def _begun_anew(store: Store, path: Path) -> NewJournal:
     aside = set_aside(path)
     with closing(Journal(path, anew=True)) as journal:
         journal.restore([*beside, *known])
-    return NewJournal(len(known), len(beside), aside)
+    return NewJournal(len(known), len(changed), len(beside), aside)
+
+
+def changed_facts(store: Store) -> list[tuple[int, str]]:
+    """Return (id, kind) of the facts of the journal that are not as they were written; none where it cannot be read."""
+    try:
+        return store.journal.contradicting()
+    except StoreError:
+        return []
 
 
 def journal_sound(store: Store) -> bool:
@@ -120,17 +136,17 @@ def set_aside(path: Path) -> str:
     return moved
 
 
-def _readable(path: Path) -> list[_Row]:
-    """Return the facts before and after what is damaged, in order."""
+def _readable(path: Path, changed: Collection[int]) -> list[_Row]:
+    """Return the facts before and after what is damaged, in order, without those that were ``changed``."""
     found: dict[int, _Row] = {}
     for query in (_OLDEST, f"{_OLDEST} DESC") if path.exists() else ():
         try:
-            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as old:
+            with closing(reading(path)) as old:
                 for number, *row in old.execute(query):
                     found[number] = tuple(row)
         except sqlite3.Error:
             continue
-    return [row for _, row in sorted(found.items()) if _is_fact(row)]
+    return [row for number, row in sorted(found.items()) if number not in changed and _is_fact(row)]
 
 
 def _is_fact(row: tuple[Any, ...]) -> bool:

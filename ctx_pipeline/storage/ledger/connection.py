@@ -6,13 +6,14 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import LeaseLost, SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked
+from ctx_pipeline.errors import LeaseLost, SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked, scarce
 from ctx_pipeline.model.process_identity import Owner
 from ctx_pipeline.model.waiting import Wait
-from ctx_pipeline.storage.connections import is_unwritable, reading, use_wal
+from ctx_pipeline.storage.connections import is_full, is_locked, is_unwritable, reading, use_wal
+from ctx_pipeline.storage.ledger import digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 # The tables of ledger.db and the steps from one version to the next.
 
 
-VERSION = 4
+VERSION = 5
 
-TABLES = """
+TABLES = (
+    """
 CREATE TABLE sources (
     stream TEXT PRIMARY KEY, host TEXT NOT NULL, root TEXT NOT NULL, rel TEXT NOT NULL, kind TEXT NOT NULL,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
@@ -81,7 +83,9 @@ CREATE TABLE unknowns (
     PRIMARY KEY (host, session_id, label)
 ) WITHOUT ROWID;
 
-CREATE TABLE callers (number INTEGER PRIMARY KEY, host TEXT NOT NULL, session_id TEXT NOT NULL, UNIQUE (host, session_id));
+CREATE TABLE callers (
+    number INTEGER PRIMARY KEY, host TEXT NOT NULL, session_id TEXT NOT NULL, calls INTEGER, UNIQUE (host, session_id)
+);
 
 CREATE TABLE calls (
     session INTEGER NOT NULL, call_key TEXT NOT NULL, ts INTEGER,
@@ -106,7 +110,10 @@ CREATE TABLE tombstones (
     host TEXT NOT NULL, kind TEXT NOT NULL, hash TEXT NOT NULL, at TEXT NOT NULL,
     PRIMARY KEY (host, kind, hash)
 ) WITHOUT ROWID;
+
 """
+    + digests.TABLE
+)
 
 STEPS: dict[int, str] = {
     2: """
@@ -130,6 +137,7 @@ CREATE TABLE branch_titles (
 ) WITHOUT ROWID;
 """,
     4: "ALTER TABLE sources ADD COLUMN ctime_ns INTEGER",
+    5: f"{digests.TABLE}; ALTER TABLE callers ADD COLUMN calls INTEGER",
 }
 """version -> the script that leads from the version before it to this one"""
 
@@ -172,17 +180,26 @@ class Database:
         self._open.pair = None
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection inside one write transaction: all of it or nothing."""
+    def transaction(self, *, watched: bool = True) -> Iterator[sqlite3.Connection]:
+        """Give the connection inside one write transaction: all of it or nothing; one that writes leases alone need not be watched."""
         with self._translated():
             connection = self.connection
+            if watched and isinstance(connection, digests.Writer):
+                connection.watch()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                if watched and isinstance(connection, digests.Writer):
+                    connection.commit_digests()
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+    def contradicting(self) -> list[str]:
+        """Return the tables that hold something else than what was written into them; every row is read."""
+        with self._translated(), closing(reading(self.path, self.busy_seconds)) as connection:
+            return digests.contradicting(connection)
 
     def query(self, sql: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT."""
@@ -203,7 +220,7 @@ class Database:
         return connection
 
     def _writer(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=self.busy_seconds, isolation_level=None)
+        return sqlite3.connect(self.path, timeout=self.busy_seconds, isolation_level=None, factory=digests.Writer)
 
     def _prepare(self) -> None:
         if not self.read_only:
@@ -229,6 +246,8 @@ class Database:
             for statement in ";".join(scripts if version < VERSION else ()).split(";"):
                 if statement.strip():
                     connection.execute(statement)
+            if version < VERSION:
+                digests.renew(connection)
             connection.execute(f"PRAGMA user_version={VERSION}")
         except BaseException:
             connection.execute("ROLLBACK")
@@ -241,14 +260,16 @@ class Database:
             yield
         except sqlite3.Error as error:
             text = str(error)
-            if "locked" in text or "busy" in text:
+            if is_locked(error):
                 raise StoreLocked(
                     f"{self.path} is locked by another process", hint="wait for the other ctx process to end", path=str(self.path)
                 ) from error
-            if "full" in text:
+            if is_full(error):
                 raise StoreFull(f"no room left for {self.path}", hint="free some disk space and run again", path=str(self.path)) from error
             if isinstance(error, sqlite3.DatabaseError) and any(word in text for word in _DAMAGED):
                 raise StoreDamaged(f"{self.path} is damaged: {text}", hint="ctx doctor --rebuild-ledger", path=str(self.path)) from error
+            if (refused := scarce(error)) is not None:
+                raise refused from error
             raise StoreError(
                 f"{self.path} cannot be used: {text}",
                 hint="check CTX_HOME and its permissions" if is_unwritable(error) else "ctx doctor",
@@ -320,13 +341,13 @@ class Leases(Database):
                 beating.set()
             self._held.pop(name, None)
             # not fenced by what is held beside it: a ledger that was made anew meanwhile knows of neither
-            with super().transaction() as connection:
+            with super().transaction(watched=False) as connection:
                 connection.execute("DELETE FROM leases WHERE name = ? AND owner = ?", (name, text))
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, watched: bool = True) -> Iterator[sqlite3.Connection]:
         """Give the connection inside one write transaction: all of it or nothing, and nothing where a lease was lost."""
-        with super().transaction() as connection:
+        with super().transaction(watched=watched) as connection:
             self._fence(connection)
             yield connection
 
@@ -366,14 +387,14 @@ class Leases(Database):
                 return
             # what is lost is found out by whoever commits; a locked or full database is tried again
             with suppress(StoreError, sqlite3.Error):
-                with super().transaction() as connection:
+                with super().transaction(watched=False) as connection:
                     for name, text in list(self._held.items()):
                         connection.execute(f"{_RENEW_ONE} AND owner = ?", [time.time() + TTL, name, text])
                 self.close()
 
     def drop_leases(self) -> None:
         """Forget who holds what: of a copy that was put in the place of a store nobody holds anything."""
-        with self.transaction() as connection:
+        with self.transaction(watched=False) as connection:
             connection.execute("DELETE FROM leases")
 
     def live_leases(self) -> dict[str, str]:
@@ -389,7 +410,7 @@ class Leases(Database):
         return found
 
     def _take(self, name: str, text: str, ttl: float) -> bool:
-        with super().transaction() as connection:
+        with super().transaction(watched=False) as connection:
             row = connection.execute("SELECT owner, expires_at FROM leases WHERE name = ?", (name,)).fetchone()
             if row is not None and not _free(Owner.of(row[0]), row[1]):
                 return False

@@ -18,6 +18,7 @@ from ctx_pipeline.model.usage_rules import (
     same_calls,
     with_replays,
 )
+from ctx_pipeline.storage.ledger import digests
 from ctx_pipeline.storage.ledger.connection import json_list
 
 if TYPE_CHECKING:
@@ -224,7 +225,9 @@ def _write(connection: sqlite3.Connection, host: str, group: Sequence[Normalized
     for result in sorted(group, key=lambda r: numbers[r.session_id]):
         number = numbers[result.session_id]
         calls = {str(key): ts for key, ts in result.calls}
-        connection.executemany("INSERT INTO calls VALUES (?, ?, ?)", [(number, key, calls[key]) for key in sorted(calls)])
+        in_order = [(key, calls[key]) for key in sorted(calls)]
+        connection.executemany("INSERT INTO calls VALUES (?, ?, ?)", [(number, *call) for call in in_order])
+        connection.execute("UPDATE callers SET calls = ? WHERE number = ?", (digests.of_calls(in_order), number))
 
 
 def _sharing(connection: sqlite3.Connection, host: str, ids: str) -> set[str]:
