@@ -104,35 +104,85 @@ _SCARCE = {
     errno.ENFILE: ("the system has no more files to open", "end other programs"),
     errno.ENOMEM: ("there is not enough memory", "end other programs, or allow this one more: ulimit -v"),
     errno.ENOSPC: ("the disk has no room left", "free some disk space and run again"),
+    errno.EFBIG: ("a file reached the largest size that this process may write", "raise the limit: ulimit -f unlimited"),
     errno.EDQUOT: ("the disk quota is used up", "free some disk space and run again"),
     errno.EROFS: ("the disk may only be read", "commands that only read go on: ctx list, ctx search, ctx show"),
 }
 _UNHARMED = "nothing that is stored was damaged"
+
+_SQLITE_NOMEM, _SQLITE_IOERR, _SQLITE_FULL, _SQLITE_CANTOPEN, _SQLITE_IOERR_NOMEM = 7, 10, 13, 14, 3082
+_TELLING = {
+    "_duckdb": ("IOException", "TransactionException", "FatalException"),
+    "builtins": ("ImportError",),
+    "deltalake": ("DeltaError", "CommitFailedError"),
+    "zstd": ("ZstdError",),
+    "zstandard": ("ZstdError",),
+}
+"""Library -> errors that say in words what the system refused; none of them quotes what is stored."""
+_AT_THE_END = re.compile(rf"({'|'.join(re.escape(os.strerror(n)) for n in _SCARCE)})(?: \(os error \d+\))?[\s.]*$", re.IGNORECASE)
+_NUMBERS = {os.strerror(number).lower(): number for number in _SCARCE}
 _NO_MEMORY = re.compile(
-    r"out of memory|not enough memory|(?:failed|unable|cannot|could not) (?:to )?allocate|failed to map segment|can't start new thread",
-    re.IGNORECASE,
+    r"(?:failed|unable|cannot|could not) (?:to )?allocate|failed to map segment|not enough memory|out of memory", re.IGNORECASE
 )
-_NO_ROOM = re.compile(r"database or disk is full|no space left on device", re.IGNORECASE)
-_NO_FILES = re.compile(r"too many open files", re.IGNORECASE)
-_NOT_OPENED = re.compile(r"unable to open database file|cannot open file|failed to open", re.IGNORECASE)
+_NO_THREAD = "can't start new thread"
 
 
 def scarce(error: BaseException) -> OutOfResources | None:
-    """Return what the system refused, where that is behind an error, however far; None for any other."""
+    """Return what the system refused, where that is behind an error, however far; None for any other.
+
+    Known by number, by code of SQLite or by type: a text may quote a session, which says what it likes.
+    """
     seen: BaseException | None = error
     while seen is not None:
-        number = seen.errno if isinstance(seen, OSError) else None
-        if number is None and (isinstance(seen, MemoryError) or (not isinstance(seen, CtxError) and _NO_MEMORY.search(str(seen)))):
-            number = errno.ENOMEM
-        if number is None and (_NO_FILES.search(str(seen)) or (_NOT_OPENED.search(str(seen)) and _no_more_files())):
-            number = errno.EMFILE
-        if number is None and not isinstance(seen, CtxError) and _NO_ROOM.search(str(seen)):
-            number = errno.ENOSPC
+        number = _refusal(seen)
         if number in _SCARCE:
             what, hint = _SCARCE[number]
             return OutOfResources(f"{what}; {_UNHARMED}", hint=hint)
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def _refusal(error: BaseException) -> int | None:
+    """Return the number of the system's error that one error stands for by itself, where that is known."""
+    if isinstance(error, OSError):
+        return error.errno
+    if isinstance(error, MemoryError) or (type(error) is RuntimeError and str(error) == _NO_THREAD):
+        return errno.ENOMEM
+    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(code, int):
+        return _of_sqlite(code)
+    library, name = type(error).__module__.partition(".")[0], type(error).__name__
+    if (library, name) == ("_duckdb", "OutOfMemoryException"):
+        return errno.ENOMEM
+    if name not in _TELLING.get(library, ()):
+        return None
+    said = next(iter(str(error).splitlines()), "")
+    if found := _AT_THE_END.search(said):
+        return _NUMBERS[found[1].lower()]
+    if _NO_MEMORY.search(said):
+        return errno.ENOMEM
+    return errno.EMFILE if _no_more_files() else None
+
+
+def _of_sqlite(code: int) -> int | None:
+    if code in {_SQLITE_NOMEM, _SQLITE_IOERR_NOMEM}:
+        return errno.ENOMEM
+    plain = code & 0xFF
+    if plain == _SQLITE_FULL:
+        return errno.ENOSPC
+    if plain == _SQLITE_CANTOPEN and _no_more_files():
+        return errno.EMFILE
+    # SQLite keeps the system's number to itself
+    return errno.EFBIG if plain == _SQLITE_IOERR and _files_are_limited() else None
+
+
+def _files_are_limited() -> bool:
+    """Tell whether this process may write files of some size only."""
+    try:
+        import resource
+    except ImportError:
+        return False
+    return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 
 def refusal_in(report: str) -> OutOfResources | None:
@@ -167,8 +217,8 @@ def unreadable(error: BaseException) -> StoreError | None:
     if type(error).__module__.partition(".")[0] not in {"sqlite3", "duckdb", "_duckdb", "pyarrow", "sqlalchemy"}:
         return None
     said = next(iter(str(error).splitlines()), "")
-    if "disk i/o error" in said.lower():
-        return StoreError(f"the disk refused a read or a write: {said}", hint="look at the disk and at ulimit -f, then run again")
+    if getattr(getattr(error, "orig", error), "sqlite_errorcode", 0) & 0xFF == _SQLITE_IOERR:
+        return StoreError(f"the disk refused a read or a write: {said}", hint="look at the disk, then run again")
     return StoreDamaged(f"a file of the store cannot be read: {said}", hint="ctx doctor names it and what makes it again")
 
 

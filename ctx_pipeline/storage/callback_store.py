@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreFull, StoreLocked
 from ctx_pipeline.model.callback_log import INSERT, KINDS, SCHEMA, VERSION, LogRow, encode
+from ctx_pipeline.storage.connections import is_full, is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,9 +70,8 @@ def append(connection: sqlite3.Connection, rows: Iterable[LogRow]) -> int:
 
 def _named(error: sqlite3.Error, path: Path | None) -> StoreLocked | StoreFull | StoreDamaged:
     name = path.name if path else "the callback store"
-    text = str(error)
-    if "locked" in text or "busy" in text:
+    if is_locked(error):
         return StoreLocked(f"{name} is locked by another program", hint="try again when it has finished")
-    if "full" in text:
+    if is_full(error):
         return StoreFull(f"no room left to write {name}", hint="free some space")
-    return StoreDamaged(f"{name} cannot be used as a callback store: {text}", hint="move the file away; a new one is made")
+    return StoreDamaged(f"{name} cannot be used as a callback store: {error}", hint="move the file away; a new one is made")

@@ -99,8 +99,8 @@ class Shown(NamedTuple):
 UNNAMED = Shown(None, None)
 
 
-_PASSING = ("locked", "busy", "disk i/o error", "unable to open", "readonly")
-"""What SQLite says of a database that is whole and cannot be read now or here."""
+_PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
+"""What SQLite tells of a database that is whole and cannot be read now or here."""
 
 
 class ShownSessions:
@@ -127,7 +127,7 @@ class ShownSessions:
             return self._opened().execute(sql, values).fetchall()
         except (sqlite3.Error, OSError) as error:
             self.close()
-            passing = any(words in str(error).lower() for words in _PASSING)
+            passing = connections.sqlite_code(error) in _PASSING
             kind, hint = (StoreError, "ctx doctor") if passing else (StoreDamaged, "ctx doctor --rebuild-ledger")
             raise kind(f"{self._path} cannot be read: {error}", hint=hint, path=str(self._path)) from error
 

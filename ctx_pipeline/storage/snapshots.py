@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ctx_pipeline.errors import StoreDamaged, StoreFull
 from ctx_pipeline.storage import temporary
-from ctx_pipeline.storage.connections import reading
+from ctx_pipeline.storage.connections import is_full, reading
 from ctx_pipeline.storage.files import translated
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def copy_database(source: Path, target: Path) -> str:
         told = sha256_of(fresh)
         fresh.replace(target)
     except sqlite3.Error as error:
-        if "full" in str(error):
+        if is_full(error):
             raise StoreFull(f"no room left for {target}", path=str(target)) from error
         raise StoreDamaged(f"{source} cannot be copied: {error}", hint="ctx repair", path=str(source)) from error
     except OSError as error:

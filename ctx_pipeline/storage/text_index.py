@@ -8,6 +8,7 @@ import sqlite3
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, StoreLocked
+from ctx_pipeline.storage.connections import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -201,7 +202,7 @@ class ArtifactIndex:
 
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
-    if "locked" in str(error) or "busy" in str(error):
+    if is_locked(error):
         return StoreLocked(f"{path} is locked by another process", hint="wait for the other ctx process to end")
     return StoreDamaged(f"{path} cannot be used: {error}", hint=f"remove {path.name}: the next search makes it anew")
 

@@ -11,10 +11,11 @@ import sys
 import time
 from contextlib import closing
 
+import duckdb
 import pytest
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import scarce
+from ctx_pipeline.errors import CtxError, StoreError, scarce
 from ctx_pipeline.pipeline.ingest import LEASE
 from ctx_pipeline.pipeline.sync import NEXT
 from ctx_pipeline.storage import open_store
@@ -42,7 +43,7 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(ctx: Ctx, room:
     assert full.returncode == 1, printed + said
     assert "Traceback" not in said
     assert said.startswith("ctx: ") or "failed partition: " in said
-    assert "no room left" in said or "full" in said
+    assert "a file reached the largest size that this process may write" in said
     assert ctx.json("sync")["held"] == {}
     assert ctx.json("sql", "select count(*) as n from sessions")["rows"] == [{"n": 6}]
     assert ctx.json("doctor")["sound"]
@@ -61,6 +62,66 @@ def test_a_full_disk_is_no_damage_also_where_a_library_says_it_in_its_own_words(
     assert found.message.startswith("the disk has no room left")
 
 
+_WORDS = "no space left on device", "Too many open files", "database or disk is full", "cannot allocate memory", "out of memory"
+
+
+@pytest.mark.feature("cli.full-disk")
+@pytest.mark.parametrize("words", _WORDS)
+def test_a_text_that_speaks_of_a_full_disk_is_not_one(words):
+    def refused(sql: str) -> Exception:
+        with pytest.raises(duckdb.Error) as raised:
+            duckdb.connect().execute(sql)
+        return raised.value
+
+    with closing(sqlite3.connect(":memory:")) as db, pytest.raises(sqlite3.OperationalError) as raised:
+        db.execute(f'SELECT "{words}" FROM nowhere WHERE "{words}" = 1')
+    errors = [raised.value, refused(f"SELECT CAST('{words}' AS INTEGER)"), refused(f"SELECT error('{words}')")]
+    errors += [ValueError(words), KeyError(words), RuntimeError(words), CtxError(words), StoreError(f"x: {words}")]
+    errors[-1].__cause__ = ValueError(words)
+    assert [scarce(error) for error in errors] == [None] * len(errors)
+
+
+_WRITERS = {
+    "sqlite3": (
+        "import sqlite3; c = sqlite3.connect('x.db'); c.execute('PRAGMA journal_mode=WAL'); c.execute('CREATE TABLE t (a)');"
+        " c.execute('INSERT INTO t VALUES (zeroblob(900000))'); c.commit()"
+    ),
+    "sqlalchemy": (
+        "import sqlalchemy as s; c = s.create_engine('sqlite:///x.db').connect(); c.execute(s.text('CREATE TABLE t (a)'));"
+        " c.execute(s.text('INSERT INTO t VALUES (zeroblob(900000))')); c.commit()"
+    ),
+    "duckdb": "import duckdb; c = duckdb.connect('x.duckdb'); c.execute('CREATE TABLE t AS SELECT uuid() u FROM range(90000)'); c.close()",
+    "pyarrow": ("import os, pyarrow as p, pyarrow.parquet as q; q.write_table(p.table({'a': [os.urandom(900000)]}), 'x.parquet')"),
+    "a file": "open('x', 'wb').write(bytes(900000))",
+}
+"""Library -> what writes more than is allowed with it."""
+
+
+@pytest.mark.feature("cli.full-disk")
+@pytest.mark.parametrize("library", sorted(_WRITERS))
+def test_a_limit_of_the_size_of_files_is_known_behind_the_error_of_each_library(tmp_path, library):
+    script = """
+import resource, sys
+from ctx_pipeline.errors import scarce
+resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+try:
+    exec(sys.argv[1])
+except Exception as error:
+    print(scarce(error))
+"""
+    environ = {"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, _WRITERS[library]],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout.startswith("a file reached the largest size that this process may write; nothing that is stored"), done.stderr
+
+
 @pytest.mark.feature("cli.full-disk")
 def test_a_limit_of_the_size_of_files_is_no_damage(ctx: Ctx):
     ctx("run")
@@ -76,7 +137,8 @@ def test_a_limit_of_the_size_of_files_is_no_damage(ctx: Ctx):
 
     assert begun.returncode == 1
     assert "cannot be read" not in said
-    assert "the disk refused a read or a write" in said
+    assert "a file reached the largest size that this process may write; nothing that is stored was damaged" in said
+    assert "ulimit -f unlimited" in said
     ctx("run")
     assert ctx.json("doctor")["sound"]
 

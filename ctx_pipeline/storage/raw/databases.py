@@ -22,6 +22,7 @@ import msgspec
 
 from ctx_pipeline.errors import SourceError
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.storage.connections import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,7 @@ def _opened(path: str | Path) -> Iterator[sqlite3.Connection]:
             connection.execute("BEGIN")
             yield connection
     except (sqlite3.Error, OSError) as error:
-        hint = "close the program that holds it, or wait for the next run" if "locked" in str(error) else ""
+        hint = "close the program that holds it, or wait for the next run" if is_locked(error) else ""
         raise SourceError(f"{path.name} cannot be read as a database: {error}", hint=hint, path=str(path)) from error
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull
 from ctx_pipeline.model.tables import EVENT_KINDS
-from ctx_pipeline.storage.connections import is_unwritable, reading
+from ctx_pipeline.storage.connections import is_full, is_unwritable, reading
 from ctx_pipeline.storage.search_index.row_attributes import OUTCOMES, Marks, blank, thread_of, tool_of, unpacked
 
 if TYPE_CHECKING:
@@ -359,4 +359,4 @@ def sync(path: Path) -> None:
 
 def full(error: sqlite3.OperationalError) -> StoreFull | None:
     """Return the error to raise instead when there is no room, else None."""
-    return StoreFull("no room for the search index", hint="free some space and run again") if "full" in str(error) else None
+    return StoreFull("no room for the search index", hint="free some space and run again") if is_full(error) else None
