@@ -65,13 +65,11 @@ def cost_streams(calls: Iterable[tuple[tuple, int | None]], settings: Settings) 
 
 
 def usual(kind: str, what: str, settings: Settings, **chosen: Any) -> Usual | None:
-    """Return the mean of the weeks or months before one (2026-W28, 2026-07), as the filters of :func:`usage` choose.
+    """Return the mean of the weeks or months before one (2026-W28, 2026-07, or its first day), as the filters of :func:`usage` choose.
 
     None where fewer than :data:`LEAST` of them had calls.
     """
-    first = monday_of(what) if kind == "week" else date.fromisoformat(f"{what}-01")
-    if first is None:
-        return None
+    first = monday_of(what) or date.fromisoformat(what if len(what) > len("2026-07") else f"{what}-01")
     begins = set()
     for _ in range(BEFORE[kind]):
         last = first - timedelta(days=1)

@@ -322,6 +322,7 @@ def test_a_month_says_what_was_paid_for_and_how_it_compares_with_the_months_befo
         {"input": 2_000, "cache_write": 2_000, "cache_read": 10_000, "output": 100},
     )
     assert round(usual["cost_usd"] * 1e6) == 18_000
+    assert explain("2026-06-01", by="monthly", settings=settings).to_json()["usual"] == usual, "a row by its first day"
     assert may["usual"] is None
     assert "usual" not in explain("2026-06-05", settings=settings).to_json()
     environ = {"CTX_HOME": str(settings.home), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "TZ": "UTC"}
