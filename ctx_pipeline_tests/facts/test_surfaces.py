@@ -38,6 +38,7 @@ from ctx_pipeline.sessions.reports.wrapped import wrapped
 from ctx_pipeline.sessions.session_details import show, turns, view_of
 from ctx_pipeline.sessions.states.state import session_state
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.limits import outcomes
 from ctx_pipeline.usage.repositories import by_repository
@@ -115,6 +116,16 @@ class Whole:
         return work(settings=self.settings)[0]
 
     @cached_property
+    def copies(self) -> dict[tuple[str, str], str]:
+        """Sessions that are copies as a whole: what was done in them counts for another one."""
+        with reading(self.settings) as (store, _):
+            return store.ledger.copied_sessions()
+
+    def copied(self, name: str) -> int:
+        """Return the sum of a column of the page's sessions over copies."""
+        return sum(getattr(s, name) for s in self.data.sessions if (s.host, s.session_id) in self.copies)
+
+    @cached_property
     def outcomes(self) -> Any:
         return outcomes("project", settings=self.settings)
 
@@ -155,8 +166,8 @@ class Whole:
         return done.stdout
 
     def measured(self, signal: str) -> float:
-        """Return the sum of a signal over all sessions."""
-        return sum(found.get(signal, 0) for found in self.readings.values())
+        """Return the sum of a signal over all sessions but copies."""
+        return sum(found.get(signal, 0) for key, found in self.readings.items() if key not in self.copies)
 
     def said(self, signal: str) -> Callable[[Any], Any]:
         """Return what reads the title of the finding over a signal from findings as plain values."""
@@ -363,6 +374,11 @@ NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
 """(name of the number, surface that tells it, how it is read there); None: the surface does not tell it of this session."""
 
 
+def _done(name: str) -> Callable[[Any], Any]:
+    """Return what adds up a column of the page's sessions, those that are copies left out as in ``ctx work``."""
+    return lambda whole: _of_page(name)(whole) - whole.copied(name)
+
+
 def _of_page(name: str) -> Callable[[Whole], Any]:
     return lambda whole: sum(getattr(s, name) for s in whole.data.sessions)
 
@@ -425,15 +441,15 @@ TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
     ("tools", "wrapped", lambda w: _by_use(w.card["tools"], "tool")),
     ("tools", "work", lambda w: _uses(w.work.tools)),
     ("tool calls", "work", lambda w: w.work.tool_calls.times),
-    ("tool calls", "page", _of_page("tool_calls")),
-    ("tool calls", "outcomes", lambda w: w.outcomes[1].units["tool_calls"] + w.outcomes[1].left_out[1]),
+    ("tool calls", "page", _done("tool_calls")),
+    ("tool calls", "outcomes", lambda w: w.outcomes[1].units["tool_calls"] + w.outcomes[1].left_out[1] - w.copied("tool_calls")),
     ("failed calls", "work", lambda w: w.work.tool_calls.failed),
-    ("failed calls", "page", _of_page("failed_tool_calls")),
+    ("failed calls", "page", _done("failed_tool_calls")),
     ("failed calls", "signal", lambda w: w.measured("failed_tool_call_count")),
     ("commands", "work", lambda w: w.work.commands.times),
-    ("commands", "page", _of_page("commands")),
+    ("commands", "page", _done("commands")),
     ("failed commands", "work", lambda w: w.work.commands.failed),
-    ("failed commands", "page", _of_page("failed_commands")),
+    ("failed commands", "page", _done("failed_commands")),
     ("prompts", "panel numbers", _figure("Prompts")),
     ("prompts", "page", lambda w: f"{_of_page('prompts')(w):,}"),
     ("sessions", "panel numbers", _figure("Sessions")),
