@@ -136,3 +136,5 @@ def test_the_page_names_the_session_that_made_a_large_part_of_the_week():
     told = f'One session made 67% of the cost, $4.00: <a href="#session-{line.key}">rewrite &lt;all&gt; of it</a>'
     assert told in _page(dear, sessions=(line,))
     assert "One session made" not in _page(_week(), sessions=(line,))
+    alone = dear._replace(spent=dear.spent._replace(sessions=1))
+    assert "One session made" not in _page(alone, sessions=(line,)), "the only one made all of it, which says nothing"

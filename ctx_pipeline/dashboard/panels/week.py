@@ -150,8 +150,8 @@ def to_act_on(data: PageData) -> tuple[list[Finding], bool]:
 
 
 def dear(data: PageData) -> tuple[str, str, str] | None:
-    """Return the session that made a large part of the week's cost, where the page has it: its key, its title, and how much it made."""
-    found = data.week.dear if data.week else None
+    """Return (key, title, how much it made) of the session that made a large part of a week's cost; None for a week of that one alone."""
+    found = data.week.dear if data.week and data.week.spent.sessions > 1 else None
     line = next((s for s in data.sessions if found and (s.host, s.session_id) == (found.host, found.session_id)), None)
     return (line.key, line.label, f"made {percent(found.share)} of the cost, {money(found.cost_nano)}") if found and line else None
 
