@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctx_pipeline.learning.injection import injections
-from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.tokens.estimates import near_count
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import codex, patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
@@ -105,15 +105,15 @@ def test_after_a_compaction_the_session_is_told_where_it_stood(environ, store, w
             "- Last test run: `pytest -q` failed (0/1 passed) with “TypeError: unhashable type: 'list'”;"
             " files were changed since (src/money.py)"
         ),
-        "- It did not run git commit",
+        "- It did not run git commit; it ended on the branch main",
         "- Still to do: round to cents (begun); write a test",
         "- The last answer: “Rounding is in money.py; the test is next.”",
     ]
     assert KEY not in said
     assert "The summary of it all" not in said
-    assert estimate(said) <= 700
+    assert near_count(said) <= 700
     (fact,) = facts(store)
-    assert (fact["host"], fact["session_id"], fact["tokens"]) == ("claude", worked.session_id, estimate(said))
+    assert (fact["host"], fact["session_id"], fact["tokens"]) == ("claude", worked.session_id, near_count(said))
     assert "resume claude" in log(environ)
     assert worked.session_id in log(environ)
 

@@ -212,7 +212,7 @@ def test_a_store_that_kept_no_such_times_notes_them_without_reading_a_file(store
     write(home, "sessions/a.jsonl", line(id="a", ts=JUNE))
     take(store, settings)
     with sqlite3.connect(settings.home / "ledger.db") as db:
-        db.execute("ALTER TABLE sources DROP COLUMN ctime_ns")
+        db.executescript("ALTER TABLE sources DROP COLUMN ctime_ns; DROP TABLE digests; ALTER TABLE callers DROP COLUMN calls")
         db.execute("PRAGMA user_version=3")
     db.close()
     monkeypatch.setattr(scanning, "compare", None)

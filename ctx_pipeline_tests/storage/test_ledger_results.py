@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from ctx_pipeline.errors import SchemaTooNew, StoreError
@@ -116,7 +119,7 @@ def names(home) -> set[str]:
 
 
 _CALLS_OF_VERSION_1 = """
-DROP TABLE calls; DROP TABLE callers;
+DROP TABLE calls; DROP TABLE callers; DROP TABLE digests;
 DROP TABLE session_lines; DROP TABLE branch_titles; ALTER TABLE sessions DROP COLUMN given_title;
 ALTER TABLE sources DROP COLUMN ctime_ns;
 CREATE TABLE calls (
@@ -132,8 +135,9 @@ PRAGMA user_version=1;
 
 @pytest.mark.feature("store.older-schema")
 def test_calls_of_an_older_ledger_keep_their_sessions_and_owners(ledger, tmp_path):
-    ledger.connection.executescript(_CALLS_OF_VERSION_1)
     ledger.close()
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as older:
+        older.executescript(_CALLS_OF_VERSION_1)
 
     opened = Ledger(tmp_path / "ledger.db")
     assert opened.copies(MAY) == {("a", "k"): ("b", "earliest own record")}
@@ -145,4 +149,5 @@ def test_calls_of_an_older_ledger_keep_their_sessions_and_owners(ledger, tmp_pat
         ("toy", "b", "k", 6),
         ("toy", "b", "own", 1),
     ]
+    assert opened.contradicting() == []
     opened.close()
