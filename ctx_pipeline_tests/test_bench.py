@@ -37,6 +37,7 @@ FILES = {
     "scan": ("scan:", "ledger:"),
     "search": ("search: a new",),
     "secrets": ("secrets:",),
+    "sizes": (),
     "signals": ("signal:", "what all signals"),
     "team": ("team:",),
     "usage": ("ctx usage", "ctx ("),

@@ -6,6 +6,10 @@ size); ``--only WORD`` runs the rows whose file and function contain the word, a
 ``search`` or ``ingest.sync``. ``--trial`` does little work over a small home of its own:
 it shows that every row can be measured, and its figures mean nothing. ``--json`` prints
 an object a row.
+
+``--size 5g --sessions 100000`` makes the home instead. Both may be given several times: the
+rows, ``sizes`` where none are named, are then measured over each home and printed as a table of
+cost against size, in Markdown, which ``--plot FILE`` also draws as SVG.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 import ctx_pipeline
 from ctx_pipeline_tests.bench.budgets import BUDGETS
+from ctx_pipeline_tests.bench.cost_plot import Size, plot, table
+from ctx_pipeline_tests.bench.homes import make_home
 from ctx_pipeline_tests.bench.rows import TRIAL, Row, floor
 
 if TYPE_CHECKING:
@@ -36,6 +42,11 @@ def main() -> None:
     """Run the rows and print them with budgets and ratios to this machine's floor."""
     parser = argparse.ArgumentParser(prog="python -m ctx_pipeline_tests.bench", description=__doc__)
     parser.add_argument("--home", type=Path, help="folder with .claude and .codex")
+    parser.add_argument("--size", type=megabytes, action="append", default=[], help="make a home of so many bytes, as in 500m or 5g")
+    parser.add_argument(
+        "--sessions", type=int, action="append", default=[], help="sessions of that home; one a megabyte where none are named"
+    )
+    parser.add_argument("--plot", type=Path, help="draw the cost against the size into this SVG file")
     parser.add_argument("--only", default="", help="part of FILE.FUNCTION")
     parser.add_argument("--embedder", help="package.module:function that the questions to memories are embedded with")
     parser.add_argument("--dialogues", type=Path, help="questions over long dialogues: a file in the form of LoCoMo")
@@ -51,6 +62,12 @@ def main() -> None:
             chosen.home, chosen.members = Path(folder) / "home", 2
             for host in ("claude", "codex"):
                 shutil.copytree(_SAMPLES / host, chosen.home / f".{host}")
+        sizes = [Size(one, size) for size, one in _pairs(chosen.size, chosen.sessions)]
+        if len(sizes) > 1 or chosen.plot:
+            _compare(chosen.only or "sizes.", sizes, Path(folder), chosen.plot)
+            return
+        if sizes:
+            chosen.home = make_home(Path(folder) / "home", sessions=sizes[0].sessions, megabytes=sizes[0].megabytes)
         given = {"home": chosen.home, "embedder": chosen.embedder, "dialogues_file": chosen.dialogues, "members": chosen.members}
         _run(chosen.only, {name: value for name, value in given.items() if value}, as_json=chosen.json)
 
@@ -71,6 +88,36 @@ def _run(only: str, given: dict[str, Any], *, as_json: bool) -> None:
         for row in function(**{key: value for key, value in given.items() if key in wanted}):
             found = shown(row, base.seconds if base else None)
             print(json.dumps(found) if as_json else _line(found), flush=True)
+
+
+def megabytes(text: str) -> float:
+    """Return what a size such as ``500m`` or ``5g`` says; raises ValueError for other words."""
+    number, unit = text[:-1], text[-1:].lower()
+    if unit not in "mg" or not unit:
+        raise ValueError(f"{text!r} is no size: 500m, 5g")
+    return float(number) * (1000 if unit == "g" else 1)
+
+
+def _pairs(sizes: list[float], sessions: list[int]) -> list[tuple[float, int]]:
+    if sessions and len(sessions) != len(sizes):
+        raise SystemExit("--sessions is given as often as --size, or not at all")
+    return list(zip(sizes, sessions or [max(1, round(size)) for size in sizes], strict=True))
+
+
+def _compare(only: str, sizes: list[Size], folder: Path, picture: Path | None) -> None:
+    """Measure rows over homes of several sizes, one home at a time, and print the cost against the size."""
+    costs: dict[str, dict[Size, tuple[float, str]]] = {}
+    for size in sorted(sizes, key=lambda one: (one.megabytes, one.sessions)):
+        home = make_home(folder / "home", sessions=size.sessions, megabytes=size.megabytes)
+        for name, function in functions().items():
+            if only in name and "home" in inspect.signature(function).parameters:
+                for row in function(home=home):
+                    costs.setdefault(row.name, {})[size] = (row.value, row.unit)
+        shutil.rmtree(home)
+        print(f"measured: {size}", file=sys.stderr, flush=True)
+    print(table(costs))
+    if picture:
+        picture.write_text(plot(costs), "utf-8")
 
 
 def functions() -> dict[str, Callable[..., list[Row]]]:

@@ -9,14 +9,13 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedInput
-
 from ctx_pipeline.context.errors import InvalidSelector
 from ctx_pipeline.context.tree.selectors.operators import operator_of, signs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from lark import Lark, Token, Tree
 
 __all__ = ["Hop", "conditions", "parse"]
 
@@ -174,6 +173,8 @@ DEPTH_HINT = "depths are -1 (system), 0 (active head), 1 and up; the smaller com
 
 @lru_cache(maxsize=3)
 def _grammar(name: str) -> Lark:
+    from lark import Lark  # most processes that load a tree never parse a selector
+
     text = files("ctx_pipeline.context.tree.selectors").joinpath(f"{name}.lark").read_text("utf-8")
     return Lark(text.replace("OPERATORS", signs()), parser="lalr", propagate_positions=True, start=_STARTS[name])
 
@@ -200,6 +201,8 @@ def _parse(text: str) -> Query:
 
 
 def _parsed(name: str, part: str, whole: str, lead: int, start: str = "start") -> Any:
+    from lark.exceptions import UnexpectedInput
+
     try:
         return _grammar(name).parse(part, start=start)
     except UnexpectedInput as error:
@@ -228,6 +231,8 @@ def _hint(rest: str) -> str:
 
 
 def _query(text: str, tree: Tree[Token], lead: int) -> Query:
+    from lark import Token
+
     controls: dict[str, str] = {}
     times = ""
     chains: tuple[tuple[Chain, ...], ...] = ()
