@@ -736,6 +736,11 @@ def test_a_merge_is_the_last_commit_of_agents_that_committed_before_it():
     assert said(work, "commit") == ["Last commit: a merge by `git merge --no-ff alice bob`", "Ended on the branch alice"], (
         "a file says that"
     )
+    named = "git merge --no-ff alice bob -m 'merge round 2: comparison sections' 2>&1"
+    work.shell(named, exit=0, text="Trying simple merge with bob\nMerge made by the 'octopus' strategy.")
+    assert said(work, "commit")[0] == "Last commit: a merge, “merge round 2: comparison sections”"
+    work.shell('git merge alice -m "$(cat message)"', exit=0, text="Merge made by the 'ort' strategy.")
+    assert "Last commit: a merge by `git merge alice -m" in said(work, "commit")[0], "what the shell put there is not known"
     detached = view(cwd="/w").prompt("Fix it").shell("git commit -am b", exit=0, text=made.format("detached HEAD", "4ab55a5"))
     assert said(detached, "commit") == ["Last commit: 4ab55a5, “detached HEAD: round 2”"]
 
@@ -844,6 +849,21 @@ def test_an_output_made_to_be_slow_is_read_in_no_time():
     began = time.perf_counter()
     fold(failed)
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.feature("session.proven")
+def test_who_refuses_a_call_with_nothing_but_a_question_has_not_decided():
+    def decided(words: str) -> list[str]:
+        work = view(cwd="/w").prompt("Make the parser of settings.json strict").edit("/w/a.py").shell("sed -i s/a/b/ a.py", refused=words)
+        work.answer("I do so.").prompt("now rename all the callers of the parser in b.py").answer("Done.")
+        return said(work, "decisions")
+
+    assert decided("really? Can't we give the decoder a setting that makes it strict on unknown keys?") == []
+    for words in (
+        "must that be? No: keep the hook types apart first, in a commit of their own",
+        "keep the hook types apart first, in a commit of their own",
+    ):
+        assert decided(words) == [f"Decided: “{words}” (refusing `sed -i s/a/b/ a.py`)"]
 
 
 @pytest.mark.feature("session.proven")

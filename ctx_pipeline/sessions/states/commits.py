@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.command_runs import command_runs, printed, shown_in_part
@@ -129,6 +130,8 @@ def _in_words(view: SessionView, made: tuple[Any, re.Match[str] | None], seen: t
     where = "" if place in ("", "detached HEAD") else f" on {place}"
     own = made[1]["subject"] if made[1] else ""
     if seen is None and made[1] is None:
+        if named := _named(made[0].command):
+            return f"a merge, “{truncate(clean(named), _SUBJECT)}”"
         return f"a merge by `{truncate(shown(made[0].command, view.session.cwd), _SUBJECT)}`"
     commit = seen[1] if seen else made[1]
     subject = (seen[1]["subject"] or seen[1]["message"] or "") if seen else own
@@ -136,6 +139,15 @@ def _in_words(view: SessionView, made: tuple[Any, re.Match[str] | None], seen: t
     by = "" if subject == own else " (as git showed HEAD later)"
     named = f", “{truncate(clean(subject), _SUBJECT)}”" if subject else ""
     return f"{commit['sha'][:10] if commit else ''}{where}{named}{by}"
+
+
+def _named(command: str) -> str:
+    """Return the first line of the message that the last merge of a command was given; empty where it is not written there."""
+    merge = next((step.words for step in reversed(steps(command)) if step.subject in _MERGES), ())
+    told = [word for flag, word in pairwise(merge) if flag in ("-m", "--message")]
+    told += [word.partition("=")[2] for word in merge if word.startswith("--message=")]
+    subject = told[0].strip().split("\n")[0] if told else ""
+    return "" if "$" in subject or "`" in subject else subject
 
 
 def _apart(one: str | None, other: str | None) -> bool:

@@ -42,8 +42,12 @@ def _refused(view: SessionView) -> Iterator[tuple[Any, str, str]]:
     calls = {call.call_id: call for call in view.tool_calls if call.action != "ask"}
     for event in words_of_refusals(view):
         words = one_line(event.text or "")
-        if event.call_id in calls and is_request(words) and stands_alone(words):
+        if event.call_id in calls and is_request(words) and stands_alone(words) and not _ASKS_ONLY.fullmatch(words):
             yield event.ts, f"“{truncate(words, _ANSWER)}” (refusing {called(view, calls[event.call_id])})", event.event_id
+
+
+_ASKS_ONLY = lazy_pattern(r"(?:[^.!?]|[.!](?!\s))+\?(?:\s+(?:[^.!?]|[.!](?!\s))+\?)*\s*")
+"""Nothing but questions: who asks why not otherwise has not decided yet."""
 
 
 def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
