@@ -5,6 +5,7 @@ Every row is run once with next to no work (``--trial``), file by file.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -16,8 +17,12 @@ from typing import Any
 
 import pytest
 
+from ctx_pipeline.mcp_server.server import build
 from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.bench.__main__ import excess, shown
+from ctx_pipeline_tests.bench.bench_mcp import ASKED, NOT_ASKED, WHOLE
 from ctx_pipeline_tests.bench.budgets import BUDGETS, Budget
+from ctx_pipeline_tests.bench.rows import Row
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {
@@ -110,6 +115,24 @@ def test_every_file_of_the_benchmark_is_tried_and_every_bound_belongs_to_one_of_
 
     assert there == set(FILES)
     assert set(BUDGETS) == set().union(*map(bounded, FILES))
+
+
+@pytest.mark.feature("bench.above-budget")
+def test_a_row_above_its_budget_is_named_and_one_at_it_is_not():
+    name = "mcp: ctx_verify, median"
+
+    assert excess(shown(Row(name, 50.001, "ms"), None)) == [f"{name}: 50.001 ms, of 50.000 at most"]
+    for row in (Row(name, 50, "ms"), Row("page: drawn anew, over a home, processor", 10**6), Row("mcp: of no bound", 10**6, "ms")):
+        assert excess(shown(row, None)) == []
+
+
+@pytest.mark.feature("bench.above-budget")
+def test_every_tool_of_the_server_is_measured_against_its_budget(chosen):
+    served = {tool.name for tool in asyncio.run(build(chosen, lambda *_: {}, lambda *_: {}).list_tools())}
+
+    assert served == {tool for tool, _ in ASKED.values()} | set(NOT_ASKED)
+    assert {f"mcp: {name}, median" for name in ASKED} <= set(BUDGETS)
+    assert {f"mcp: {name}, first after a sync, processor, least" for name in WHOLE} <= set(BUDGETS)
 
 
 @pytest.mark.feature("docs.decisions")

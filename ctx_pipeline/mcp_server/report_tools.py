@@ -92,10 +92,7 @@ class ReportTools:
         """
         if action not in HEATMAP_ACTIONS:
             raise unknown_action(action, HEATMAP_ACTIONS)
-        found = self._kept.of(
-            ("heat", path, host, since, until, cwd),
-            lambda: heats.heat(path=path, host=host, since=since, until=until, cwd=cwd, settings=self._settings),
-        )
+        found = self._heat(cwd, path, host, since, until)
         value: dict[str, Any] = {"schema": heats.SCHEMA, "total": {"accesses": found.total, "files": len(found.files), **found.kinds}}
         if action in ("status", "json"):
             value["files"] = [f.to_json() for f in found.files[:limit]]
@@ -105,10 +102,18 @@ class ReportTools:
             value["co_reads"] = [{"first": a, "second": b, "sessions": n} for a, b, n in found.pairs[:limit]]
             value["never_changed"] = [f.path for f in found.never_changed[:limit]]
         if action in ("cold", "json"):
-            ever = heats.heat(cwd=cwd, settings=self._settings)
+            ever = self._heat(cwd)
             untouched = heats.cold(ever, path=path, cwd=cwd)
             value["cold"] = None if untouched is None else untouched[:limit]
         return Report(value=value)
+
+    def _heat(
+        self, cwd: str | None, path: str | None = None, host: str | None = None, since: str | None = None, until: str | None = None
+    ) -> heats.Heat:
+        return self._kept.of(
+            ("heat", path, host, since, until, cwd),
+            lambda: heats.heat(path=path, host=host, since=since, until=until, cwd=cwd, settings=self._settings),
+        )
 
     @answering
     def ctx_cache(

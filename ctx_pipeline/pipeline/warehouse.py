@@ -103,7 +103,7 @@ _keep_figures: Callable[..., int] = Deferred("ctx_pipeline.sessions.reports.kept
 
 
 _FEW = 40
-"""Sessions whose figures a sync makes; of more the next run does."""
+"""Sessions whose figures a sync makes; of more the next one makes as many again, or the next run all."""
 
 
 def keep_figures(store: Store, settings: Settings) -> None:

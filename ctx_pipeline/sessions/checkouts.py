@@ -34,10 +34,13 @@ class Checkouts:
         self._of_folder: dict[tuple[str, str], str] = {}
         """folder, and the root that a session ran in -> root of the checkout that files of the folder belong to"""
         rows = [line for line in lines if line.cwd and line.cwd.startswith("/")]
+        there: dict[str, bool] = {}
         for line in rows:
             cwd = (line.cwd or "").rstrip("/")
             remote = identity(line.repository or "") if is_remote(line.repository) else ""
-            if root_of(line.cwd) != cwd or look_at(f"{cwd}/.git").there:
+            if cwd not in there:  # one look for a folder that many sessions ran in
+                there[cwd] = root_of(line.cwd) != cwd or look_at(f"{cwd}/.git").there
+            if there[cwd]:
                 self._seen.add(root_of(line.cwd))
             elif remote or line.branch:
                 self._told[cwd] = self._told.get(cwd) or remote

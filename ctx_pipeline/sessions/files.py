@@ -15,21 +15,24 @@ from ctx_pipeline.facts.file_accesses import CHANGES, KINDS, MENTION, READ, SEAR
 from ctx_pipeline.memory.scope import place_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.host_records import counted
+from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.sessions.checkouts import Checkouts
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place, lines
 from ctx_pipeline.sessions.session_details import resolve, view_of
+from ctx_pipeline.sessions.session_memo import SessionMemo
 from ctx_pipeline.sessions.states.times import micros
 from ctx_pipeline.sessions.windows.window_effects import Captured
 from ctx_pipeline.shell.files import below
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.session_figures import present
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import QUARTER_HOUR, Days
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from ctx_pipeline.model.host_records import FileChange
     from ctx_pipeline.settings import Settings
@@ -408,12 +411,33 @@ def accesses(
             continue
         ids = {s for part in manifest.of_table("sessions") for s in part.live}
         wanted = {s for s in ids if (cell.host, s) in looked_at} if within != set() else ()
-        for view in store.lake.read_sessions(cell, wanted, ("file_accesses",)) if wanted else ():
+        for view in _accessing(store, cell, wanted):
             found += _of_session(view, _Keys(view, checkouts, within, only), moves, patched, cell)
     moves += _patch_moves(store, patched)
     found.sort(key=lambda a: (a.ts, a.host, a.session_id))
-    moves.sort(key=lambda m: m.ts)
+    moves.sort(key=lambda m: (m.ts, m))
     return found, moves
+
+
+_MOST_KEPT = 200_000
+_kept: SessionMemo[SessionView] = SessionMemo(_MOST_KEPT)
+"""Touches of the sessions that were asked for last, as many in all: after a sync those of the session that changed are read alone."""
+
+
+def _accessing(store: Store, cell: Any, wanted: Collection[str]) -> Iterator[SessionView]:
+    """Yield these sessions of a cell with their touches and nothing else."""
+    if not wanted:
+        return
+    there = present(store)
+    rows = {name: there[cell.host, name].made_of if (cell.host, name) in there else "" for name in wanted}
+    kept = {name: view for name in wanted if (view := _kept.get(store, (cell.host, name), rows[name])) is not None}
+    yield from kept.values()
+    missing = set(wanted) - kept.keys()
+    for view in store.lake.read_sessions(cell, missing, ("file_accesses",)) if missing else ():
+        told = file_accesses(view)
+        slim = SessionView(view.session, facts={"file_accesses": told})
+        _kept.put(store, (cell.host, view.session_id), rows[view.session_id], slim, len(told) + 1)
+        yield slim
 
 
 class _Keys:

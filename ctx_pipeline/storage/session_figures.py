@@ -6,6 +6,7 @@ made of other rows is not given; whoever asks works it out of the tables.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import zlib
 from contextlib import closing, suppress
@@ -108,19 +109,26 @@ def _read_present(store: Store) -> dict[Key, Present]:
     return found
 
 
-def read_figures(home: Path, figure: str, version: str) -> dict[Key, KeptFigure]:
-    """Return what is kept of a figure by this version; nothing where the file is missing or no such file."""
+def read_figures(home: Path, figure: str, version: str, known: Mapping[Key, KeptFigure] | None = None) -> dict[Key, KeptFigure]:
+    """Return what is kept of a figure by this version; nothing where the file is missing or no such file.
+
+    What is ``known`` of this version already, and was made of the same rows, is not read again.
+    """
     if not (home / FILE).is_file():
         return {}
+    before = known or {}
     with suppress(sqlite3.Error), closing(_reader(home)) as connection:
         if connection.execute("SELECT version FROM versions WHERE figure = ?", (figure,)).fetchone() != (version,):
             return {}
-        rows = connection.execute("SELECT host, session_id, made_of, first, last, total FROM figures WHERE figure = ?", (figure,))
-        return {
-            (host, session): KeptFigure(made_of, first, last, total)
-            for host, session, made_of, first, last, sealed in rows
-            if (total := _opened(sealed, figure, host, session, made_of, first, last)) is not None
-        }
+        made_of = connection.execute("SELECT host, session_id, made_of FROM figures WHERE figure = ?", (figure,)) if before else ()
+        found = {(host, name): old for host, name, rows in made_of if (old := before.get((host, name))) and old.made_of == rows}
+        changed = "SELECT host, session_id, made_of, first, last, total FROM figures WHERE figure = ?1"
+        if found:
+            changed += " AND (host, session_id) NOT IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2))"
+        for host, session, rows, first, last, sealed in connection.execute(changed, (figure, json.dumps(list(found)))[: 1 + bool(found)]):
+            if (total := _opened(sealed, figure, host, session, rows, first, last)) is not None:
+                found[host, session] = KeptFigure(rows, first, last, total)
+        return found
     return {}
 
 

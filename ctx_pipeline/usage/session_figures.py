@@ -99,7 +99,7 @@ def figures(
 def keep(store: Store, settings: Settings, wanted: Sequence[Figure], *, most: int | None = None) -> int:
     """Work out what is missing of these figures, keep it, and return of how many sessions something was.
 
-    Where that is more than ``most``, nothing is done.
+    Of more than ``most`` so many of the newest are done, and the rest the next times.
     """
     there = storage.present(store)
     versions = {figure.name: _version(figure, settings) for figure in wanted}
@@ -109,8 +109,10 @@ def keep(store: Store, settings: Settings, wanted: Sequence[Figure], *, most: in
         for key, one in there.items():
             if one.made_of and known[figure.name].get(key) != one.made_of:
                 missing[key].append(figure)
-    if most is not None and len(missing) > most:
-        return len(missing)
+    count = len(missing)
+    if most is not None and count > most:
+        newest = sorted(missing, key=lambda key: (there[key].cell.month, key), reverse=True)
+        missing = defaultdict(list, {key: missing[key] for key in newest[:most]})
     by_figures: dict[tuple[str, ...], list[Key]] = defaultdict(list)
     for key, chosen in missing.items():
         by_figures[tuple(figure.name for figure in chosen)].append(key)
@@ -121,7 +123,7 @@ def keep(store: Store, settings: Settings, wanted: Sequence[Figure], *, most: in
         for _, found in _made(store, settings, [named[name] for name in names], {key: there[key] for key in keys})
     ]
     storage.keep(settings.home, versions, new, there)
-    return len(missing)
+    return count
 
 
 def warm(store: Store, settings: Settings, wanted: Iterable[Figure]) -> None:
@@ -145,7 +147,10 @@ def _loaded(settings: Settings, figure: Figure) -> tuple[dict[Key, KeptFigure], 
     with _lock:
         found = _read.get(place)
         if found is None or found[0] != seen:
-            found = _read[place] = (seen, storage.read_figures(settings.home, figure.name, version), {})
+            same = found if found is not None and found[0][0] == version else (seen, {}, {})
+            kept = storage.read_figures(settings.home, figure.name, version, same[1])
+            decoded = {key: value for key, value in dict(same[2]).items() if key in kept and kept[key] is same[1].get(key)}
+            found = _read[place] = (seen, kept, decoded)
         _read.move_to_end(place)
         while len(_read) > _MOST_READ:
             _read.popitem(last=False)

@@ -5,7 +5,7 @@ Each ``bench_*.py`` beside this file offers functions named ``*_rows`` that retu
 size); ``--only WORD`` runs the rows whose file and function contain the word, as in
 ``search`` or ``ingest.sync``. ``--trial`` does little work over a small home of its own:
 it shows that every row can be measured, and its figures mean nothing. ``--json`` prints
-an object a row.
+an object a row. What is above its budget is named at the end, and the process ends with 1.
 
 ``--size 5g --sessions 100000`` makes the home instead. Both may be given several times: the
 rows, ``sizes`` where none are named, are then measured over each home and printed as a table of
@@ -69,15 +69,20 @@ def main() -> None:
         if sizes:
             chosen.home = make_home(Path(folder) / "home", sessions=sizes[0].sessions, megabytes=sizes[0].megabytes)
         given = {"home": chosen.home, "embedder": chosen.embedder, "dialogues_file": chosen.dialogues, "members": chosen.members}
-        _run(chosen.only, {name: value for name, value in given.items() if value}, as_json=chosen.json)
+        above = _run(chosen.only, {name: value for name, value in given.items() if value}, as_json=chosen.json)
+    if above and not chosen.trial:
+        print(f"\n{len(above)} above {'its budget' if len(above) == 1 else 'their budgets'}:", *above, sep="\n  ", file=sys.stderr)
+        raise SystemExit(1)
 
 
-def _run(only: str, given: dict[str, Any], *, as_json: bool) -> None:
+def _run(only: str, given: dict[str, Any], *, as_json: bool) -> list[str]:
+    """Print the rows, and return those that are above their budgets."""
     base = floor(given["home"]) if "home" in given else None
     if base and not as_json:
         print(f"floor: read and decode {base.megabytes:.0f} MB in one process: {base.seconds:.2f} s\n")
     if not as_json:
         print(f"{'row':<64} {'measured':>12} {'budget':>12} {'of budget':>9} {'of floor':>9} {'of peer':>9}")
+    above: list[str] = []
     for name, function in functions().items():
         if only not in name:
             continue
@@ -88,6 +93,15 @@ def _run(only: str, given: dict[str, Any], *, as_json: bool) -> None:
         for row in function(**{key: value for key, value in given.items() if key in wanted}):
             found = shown(row, base.seconds if base else None)
             print(json.dumps(found) if as_json else _line(found), flush=True)
+            above += excess(found)
+    return above
+
+
+def excess(found: dict[str, Any]) -> list[str]:
+    """Return what is to be said of a row that is above its budget; nothing of any other."""
+    if found["budget"] is None or found["measured"] <= found["budget"]:
+        return []
+    return [f"{found['row']}: {found['measured']:.3f} {found['unit']}, of {found['budget']:.3f} at most"]
 
 
 def megabytes(text: str) -> float:

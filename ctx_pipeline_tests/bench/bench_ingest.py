@@ -37,6 +37,8 @@ QUERIES = (
 )
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_CALL = re.compile(rb"\b(?:msg|req)_\w+")
+"""Ids by which a call is known to its host, in whatever copy of it."""
 
 _SYNC = """
 import sys
@@ -165,13 +167,17 @@ def _settings(found: _Ingested) -> Settings:
 
 
 def add_session(folder: Path) -> None:
-    """Write a middling transcript once more under a new id."""
+    """Write a middling transcript once more as a session of its own: under a new id, with calls that no other session has.
+
+    A copy under the ids of its calls would be a fork, and each more of those changes whose calls all the others hold.
+    """
     paths = sorted((p for p in folder.rglob("*.jsonl") if _ID.search(p.name)), key=lambda p: p.stat().st_size)
     path = paths[len(paths) // 2]
     old = _ID.search(path.name)
     new = str(uuid.uuid4())
     if old:
-        path.with_name(path.name.replace(old.group(), new)).write_bytes(path.read_bytes().replace(old.group().encode(), new.encode()))
+        data = _CALL.sub(rb"\g<0>" + new[:8].encode(), path.read_bytes())
+        path.with_name(path.name.replace(old.group(), new)).write_bytes(data.replace(old.group().encode(), new.encode()))
 
 
 class _Memory:

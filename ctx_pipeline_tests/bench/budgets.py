@@ -133,7 +133,27 @@ BUDGETS = {
             "get_findings",
             "ctx_analyze",
             "ctx_wrapped",
+            "ctx_gain week",
+            "ctx_heatmap",
+            "ctx_heatmap json",
             "ctx_verify",
+            "ctx_session diff",
+            "ctx_session restore",
+            "ctx_session cleanup",
+            "ctx_session save",
+            "ctx_cache",
+            "ctx_metrics",
+            "ctx_gain live",
+            "ctx_artifacts search",
+            "ctx_compress of a file",
+            "ctx_compress of a window",
+        )
+    },
+    **{
+        f"mcp: {name}, first after a sync, processor, least": Budget(50, "ms")
+        for name in (
+            *("list_sessions", "get_usage daily", "get_usage tool", "get_signals of all", "get_findings", "ctx_session list"),
+            *("ctx_wrapped", "ctx_gain week", "ctx_heatmap", "ctx_verify"),
         )
     },
     # Dagster

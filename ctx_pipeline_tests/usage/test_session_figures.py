@@ -112,6 +112,32 @@ def test_a_session_that_is_captured_is_told_at_once_and_it_alone_is_worked_out_a
     assert usage("command", stored=True, settings=homes).totals["calls"] == told["session"]["totals"]["calls"] + 3
 
 
+def test_of_more_sessions_than_a_sync_may_do_it_keeps_some_and_the_next_ones_the_rest(homes):
+    ingested(homes)
+    with open_store(homes) as store:
+        missing = [keep(store, homes, most=2) for _ in range(40)]
+
+    assert missing[0] > 4
+    assert missing[: missing[0] // 2] == [missing[0] - 2 * n for n in range(missing[0] // 2)]
+    assert missing[-1] == 0
+
+
+def test_after_a_sync_what_is_kept_of_the_other_sessions_is_not_opened_again(homes, monkeypatch):
+    grown(homes)
+    keep_all(homes)
+    before = usage("session", stored=True, settings=homes).by_session()
+    grown(homes, calls=5)
+    keep_all(homes)
+    opened: list[str] = []
+    unseal = session_figures._opened
+    monkeypatch.setattr(session_figures, "_opened", lambda sealed, *about: opened.append(about[2]) or unseal(sealed, *about))
+
+    after = usage("session", stored=True, settings=homes).by_session()
+    assert set(opened) == {NEW}
+    assert after["claude", NEW]["calls"] == 5
+    assert {key: after[key] for key in before if key != ("claude", NEW)} == {k: v for k, v in before.items() if k != ("claude", NEW)}
+
+
 def test_a_bound_inside_a_session_counts_what_lies_on_its_side(homes):
     keep_all(ingested(homes))
     days = sorted(row["date"] for row in usage("daily", stored=True, settings=homes).rows if row["date"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,19 +9,16 @@ from ctx_pipeline.context.session_state import snapshot as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
 from ctx_pipeline.context.session_state.state import (
     BUILT_INS,
-    BUNDLE,
     DEFAULT,
     CheckRun,
     Item,
     Profile,
     SessionState,
     difference,
-    from_json,
     with_notes,
 )
 from ctx_pipeline.context.session_state.view import view_lines
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
@@ -42,17 +37,15 @@ from ctx_pipeline.sessions.session_choice import (
     started_at,
 )
 from ctx_pipeline.sessions.session_details import view_of
+from ctx_pipeline.sessions.states.drawn import Drawn, drawn_states
 from ctx_pipeline.sessions.states.state_fold import fold, resume_command, upto
 from ctx_pipeline.sessions.states.times import believable
-from ctx_pipeline.sessions.windows.window_history import asked as asked_moment
-from ctx_pipeline.sessions.windows.window_history import open_window
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
@@ -63,14 +56,8 @@ ENCODING = "o200k_base"
 SNAPSHOT = "snapshot"
 """Kind of the artifact."""
 
-_TABLES = ("events", "tool_calls", "model_calls", "threads", "command_runs", "check_runs", "file_accesses")
-"""What a state is drawn from: facts as they stand in their tables, where these are made of the session's present rows."""
-
 IMPORTED = "Imported from another machine: of this session nothing was captured here"
 """What is said of a state that a bundle brought."""
-
-_COLD = 4
-"""Characters a token, for what was read before: an order of magnitude, and said to be one."""
 
 
 class Found(NamedTuple):
@@ -100,55 +87,25 @@ def session_state(
     return _found(name, at, previous=previous, cwd=cwd, settings=settings)[0]
 
 
-def _found(
-    name: str | None, at: str | None, *, previous: bool, cwd: str | None, settings: Settings | None
-) -> tuple[Found, SessionView | None]:
-    """Return a session with the rows that its state was drawn from, up to the moment; None for one that was brought from elsewhere."""
+def _found(name: str | None, at: str | None, *, previous: bool, cwd: str | None, settings: Settings | None) -> tuple[Found, Drawn]:
+    """Return a session and what its rows show, up to the moment."""
     with reading(settings) as (store, asked):
         choose = select_previous if previous else select_session
         choice = choose(store, asked, name, cwd=cwd)
-        state, view = _state(store, asked, choice, at)
-        return Found(state, choice, at or "end"), view
+        (drawn,) = drawn_states(store, asked, choice, at)
+        return Found(_noted(store, choice, drawn), choice, at or "end"), drawn
 
 
-def _state(store: Store, settings: Settings, choice: Choice, at: str | None) -> tuple[SessionState, SessionView | None]:
-    view = until = None
-    if not choice.captured:
-        state = _brought(store, choice)
-    else:
-        view = view_of(store, choice.host, choice.session_id, _TABLES)
-        if at is not None:
-            thread, seq, until = _placed(view, at, settings)
-            view = upto(view, thread, seq, until)
-        state = fold(view)
+def _noted(store: Store, choice: Choice, drawn: Drawn) -> SessionState:
+    """Return a state with what people said of the session up to then."""
+    until, state = drawn.until, drawn.state
     notes = notes_of(store, choice.host, choice.session_id)
     said = [
         (n.what, Item(n.text, n.by, n.at, None, n.path, n.line, n.reason, n.replaces))
         for n in notes
         if n.what in ("task", "finding", "decision") and (until is None or (from_iso(n.at) or 0) <= until)
     ]
-    return with_notes(state, said), view
-
-
-def _placed(view: SessionView, at: str, settings: Settings) -> tuple[str, int, int | None]:
-    """Return thread, ``seq`` and time of a moment; the window is rebuilt only for one that stands in no event, such as ``turn:3``."""
-    one = asked_moment(at, view.events)
-    thread = one.thread or view.events[0].thread_id
-    events = [e for e in view.events if e.thread_id == thread]
-    one = one.inside(events)
-    if one.after is None:
-        window = open_window(view.host, view.session_id, moments=(at,), settings=settings)
-        return window.thread.thread_id, window.asked[0].seq, window.asked[0].at
-    times = [time for e in events if e.seq <= one.after and (time := _micros(e.ts)) is not None]
-    return thread, one.after, times[-1] if times else None
-
-
-def _brought(store: Store, choice: Choice) -> SessionState:
-    """Return the state that the newest imported bundle gives a session that was never captured here; a blank one without."""
-    for made in reversed(made_of(store, choice.host, choice.session_id, kind=BUNDLE)):
-        with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            return from_json(json.loads(made.content))
-    return SessionState(choice.host, choice.session_id)
+    return with_notes(state, said)
 
 
 def safe(state: SessionState) -> SessionState:
@@ -297,15 +254,15 @@ def resume_block(
     Without a name it tells of the last other session of the repository that did something,
     and names up to two more that were active on the same day.
     """
-    found, view = _found(name, None, previous=True, cwd=cwd, settings=settings)
-    command, beside = _beside(found, view, cwd, settings)
+    found, drawn = _found(name, None, previous=True, cwd=cwd, settings=settings)
+    command, beside = _beside(found, drawn, cwd, settings)
     made = blocks.block(safe(found.state), counter(), budget, beside=beside, profile=profile, zone=_zone_of(settings))
     said = tuple({"about": line.about, "text": line.text, "events": list(line.events)} for line in made.lines)
-    cold = _cold(view)
-    return Resume(made.text, made.tokens, budget, made.dropped, found.state.host, found.state.session_id, cold, command, said)
+    about = (found.state.host, found.state.session_id)
+    return Resume(made.text, made.tokens, budget, made.dropped, *about, drawn.cold_tokens, command, said)
 
 
-def _beside(found: Found, view: SessionView | None, cwd: str | None, settings: Settings | None) -> tuple[str, list[str]]:
+def _beside(found: Found, drawn: Drawn, cwd: str | None, settings: Settings | None) -> tuple[str, list[str]]:
     """Return the command that resumes a session, and the lines that stand below its block."""
     if not found.choice.captured:
         return "", [IMPORTED] if found.state.as_of else []
@@ -313,8 +270,8 @@ def _beside(found: Found, view: SessionView | None, cwd: str | None, settings: S
         row = store.ledger.session(found.state.host, found.state.session_id)
         folder = row.rows.get("cwd") if row else None
         # nothing resumes a session of which only subagents left a transcript
-        host, session_id, archived = found.state.host, found.state.session_id, view is not None and view.session.status == "archived"
-        command = "" if found.state.subagents_only else resume_command(host, session_id, folder, archived=archived)
+        host, session_id = found.state.host, found.state.session_id
+        command = "" if found.state.subagents_only else resume_command(host, session_id, folder, archived=drawn.archived)
         told = [f"Resume it with: {command}"] if command else []
         if found.choice.why != PREVIOUS:
             return command, told
@@ -365,10 +322,10 @@ def loaded(
 
     Its block takes at most the tokens of the profile.
     """
-    found, view = _found(name, None, previous=True, cwd=cwd, settings=settings)
-    command, beside = _beside(found, view, cwd, settings)
+    found, drawn = _found(name, None, previous=True, cwd=cwd, settings=settings)
+    command, beside = _beside(found, drawn, cwd, settings)
     made = blocks.block(safe(found.state), counter(), profile.resume_tokens, beside=beside, profile=profile, zone=_zone_of(settings))
-    return Loaded(found, made, _cold(view), command)
+    return Loaded(found, made, drawn.cold_tokens, command)
 
 
 def counter() -> Callable[[str], int]:
@@ -377,13 +334,6 @@ def counter() -> Callable[[str], int]:
 
     tokenizer = tokenizer_from_name(ENCODING)
     return lambda text: tokenizer.count_many([text])[0]
-
-
-def _cold(view: SessionView | None) -> int:
-    """Return about how many tokens the session's reads brought in: what a start without its state reads again."""
-    if view is None:
-        return 0
-    return sum(int(a.chars) for a in file_accesses(view) if a.did in (READ, SEARCH)) // _COLD
 
 
 def compared(
@@ -399,8 +349,7 @@ def compared(
 
     ``for_model`` leaves out what :func:`safe` leaves out.
     """
-    older = session_state(first, at=moments[0], cwd=cwd, settings=settings)
-    newer = session_state(second or first, at=moments[1], cwd=cwd, settings=settings)
+    older, newer = _both(first, second, moments, cwd, settings)
 
     def end(one: Found) -> dict[str, Any]:
         return {"host": one.state.host, "session_id": one.state.session_id, "moment": one.moment, "as_of": one.state.as_of}
@@ -411,6 +360,20 @@ def compared(
         "to": end(newer),
         **difference(*(safe(one.state) if for_model else one.state for one in (older, newer))),
     }
+
+
+def _both(
+    first: str | None, second: str | None, moments: tuple[str | None, str | None], cwd: str | None, settings: Settings | None
+) -> tuple[Found, Found]:
+    """Return two sessions, or one at two moments, whose rows are read once then."""
+    if second:
+        one, other = (session_state(n, at=at, cwd=cwd, settings=settings) for n, at in zip((first, second), moments, strict=True))
+        return one, other
+    with reading(settings) as (store, asked):
+        choice = select_session(store, asked, first, cwd=cwd)
+        shown = zip(drawn_states(store, asked, choice, *moments), moments, strict=True)
+        one, other = (Found(_noted(store, choice, drawn), choice, at or "end") for drawn, at in shown)
+        return one, other
 
 
 def unnamed(xml: str, dropped: dict[str, list[str]], name: str, seq: int, *, settings: Settings | None = None) -> list[str]:
