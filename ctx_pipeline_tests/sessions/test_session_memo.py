@@ -9,6 +9,8 @@ import pytest
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.session_notes import note
 from ctx_pipeline.sessions import files
+from ctx_pipeline.sessions.reports import metrics as session_metrics
+from ctx_pipeline.sessions.reports import repeated_reads
 from ctx_pipeline.sessions.session_memo import SessionMemo
 from ctx_pipeline.sessions.states import drawn
 from ctx_pipeline.sessions.states.state import compared, loaded, make_snapshot, resume_block, session_state
@@ -91,6 +93,19 @@ def test_touches_are_read_again_of_the_session_that_changed_alone(own: Shop, mon
     grown(own, "a.md", "b.md", "a.md")
     assert touched() == before | {"a.md": 2, "b.md": 1}
     assert captured(own.clone.parent).settings.home == own.settings.home
+
+
+@pytest.mark.feature("session.read-once")
+def test_metrics_and_the_window_within_them_are_made_of_one_reading(own: Shop, monkeypatch):
+    window = repeated_reads.window_files(f"claude:{WORK}", settings=own.settings)
+    read: list[str] = []
+    view_of = session_metrics.view_of
+    for module in (session_metrics, repeated_reads):
+        monkeypatch.setattr(module, "view_of", lambda store, host, name, tables: read.append(name) or view_of(store, host, name, tables))
+
+    told = session_metrics.metrics(f"claude:{WORK}", settings=own.settings)
+    assert read == [WORK]
+    assert told.window.to_json() == window.to_json()
 
 
 @pytest.mark.feature("session.read-once")

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.file_accesses import MENTION, READ, accesses_by_call, inside, reads_of
-from ctx_pipeline.sessions.reports.repeated_reads import window_files
+from ctx_pipeline.sessions.reports.repeated_reads import TABLES, window_of
 from ctx_pipeline.sessions.reports.session_gain import prices_of, repeated
 from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.sessions.session_details import view_of
@@ -101,8 +101,8 @@ def metrics(name: str | None = None, *, cwd: str | None = None, settings: Settin
     """Return the figures of a session. Raises UnknownName and UsageError."""
     with reading(settings) as (store, _):
         choice = select_session(store, settings, name, cwd=cwd)
-        view = view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "model_calls"))
-    window = window_files(f"{choice.host}:{choice.session_id}", settings=settings)
+        view = view_of(store, choice.host, choice.session_id, TABLES)
+        window = window_of(store, settings, choice, view)
     _, cost_of = prices_of(settings, None)
     ways = _shared(view, cost_of)
     reads = reads_of(view)

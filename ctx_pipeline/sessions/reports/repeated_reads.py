@@ -26,7 +26,9 @@ from ctx_pipeline.storage.session_notes import notes_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
 
 SCHEMA = 1
 """Version of the JSON shape."""
@@ -175,12 +177,30 @@ def window_files(
     """
     with reading(settings) as (store, chosen_settings):
         choice = select_session(store, chosen_settings, name, cwd=cwd)
-        view = view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "model_calls", "threads"))
-        main = thread_named(view, thread) if thread else view.events[0].thread_id
-        events = [e for e in view.events if e.thread_id == main]
-        effects = effects_of(store, choice.host, events)
-        notes = [n for n in notes_of(store, choice.host, choice.session_id) if n.what in ("cleared", "invalidated")]
-        said = chosen_settings.environ.get("LEAN_CTX_CACHE_TTL", "")
+        view = view_of(store, choice.host, choice.session_id, TABLES)
+        return window_of(store, chosen_settings, choice, view, at=at, thread=thread, ttl=ttl)
+
+
+TABLES = ("events", "tool_calls", "model_calls", "threads")
+"""What a window is rebuilt from."""
+
+
+def window_of(
+    store: Store,
+    settings: Settings,
+    choice: Choice,
+    view: SessionView,
+    *,
+    at: str | None = None,
+    thread: str | None = None,
+    ttl: int | None = None,
+) -> Window:
+    """Return what :func:`window_files` does, of a session whose rows in :data:`TABLES` were read."""
+    main = thread_named(view, thread) if thread else view.events[0].thread_id
+    events = [e for e in view.events if e.thread_id == main]
+    effects = effects_of(store, choice.host, events)
+    notes = [n for n in notes_of(store, choice.host, choice.session_id) if n.what in ("cleared", "invalidated")]
+    said = settings.environ.get("LEAN_CTX_CACHE_TTL", "")
     if ttl is None and said.isdecimal():
         ttl = int(said)
     marks = [(from_iso(n.at) or 0, n.path) for n in notes]
