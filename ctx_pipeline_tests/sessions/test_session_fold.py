@@ -285,6 +285,14 @@ def test_a_session_of_which_only_subagents_are_recorded_is_said_to_be_one():
     text = block(fold(session.build()), len, 10**6).text
     assert "- Of this session only what its subagents did is recorded" in text
     assert "- The last answer of a subagent: “Would you like me to go on?”" in text
+    session = view(cwd="/w").subagent("s1/agent-1")
+    session.event("subagent_start", "assistant", "Warm up", subtype="agent_prompt")
+    session.subagent("s1/agent-2")
+    session.event("subagent_start", "assistant", "Find out why\nthe format of dates is lost", subtype="agent_prompt")
+    text = block(fold(session.answer("It is read as a text.").build()), len, 10**6).text
+    assert (
+        "- The last answer of a subagent, which its agent asked “Find out why the format of dates is lost”: “It is read as a text.”" in text
+    )
 
 
 @pytest.mark.feature("session.proven")

@@ -409,7 +409,8 @@ _DOCUMENT = lazy_pattern(
 def _answer_line(state: SessionState, text: str) -> str:
     quoted = f"“{text}”" if text else "not quoted here, since words of it stand in what tools printed"
     if state.subagents_only or state.answer_of_subagent:
-        return f"The last answer of a subagent: {quoted}"
+        order = f", which its agent asked “{cut(state.answer.reason, BLOCK_TEXT)}”" if state.answer and state.answer.reason else ""
+        return f"The last answer of a subagent{order}: {quoted}"
     if state.calls_since:
         calls = "the last tool call" if state.calls_since == 1 else f"the last {state.calls_since:,} tool calls"
         ended = f"; {state.last_call.text}" if state.last_call else ""

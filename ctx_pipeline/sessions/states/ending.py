@@ -34,7 +34,7 @@ _DIRECTIVE = lazy_pattern(
 _ROOMS = 240, 500, 1_000
 """Characters of a long answer that are told, the more the more room there is."""
 
-_SHORT = 100
+_SHORT, _ORDER = 100, 200
 
 
 class Ending(NamedTuple):
@@ -72,6 +72,12 @@ def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
     return Ending(*told, False, calls, bool(behind) and not calls, asked, _last_call(view, behind) if calls else None)
 
 
+def _order(view: SessionView, answer: Any) -> str | None:
+    """Return what the subagent of an answer was started with; None where that is not recorded."""
+    started = (e for e in view.of_kinds("subagent_start") if e.thread_id == answer.thread_id and e.text)
+    return next((truncate(one_line(e.text), _ORDER) for e in started), None)
+
+
 def _answers(events: Sequence[Any]) -> list[Any]:
     return in_time([e for e in events if e.kind == "answer" and e.text and e.text.strip()])
 
@@ -82,8 +88,10 @@ def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, Ite
     said = said if said.strip() else answer.text
     few, some, more = (excerpt(said, room, lambda texts: repeating(view, texts, whole=whole)) for room in _ROOMS)
 
+    order = _order(view, answer)
+
     def item(text: str) -> Item:
-        return Item(text, "answer", written(answer.ts), answer.event_id)
+        return Item(text, "answer", written(answer.ts), answer.event_id, reason=order)
 
     return item(few), item(some) if few != some != more else None, item(more) if more != few else None
 
