@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.file_accesses import CHANGES, READ
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.sessions.files import accesses, fits, renamed, session_files
+from ctx_pipeline.storage.own_sessions import UNNAMED
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from ctx_pipeline.sessions.files import Touch
     from ctx_pipeline.settings import Settings
 
@@ -32,6 +35,8 @@ class Changed:
     """their names as the session recorded them"""
     touches: list[Touch] = field(default_factory=list)
     """its changes in order, with their differences where these are recorded"""
+    copies: list[str] = field(default_factory=list)
+    """sessions that repeat changes of it and made none of their own"""
 
     @property
     def lines(self) -> tuple[int, int] | None:
@@ -43,7 +48,7 @@ class Changed:
         """Return it as plain values."""
         added, removed = self.lines or (None, None)
         named = {"host": self.host, "session_id": self.session_id, "title": self.title, "project": self.project}
-        done = {"changes": self.changes, "added": added, "removed": removed, "files": sorted(self.files)}
+        done = {"changes": self.changes, "added": added, "removed": removed, "files": sorted(self.files), "copies": self.copies}
         return {**named, "last": iso(self.last) if self.last else None, **done}
 
 
@@ -55,33 +60,74 @@ class FileHistory:
     only_read: int
 
 
+_Key = tuple[str, str]
+
+
+class _Change(NamedTuple):
+    """One change, with what makes it the same in a copy of its session first."""
+
+    kind: str
+    recorded: str
+    """the path as the session recorded it"""
+    ts: int
+    file: str
+    """the file's name now"""
+    project: str
+
+
 def file_history(path: str, *, limit: int | None = None, settings: Settings | None = None) -> FileHistory:
     """Return the sessions that changed a file, folder or glob, also under a name that it had before.
 
     ``path`` is what :func:`ctx_pipeline.sessions.files.fits` takes. Differences are looked up
-    for the newest ``limit`` sessions alone.
+    for the newest ``limit`` sessions alone. A change that a copy repeats is that of the session
+    which was copied.
     """
-    found: dict[tuple[str, str], Changed] = {}
-    read: set[tuple[str, str]] = set()
+    made: dict[_Key, list[_Change]] = {}
+    read: set[_Key] = set()
+    last: dict[_Key, int] = {}
     with reading(settings) as (store, chosen):
         touched, moves = accesses(store)
-        shown = store.shown()
+        shown, copied = store.shown(), store.ledger.copied_sessions()
         for then, now in zip(touched, renamed(touched, moves, apart=True), strict=True):
+            key = (now.host, now.session_id)
+            last[key] = max(last.get(key, 0), now.ts)
             if not any(fits(name, path) for name in (now.path, then.path, then.recorded)):
                 continue
-            key = (now.host, now.session_id)
             if now.kind == READ:
                 read.add(key)
-            if now.kind not in CHANGES:
-                continue
-            of = shown.get(key)
-            one = found.setdefault(key, Changed(*key, (of.title if of else None) or "", now.project or ""))
-            one.last = max(one.last, now.ts)
-            one.changes += 1
-            one.files.add(now.path)
-            one.recorded.add(then.recorded)
+            if now.kind in CHANGES:
+                made.setdefault(key, []).append(_Change(then.kind, then.recorded, then.ts, now.path, now.project or ""))
+        known = {key: shown.get(key, UNNAMED) for key in made}
+        # what was copied ended before a copy that went on
+        order = sorted(made, key=lambda key: (key in copied, last[key], key))
+    found = {}
+    for key, own, copies in _own(order, made, copied):
+        found[key] = Changed(*key, known[key].title or "", own[0].project, max(c.ts for c in own), len(own), copies=copies)
+        found[key].files = {c.file for c in own}
+        found[key].recorded = {c.recorded for c in own}
+        made[key] = own
     sessions = sorted(found.values(), key=lambda one: (-one.last, one.host, one.session_id))
     for one in sessions[:limit]:
+        kept = {(c.recorded, iso(c.ts)) for c in made[one.host, one.session_id]}
         touches = session_files(one.host, one.session_id, settings=chosen).touches
-        one.touches = [t for t in touches if t.did in CHANGES and t.path in one.recorded]
-    return FileHistory(sessions, len(read - found.keys()))
+        one.touches = [t for t in touches if t.did in CHANGES and t.path in one.recorded and (t.ts is None or (t.path, t.ts) in kept)]
+    only_read = {key for key in read if key not in made and key not in copied}
+    return FileHistory(sessions, len(only_read))
+
+
+def _own(
+    order: Iterable[_Key], made: Mapping[_Key, list[_Change]], copied: Mapping[_Key, str]
+) -> Iterator[tuple[_Key, list[_Change], list[str]]]:
+    """Yield each session with the changes that no session before it in order made, and those that repeat its own alone."""
+    first: dict[tuple[Any, ...], _Key] = {}
+    own: dict[_Key, list[_Change]] = {}
+    copies: dict[_Key, list[str]] = {}
+    for key in order:
+        origin = (key[0], copied.get(key, ""))
+        mine = [c for c in made[key] if first.setdefault(c[:3], key) == key] if origin not in own else []
+        if mine:
+            own[key] = mine
+        else:
+            copies.setdefault(origin if origin in own else first[made[key][0][:3]], []).append(key[1])
+    for key, mine in own.items():
+        yield key, mine, copies.get(key, [])

@@ -36,7 +36,7 @@ def test_a_start_without_accepted_lessons_says_which_settings_tell_more(ctx):
     write(ctx.store, memory("m-twice", TOLD, support=2))
 
     said = preview(ctx)
-    assert f"nothing is told when a session starts in {SHOP}, which is in no repository" in said
+    assert f"nothing is told when a session starts in {SHOP}\n" in said
     assert "only lessons that you accepted are told" in said
     for command in ("ctx learn --ask", "ctx hooks install claude --start proven", "ctx hooks install claude --handoff"):
         assert command in said
@@ -53,7 +53,7 @@ def test_a_command_and_its_failure_are_previewed(ctx):
     assert "mise x cargo:cargo-deny" in preview(ctx, "--at", "command", "cargo deny check")
     assert "mise x cargo:cargo-deny" in preview(ctx, "--at", "failure", "cargo deny check", "--printed", "error: no such command: `deny`")
     assert preview(ctx, "--at", "command", "cargo test").splitlines() == [
-        f"nothing is told before this command in {SHOP}, which is in no repository",
+        f"nothing is told before this command in {SHOP}",
         "no lesson of this repository speaks of it: ctx learn lists them",
     ]
     assert "needs TEXT" in ctx("hooks", "preview", "--at", "command", ok=False).stderr
@@ -73,3 +73,5 @@ def test_a_preview_names_the_repository_that_it_speaks_for(ctx, tmp_path):
         assert shown.stderr.strip().endswith(f"previewed for {name}")
         assert ctx.json("hooks", "preview", "--cwd", str(folder / "api"))["repository"] == name
     assert ctx.json("hooks", "preview", "--cwd", SHOP)["repository"] is None
+    outside = ctx("hooks", "preview", "--cwd", SHOP)
+    assert (outside.stderr + outside.stdout).count("which is in no repository") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
 from ctx_pipeline.dashboard.panels.accounting import records
 from ctx_pipeline.dashboard.panels.numbers import figures
+from ctx_pipeline.facts.command_runs import command_runs, failed_calls
+from ctx_pipeline.facts.copied_calls import copied_calls
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, inside
 from ctx_pipeline.findings.evidence import history
 from ctx_pipeline.findings.rules import find
@@ -121,9 +123,24 @@ class Whole:
         with reading(self.settings) as (store, _):
             return store.ledger.copied_sessions()
 
+    @cached_property
+    def repeated(self) -> Counter[str]:
+        """What copies that went on repeat of their origins, by the page's names of columns."""
+        found = Counter[str]()
+        with reading(self.settings) as (store, _):
+            for cell in store.ledger.cells():
+                for view in store.lake.read_sessions(cell, None, ("events", "tool_calls", "model_calls", "command_runs")):
+                    calls = set() if (view.host, view.session_id) in self.copies else copied_calls(view)
+                    runs = [run for run in command_runs(view) if run.call_event in calls]
+                    failed = sum(call.call_event in calls for call in failed_calls(view))
+                    found.update(tool_calls=len(calls), failed_tool_calls=failed, commands=len(runs))
+                    found.update(failed_commands=sum(run.result == "failed" for run in runs))
+        return found
+
     def copied(self, name: str) -> int:
-        """Return the sum of a column of the page's sessions over copies."""
-        return sum(getattr(s, name) for s in self.data.sessions if (s.host, s.session_id) in self.copies)
+        """Return the sum of a column of the page's sessions over copies, and over what copies that went on repeat."""
+        whole = sum(getattr(s, name) for s in self.data.sessions if (s.host, s.session_id) in self.copies)
+        return whole + self.repeated[name]
 
     @cached_property
     def outcomes(self) -> Any:
@@ -165,9 +182,10 @@ class Whole:
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    def measured(self, signal: str) -> float:
-        """Return the sum of a signal over all sessions but copies."""
-        return sum(found.get(signal, 0) for key, found in self.readings.items() if key not in self.copies)
+    def measured(self, signal: str, repeated: str = "") -> float:
+        """Return the sum of a signal over all sessions but copies, without what those that went on repeat of a column of the page."""
+        whole = sum(found.get(signal, 0) for key, found in self.readings.items() if key not in self.copies)
+        return whole - self.repeated[repeated]
 
     def said(self, signal: str) -> Callable[[Any], Any]:
         """Return what reads the title of the finding over a signal from findings as plain values."""
@@ -445,7 +463,7 @@ TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
     ("tool calls", "outcomes", lambda w: w.outcomes[1].units["tool_calls"] + w.outcomes[1].left_out[1] - w.copied("tool_calls")),
     ("failed calls", "work", lambda w: w.work.tool_calls.failed),
     ("failed calls", "page", _done("failed_tool_calls")),
-    ("failed calls", "signal", lambda w: w.measured("failed_tool_call_count")),
+    ("failed calls", "signal", lambda w: w.measured("failed_tool_call_count", "failed_tool_calls")),
     ("commands", "work", lambda w: w.work.commands.times),
     ("commands", "page", _done("commands")),
     ("failed commands", "work", lambda w: w.work.commands.failed),

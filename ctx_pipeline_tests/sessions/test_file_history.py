@@ -93,3 +93,33 @@ def test_a_folder_and_a_bare_name_are_files_too_and_a_session_is_still_a_session
     assert shop("files", NEWER, "--path", "src", "--json").stdout.count('"edit"') == 2
     refused = shop("files", "src/none.py")
     assert "no session or file called 'src/none.py'" in str(refused.exception)
+
+
+@pytest.mark.feature("files.history-copies")
+def test_a_copy_is_no_session_of_its_own_and_one_that_went_on_has_what_it_did_itself(tmp_path, monkeypatch) -> None:
+    home = claude.ClaudeHome(tmp_path / "claude")
+    origin = home.session(OLDER).prompt("count the till")
+    edit(origin, "a1", "a\nb\n", "a\n")
+    copied = [record | {"sessionId": NEWER} for record in origin.records]
+    origin.prompt("thanks").answer(claude.text("bye")).save()
+    whole, went_on = home.session(READER), home.session(NEWER, started=datetime(2026, 3, 6, 10, 0, tzinfo=UTC), mark="n")
+    # every id is another one, and the times are those of the origin
+    whole.records = json.loads(json.dumps(copied).replace(NEWER, READER).replace("msg_", "msg_z").replace("a1", "z1"))
+    went_on.records = copied
+    edit(went_on, "b1", "c\n", "e\n")
+    whole.save()
+    went_on.save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+    for name, value in (("CTX_HOME", settings.home), ("CLAUDE_CONFIG_DIR", tmp_path / "claude"), ("TZ", "UTC")):
+        monkeypatch.setenv(name, str(value))
+
+    told = json.loads(CliRunner().invoke(cli, ["files", "src/till.py", "--json"]).stdout)
+    printed = CliRunner().invoke(cli, ["files", "src/till.py"]).stdout
+
+    assert [(one["session_id"], one["changes"], one["added"], one["removed"], one["copies"]) for one in told["sessions"]] == [
+        (NEWER, 1, 1, 1, []),
+        (OLDER, 1, 1, 2, [READER]),
+    ]
+    assert told["only_read"] == 0
+    assert "\n2 sessions changed it (1 copy of one left out); times in UTC\n" in printed
+    assert CliRunner().invoke(cli, ["files", "src/till.py", "--diff"]).stdout.count(f" edit {FILE} ") == 2

@@ -45,6 +45,26 @@ def worked(tmp_path: Path) -> Settings:
     return ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots=roots))
 
 
+@pytest.mark.feature("work.copies")
+def test_what_a_copy_repeats_before_it_went_on_counts_once(tmp_path: Path) -> None:
+    home = claude.ClaudeHome(tmp_path / "claude")
+    origin = home.session("10000000-1111-4111-8111-111111111111").prompt("mend it")
+    origin.call("t1", "Bash", "Exit code 1\nboom: it broke", is_error=True, command="make all")
+    origin.call("t2", "Read", "x", file_path="/home/dev/shop/a.py")
+    origin.save()
+    copy = home.session("20000000-1111-4111-8111-111111111111")
+    copy.records = [record | {"sessionId": copy.session_id} for record in origin.records]
+    copy.call("t3", "Bash", "ok", structured=DONE, command="make all").save()
+    chosen = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+
+    told = work(settings=chosen)[0].to_json()
+
+    assert (told["tool_calls"], told["commands"], told["failed_commands"]) == (3, 2, 1)
+    assert [(row["program"], row["times"], row["failed"]) for row in told["top_programs"]] == [("make all", 2, 1)]
+    assert [(one["from"], one["to"], one["times"]) for one in told["transitions"]] == [("read", "shell", 1), ("shell", "read", 1)]
+    assert [(met.error, met.times, len(met.sessions)) for met in errors(settings=chosen)] == [("boom: it broke", 1, 1)]
+
+
 @pytest.mark.feature("cli.one-row-a-file")
 def test_a_file_is_one_row_however_it_was_named(tmp_path: Path) -> None:
     main = claude.ClaudeHome(tmp_path / "claude").session().prompt("run the tests")

@@ -288,7 +288,8 @@ def preview(
     if event in events:
         runs = "runs" if state.way == "hooks" else "has no hooks yet; with them it would run"
         say(f"{state.host} {runs} ctx at {event}; previewed for {plain(where)}", err=True)
-    say(told.rstrip() or f"nothing is told {_WHEN[moment]} {plain(where)}", whole=bool(told))
+    place_named = (_repository(place) or place.cwd) if event in events else where
+    say(told.rstrip() or f"nothing is told {_WHEN[moment]} {plain(place_named)}", whole=bool(told))
     if moment == "start":
         _say_of_start(state.host, options)
     elif not told:

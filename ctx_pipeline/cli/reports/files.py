@@ -144,7 +144,9 @@ def _history(path: str, settings: Settings, *, diff: bool, everything: bool, as_
     columns = {"last": "last changed", "session": "session", "project": "project", "title": "title", "changes": "edits", "lines": "lines"}
     if rows:
         table(rows, columns | ({"files": "file"} if several else {}), drop=("project", "last"), paths=("files",), keep=("lines",))
-        say(f"{counted(len(found.sessions), 'session')} changed it; times in {zone_name(settings.timezone)}")
+        copies = sum(len(one.copies) for one in found.sessions)
+        left = f" ({counted(copies, 'copy', 'copies')} of {'one' if copies == 1 else 'them'} left out)" if copies else ""
+        say(f"{counted(len(found.sessions), 'session')} changed it{left}; times in {zone_name(settings.timezone)}")
     else:
         say("no session changed it")
     if len(found.sessions) > len(shown):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.facts import pauses
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import SEARCHES, command_runs, failed_calls, failed_program, printed, runs_by_call, without_hits
+from ctx_pipeline.facts.copied_calls import copied_calls
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.facts.first_lines import first_line_of
 from ctx_pipeline.mining.lessons.failures import salient_line, shorten_paths, signature
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 
 
 ALL = "all"
-_TABLES = ("events", "tool_calls", "command_runs", "check_runs")
+_TABLES = ("events", "tool_calls", "model_calls", "command_runs", "check_runs")
 _COLUMNS = {
     "check_runs": ("call_event", "kind", "result"),
-    "events": ("event_id", "subtype", "text"),
+    "events": ("event_id", "subtype", "text", "call_key"),
+    "model_calls": ("call_key", "owner"),
     "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "ended", "call_event", "result_event"),
     "command_runs": ("call_event", "command", "programs", "purposes", "polls", "background", "result", "event", "started", "ended"),
 }
@@ -186,8 +188,8 @@ def work(
 
     Commands, and which of them failed, are those of the table ``command_runs`` and of the signals ``command_count`` and
     ``failed_command_count``: a search that found nothing did not fail. Days are those of the call, and for what followed what those of
-    the later one. A session that is a copy of another as a whole is left out. Raises StoreError
-    when nothing was captured yet.
+    the later one. A session that is a copy of another as a whole is left out, and so are the calls
+    that one which went on repeats. Raises StoreError when nothing was captured yet.
     """
     found: dict[str, Work] = {}
     with reading(settings) as (store, chosen):
@@ -215,10 +217,10 @@ def _views_with_calls(
         for cell in store.ledger.cells():
             if host not in {None, cell.host}:
                 continue
-            for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_result",)):
+            for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_call", "tool_result")):
                 named = project is None or project in project_names(view.session.project, view.session.repository)
                 if named and (view.host, view.session_id) not in copied:
-                    meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
+                    meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)} - copied_calls(view)
                     if meant:
                         yield view, meant
 
@@ -306,14 +308,20 @@ def most_used(bounds: tuple[int | None, int | None], *, settings: Settings) -> t
 
 
 def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
-    """Return what a session's agents did, by the quarter of an hour of the call; a name -> times, failures and microseconds of runs."""
+    """Return what a session's agents did, by the quarter of an hour of the call; a name -> times, failures and microseconds of runs.
+
+    A call that is a copy is no more than what the first one behind it followed.
+    """
     found: dict[int | None, dict[str, Any]] = defaultdict(_nothing)
     before: dict[str, str] = {}
     bad = {call.call_event for call in failed_calls(view)}
     runs = runs_by_call(view)
-    queued = pauses.queued(view.tool_calls)
+    queued, copied = pauses.queued(view.tool_calls), copied_calls(view)
     quarters, waits, took_alone = {}, dict[str, int](), dict[str, tuple[int, int]]()
     for call in view.tool_calls:
+        if call.call_event in copied:
+            before[call.thread_id] = call.action
+            continue
         quarters[call.call_event] = quarter = quarter_of(micros(call.started))
         run, answer = runs.get(call.call_event), view.by_event.get(call.result_event)
         refused = (run is not None and run.result == "refused") or (answer is not None and answer.subtype in KEPT)
@@ -389,7 +397,7 @@ def _done_in_all(values: Iterable[Any]) -> dict[str, Any]:
     return total
 
 
-WORK = Figure("work", 5, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"))
+WORK = Figure("work", 6, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"))
 
 
 def utc(micros: int | None) -> datetime | None:
