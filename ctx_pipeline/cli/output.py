@@ -8,6 +8,7 @@ import shutil
 import sys
 from contextlib import contextmanager
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -144,14 +145,16 @@ def table(
     drop: Sequence[str] = (),
     paths: Collection[str] = (),
     keep: Collection[str] = (),
+    room_for: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Print rows as an aligned table; numbers stand to the right.
 
     ``columns`` maps a key of the rows to its heading. On a terminal no line is wider than
     it: the columns named by ``drop`` go, the first one first, then texts are shortened,
     then further columns go from the right; of the columns ``paths`` the end stays, those of
-    ``keep`` are not shortened. A pipe without COLUMNS gets every column whole, with text cut at 90 characters but for the column ``whole``,
-    which should be the last one, and for ``paths``.
+    ``keep`` are not shortened, those of ``room_for`` not below so many cells. A pipe
+    without COLUMNS gets every column whole, with text cut at 90 characters but for the
+    column ``whole``, which should be the last one, and for ``paths``.
     """
     keys = list(columns)
     as_text = {key: lambda value: " ".join(plain(value or "").split()) for key in (whole, *paths) if key}
@@ -162,7 +165,9 @@ def table(
     room = terminal_width()
     if room is not None:
         fixed = {key for key in keys if right[key] or key in keep or all(_FIXED.fullmatch(text) for text in texts[key])}
-        least = {key: widths[key] if key in fixed else min(widths[key], max(cells(columns[key]), _LEAST)) for key in keys}
+        least = {
+            key: widths[key] if key in fixed else min(widths[key], max(cells(columns[key]), room_for.get(key, _LEAST))) for key in keys
+        }
         order = [*(key for key in drop if key in widths), *(key for key in reversed(keys[1:]) if key not in drop)]
         while order and sum(least[key] + 2 for key in keys) - 2 > room:
             keys.remove(order.pop(0))

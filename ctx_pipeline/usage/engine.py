@@ -59,17 +59,19 @@ class Usage:
     """host -> flat plan that it is used on: the cost of its calls is what they would cost at list prices"""
 
     def by_key(self) -> list[dict[str, Any]]:
-        """Return the rows with one for each key (and repository): the sums of its hosts and models, which it names in order."""
+        """Return the rows with one for each key (and repository): sums, and names of hosts and models, the most expensive model first."""
         found: dict[tuple[Any, Any], dict[str, Any]] = {}
         column = GROUPINGS[self.by].column
         for row in self.rows:
             place = (row[column], row.get("repository"))
             one = found.setdefault(place, {column: row[column], "hosts": {}, "models": {}, "repository": row.get("repository")})
-            one["hosts"][row["host"]] = one["models"][row["model"]] = None
+            one["hosts"][row["host"]] = None
+            cost, calls = one["models"].get(row["model"], (0, 0))
+            one["models"][row["model"]] = cost + (row["cost_nano"] or 0), calls + row["calls"]
             for name in (*SUMS, *_MORE):
                 if name in row:
                     one[name] = one.get(name, 0) + row[name]
-        return [{**one, "hosts": list(one["hosts"]), "models": list(one["models"])} for one in found.values()]
+        return [{**one, "hosts": list(one["hosts"]), "models": _most_first(one["models"])} for one in found.values()]
 
     def by_session(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Return (host, session) -> the sums of its models, with ``tokens`` as all that was sent and received; of usage by session."""
@@ -103,6 +105,11 @@ class Calls(NamedTuple):
     owned: list[tuple[Counted, list[tuple]]]
     gone: set[tuple[str, str]]
     source: str
+
+
+def _most_first(sums: dict[str, tuple[int, int]]) -> list[str]:
+    """Return names by cost, then by calls, the most first; those of the same in the order they came in."""
+    return sorted(sums, key=lambda name: sums[name], reverse=True)
 
 
 def usage(

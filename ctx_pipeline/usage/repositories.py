@@ -50,7 +50,7 @@ def by_repository(rows: Iterable[dict[str, Any]], sums: Sequence[str]) -> list[d
     rows = list(rows)
     names = repository_names((row["project"], row["repository"]) for row in rows)
     found: dict[str, dict[str, Any]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: -row.get("cost_nano", 0)):  # models that cost most come first
         name = names[row["project"], row["repository"]]
         one = found.setdefault(name, {"project": name, "repository": row["repository"], "hosts": [], "models": []})
         for field in ("hosts", "models"):

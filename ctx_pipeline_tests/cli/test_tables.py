@@ -12,6 +12,7 @@ from ctx_pipeline.cli.usage.tables import _few
 from ctx_pipeline.model.display import title_text
 from ctx_pipeline.usage.repositories import by_repository, project_names
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.terminal import on_terminal
 
@@ -259,6 +260,23 @@ def test_a_comparison_keeps_what_it_compares(ran: Ctx, columns: int):
     assert sum("$0.173777" in line for line in lines) >= 3
 
 
+@pytest.mark.feature("usage.models-of-a-row")
+def test_the_model_of_a_row_is_the_most_expensive_one_and_never_cut(bare: Ctx):
+    home = claude.ClaudeHome(bare.folder / "claude")
+    main = home.session().prompt("mend it")
+    for model, output in (("claude-3-5-haiku-20241022", 10), ("claude-opus-4-1-20250805", 9_000), ("claude-sonnet-4-20250514", 50)):
+        main.answer(claude.text("ok"), usages=[claude.usage(10, output)], model=model)
+    main.save()
+    bare.environ["CLAUDE_CONFIG_DIR"] = str(bare.folder / "claude")
+
+    for columns in (60, 80, 100, 120):
+        for by in ("daily", "project", "session"):
+            lines = screen(bare, columns, "usage", by)
+            assert max(map(len, lines)) <= columns
+            assert "model" not in lines[0].split() or "claude-opus-4-1 and 2 more" in lines[1], (columns, by)
+    assert "model" in screen(bare, 100, "usage", "project")[0].split()
+
+
 @pytest.mark.feature("cli.table-fits")
 def test_how_many_models_a_day_had_is_told_at_any_width(capsys, monkeypatch: pytest.MonkeyPatch):
     names = ["claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101", "gpt-5-codex"]
@@ -269,6 +287,7 @@ def test_how_many_models_a_day_had_is_told_at_any_width(capsys, monkeypatch: pyt
         assert len(told) <= int(columns)
         assert re.search(r" claude-\S* and 2 more +\$0\.10$", told)
     monkeypatch.setenv("COLUMNS", "70")
-    assert _few(names[:2]) == "claude-sonnet-4-5-20250929 and 1 more"
+    assert _few(names[:2]) == "claude-sonnet-4-5 and 1 more"
+    assert _few(names[:1], whole=True) == names[0]
     monkeypatch.delenv("COLUMNS")
     assert _few(names[:2]) == ", ".join(names[:2])

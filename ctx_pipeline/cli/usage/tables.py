@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.cli.output import (
@@ -46,9 +47,11 @@ _SESSIONS = 20
 """Sessions on a terminal unless a limit is given, and those not captured yet that are read for their titles."""
 _EXACT = 130
 """Cells of a terminal from which token counts are printed in full."""
+_TITLE = 20
+"""Cells of a title that no figure takes away."""
 _NAME = 40
 """Cells of the longest name of a model that is never cut."""
-_DROP = ("reasoning_tokens", "share", "host", "cache_write_tokens", "input_tokens", "models", "model", "cache_read_tokens", "output_tokens")
+_DROP = ("reasoning_tokens", "host", "share", "cache_write_tokens", "input_tokens", "models", "model", "cache_read_tokens", "output_tokens")
 _DROP_SESSION = (
     "reasoning_tokens",
     "cache_write_tokens",
@@ -108,7 +111,7 @@ def show(
             **_figures(row),
             key: _label(report.by, key, row, names),
             "host": ", ".join(row["hosts"]),
-            "model": _few([name or UNNAMED for name in row["models"]]),
+            "model": _few([name or UNNAMED for name in row["models"]], whole=breakdown or key == "model"),
             "share": share,
             **(_session(row, sessions, report) if key == "session_id" else {}),
         }
@@ -118,8 +121,8 @@ def show(
     total = {**_figures(report.totals), key: "total"}
     drop = _DROP_SESSION if key == "session_id" else tuple(name for name in _DROP if name != key)
     # cut, the names of models are all alike
-    keep = (key,) if key == "model" and max(len(str(row[key])) for row in shown) <= _NAME else ()
-    table(shown, columns, total=total, drop=drop, keep=keep)
+    keep = ("model",) if "model" in columns and max(len(str(row["model"])) for row in shown) <= _NAME else ()
+    table(shown, columns, total=total, drop=drop, keep=keep, room_for={"title": _TITLE})
     more_rows(left, len(rows))
     if report.gone:
         say(
@@ -297,6 +300,12 @@ def _cached(row: dict[str, Any]) -> dict[str, str]:
     return {"hits": "" if share is None else percent(share), "saved": dollars(int(row["cache_saved_nano"]))}
 
 
-def _few(names: list[str]) -> str:
+_DATED = re.compile(r"-20\d{6}$")
+"""The day of a model's version at the end of its name."""
+
+
+def _few(names: list[str], *, whole: bool = False) -> str:
     both = len(names) == 2 and terminal_width() is None  # a terminal may have no room for the second
+    if terminal_width() is not None and not whole:
+        names = list(dict.fromkeys(_DATED.sub("", name) for name in names))
     return ", ".join(names) if both or len(names) < 2 else f"{names[0]} and {len(names) - 1} more"
