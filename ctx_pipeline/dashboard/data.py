@@ -158,6 +158,8 @@ class SessionLine(NamedTuple):
     usage: Usage
     content: str = ""
     """Text that differs when any of its events differs."""
+    copy_of: str = ""
+    """id of the session for which all of its model calls count; empty where it is no copy"""
 
     @property
     def key(self) -> str:

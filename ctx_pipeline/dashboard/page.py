@@ -195,6 +195,7 @@ _COLUMNS = (
     "cost",
     "unpriced",
     "odd",
+    "copy",
 )
 
 
@@ -219,6 +220,7 @@ def _row(s: SessionLine, chunk_name: str, host: int) -> list[Any]:
         s.usage.cost_nano / 1e9,
         s.usage.unpriced_calls,
         s.unknown + s.quarantined,
+        s.copy_of,
     ]
 
 

@@ -184,6 +184,8 @@ def _items(
             why = caller[6].get("why", "")
             if caller[6].get("state") == "failed" and (_ONLY_STATUS.fullmatch(why) or not says(why)):
                 caller[6] |= {"why": seen(why)} if (why := first_line_of(event.text or "", _LONGEST_WHY)) else {}
+            elif caller[6].get("state") == "failed" and _ONLY_COUNT.fullmatch(why):
+                caller[6]["why"] = seen(_what_failed(event.text or "") or why)
             places[event.event_id] = caller[0]
             continue
         more: dict[str, Any] = {}
@@ -206,7 +208,16 @@ def _items(
 
 
 _ONLY_STATUS = lazy_pattern(r"(?:(?:Error: )?Exit code -?\d{1,10})?")
+_ONLY_COUNT = lazy_pattern(r"(?:Found )?\d{1,7} (?:issue|error|problem|warning)s?[.:]?")
+"""What a linter says last: how much is wrong, and not what."""
 _LONGEST_WHY = 200
+
+
+def _what_failed(text: str) -> str:
+    """Return the line of an output that says what is wrong; empty where none does."""
+    from ctx_pipeline.mining.lessons.failures import salient_line
+
+    return salient_line(text, of_any_form=True)
 
 
 def _call(tool: ToolRow | None, asked: str) -> dict[str, Any]:

@@ -88,13 +88,33 @@ def session_title(title: str | None) -> str:
     return title_text(title or "") or "(no title)"
 
 
-SIGNAL_WORDS = {"trajectory_sequence_entropy": "variety of steps", "trajectory_balance_score": "balance of looking and doing"}
+SIGNAL_WORDS = {
+    "trajectory_sequence_entropy": "variety of steps",
+    "trajectory_balance_score": "balance of looking and doing",
+    "active_seconds": "time at work",
+    "idle_seconds": "time idle",
+    "session_duration_seconds": "length of the session",
+    "shell_seconds": "time in the shell",
+    "time_to_first_edit_seconds": "time to first edit",
+    "mcp_call_count": "MCP call count",
+    "capture_gap_signal": "capture gap",
+    "interrupted_signal": "interrupted",
+    "secret_exposure_signal": "secret exposure",
+    "trajectory_4gram_repetition_ratio": "repeated runs of four steps",
+    "trajectory_4gram_top": "most repeated four steps",
+    "trajectory_failed_result_recovery_steps": "steps from failure to recovery",
+    "trajectory_fix_validation_latency_steps": "steps from fix to check",
+    "trajectory_fix_without_validation_count": "fixes without a check",
+    "trajectory_max_repetition_run": "longest repetition",
+    "trajectory_premature_finish_without_validation": "ended without a check",
+    "user_satisfaction_lexical": "satisfaction in prompts",
+}
 """What signals are called whose names are no plain words; the page's script has the same."""
 
 
 def signal_words(name: str) -> str:
     """Return the name of a signal in words."""
-    return SIGNAL_WORDS.get(name, name.replace("_", " "))
+    return SIGNAL_WORDS.get(name, name.removeprefix("trajectory_").replace("_", " "))
 
 
 def money(nano: int) -> str:

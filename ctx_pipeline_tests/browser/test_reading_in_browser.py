@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import struct
 import zlib
 
@@ -48,6 +49,7 @@ TRAPS = (
     "![picture](https://evil.example/track.png)",
     "- <b>no</b>\n1. <script>document.title='owned'</script>",
 )
+PLANNED, COPY = (f"{n}a000000-1111-4111-8111-111111111111" for n in (1, 2))
 BEFORE = "def total(lines):\n    found = 0\n    for line in lines:\n        found += line.price\n    return found\n"
 AFTER = "def total(lines):\n    found = Decimal(0)\n    for line in lines:\n        found += line.price\n    return found\n"
 
@@ -85,6 +87,14 @@ def address(tmp_path_factory):
     notes = home.session(NOTES)
     notes.prompt("Write the notes").answer(text(MARKDOWN)).prompt("and the traps").answer(text("\n\n".join(TRAPS)))
     notes.save()
+    planned = home.session(PLANNED, mark="p").prompt("Plan the release")
+    planned.call("toolu_s", "Skill", "ok", skill="superpowers:brainstorming")
+    planned.call("toolu_t", "TaskUpdate", "ok", taskId="1", status="in_progress", metadata={"a": 1})
+    planned.call("toolu_b", "Bash", "ok", command="make release")
+    copied = home.session(COPY)
+    copied.records = [record | {"sessionId": COPY} for record in planned.records]
+    copied.save()
+    planned.answer(text("Planned.")).save()
     environ = {"HOME": str(folder), "CTX_HOME": str(folder / "store"), "CLAUDE_CONFIG_DIR": str(folder / "claude"), "TZ": "UTC"}
     chosen = settings_of.load({**environ, "CODEX_HOME": str(folder / "none")})
     with open_store(chosen) as store:
@@ -137,6 +147,46 @@ def test_a_picture_stands_in_the_conversation_and_an_edit_shows_the_changed_line
     assert edit.locator("pre.diff .added").all_text_contents() == ["+     found = Decimal(0)\n"]
     assert "      for line in lines:\n" in edit.locator("pre.diff span").all_text_contents()
     assert edit.locator(".result").text_content() == "Updated."
+
+
+@pytest.mark.feature("dashboard.call-lines")
+def test_a_call_says_in_words_what_it_is_about_how_long_it_took_and_last_when_it_began(browser, address):
+    with watched(browser, viewport={"width": 1400, "height": 900}) as (page, trouble):
+        page.goto(address)
+        page.locator("#session-table tr", has=page.locator("td.name > a", has_text="Plan the release")).filter(
+            has_not_text="copy of"
+        ).locator("td.name > a").click()
+        page.wait_for_selector("dialog .timeline:not(.waiting) li.turn")
+        calls = page.locator("dialog details.call > summary")
+        asked = calls.locator(".asked").all_text_contents()
+        took = calls.locator(".took").all_text_contents()
+        times = calls.locator("time")
+        edges = {round(box["x"] + box["width"]) for n in range(times.count()) if (box := times.nth(n).bounding_box())}
+        clocks = times.all_text_contents()
+
+    assert asked == ["superpowers:brainstorming", "taskId: 1, status: in_progress", "make release"]
+    assert took == ["1 s"] * 3
+    assert len(clocks) == 3
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d", clock) for clock in clocks)
+    assert len(edges) == 1
+    assert trouble == []
+
+
+@pytest.mark.feature("dashboard.copies")
+def test_a_copy_says_so_in_the_list_and_leads_to_the_session_for_which_its_calls_count(browser, address):
+    with watched(browser, viewport={"width": 1400, "height": 900}) as (page, trouble):
+        page.goto(address)
+        rows = page.locator("#session-table tr", has_text="Plan the release")
+        page.wait_for_selector("#session-table .copy")
+        told = page.locator("#session-table .copy")
+        said = (rows.count(), told.count(), told.text_content(), told.get_attribute("title"))
+        told.locator("a").click()
+        page.wait_for_selector("dialog .timeline:not(.waiting) li.turn")
+        resumed = page.locator("dialog .resume code").text_content()
+
+    assert said == (2, 1, "copy of another session", f"Its model calls count for {PLANNED}")
+    assert resumed.endswith(PLANNED)
+    assert trouble == []
 
 
 @pytest.mark.feature("dashboard.reading")

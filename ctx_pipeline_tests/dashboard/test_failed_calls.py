@@ -35,3 +35,20 @@ def test_a_call_failed_with_the_first_line_that_says_something(line):
 
     assert drawn(heading + '"exit_code": 1,\n' + BOX, line)["why"] == "Checked <b>4</b> files"
     assert drawn(BOX, "fatal: no such branch")["why"] == "fatal: no such branch"
+
+
+@pytest.mark.feature("dashboard.reason-of-a-linter")
+@pytest.mark.parametrize(
+    ("output", "line", "why"),
+    [
+        (
+            "a.go:9:2: Error return value of `f` is not checked (errcheck)\n\tf()\n1 issues:\n* errcheck: 1",
+            "1 issues:",
+            "a.go:9:2: Error return",
+        ),
+        ("a.py:3:1: F401 `os` imported but unused\nFound 1 error.", "Found 1 error.", "a.py:3:1: F401 `os` imported but unused"),
+        ("nothing more is known\nFound 1 error.", "Found 1 error.", "Found 1 error."),
+    ],
+)
+def test_a_linter_failed_with_what_it_found_and_not_with_how_much(output: str, line: str, why: str):
+    assert drawn(output, line)["why"].startswith(why)

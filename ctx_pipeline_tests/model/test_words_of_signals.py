@@ -15,9 +15,12 @@ from ctx_pipeline.model.display import SIGNAL_WORDS, signal_words
 @pytest.mark.feature("cli.show-what-stands-out")
 def test_signals_have_the_same_words_on_the_command_line_and_on_the_page() -> None:
     script = resources.files("ctx_pipeline").joinpath("dashboard/assets/format.js").read_text("utf-8")
-    told = re.search(r"const SIGNAL_WORDS = (\{.*?\});", script)
+    told = re.search(r"const SIGNAL_WORDS = (\{.*?\});", script, re.DOTALL)
 
     assert told
     assert json.loads(re.sub(r"(\w+):", r'"\1":', told[1])) == SIGNAL_WORDS
     assert set(SIGNAL_WORDS) <= set(discovery.signals())
-    assert not [name for name in discovery.signals() if re.search("entropy|balance score", signal_words(name))]
+    words = [signal_words(name) for name in discovery.signals()]
+    assert not [one for one in words if re.search("entropy|balance score|trajectory|latency|seconds$|lexical|mcp", one)]
+    assert len(set(words)) == len(words)
+    assert 'name.replace(/^trajectory_/, "")' in script

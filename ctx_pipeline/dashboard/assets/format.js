@@ -183,8 +183,28 @@ const ctx = (() => {
     formats.clear();
   };
 
-  const SIGNAL_WORDS = { trajectory_sequence_entropy: "variety of steps", trajectory_balance_score: "balance of looking and doing" };
-  const signalWords = (name) => SIGNAL_WORDS[name] ?? name.replaceAll("_", " ");
+  const SIGNAL_WORDS = {
+    trajectory_sequence_entropy: "variety of steps",
+    trajectory_balance_score: "balance of looking and doing",
+    active_seconds: "time at work",
+    idle_seconds: "time idle",
+    session_duration_seconds: "length of the session",
+    shell_seconds: "time in the shell",
+    time_to_first_edit_seconds: "time to first edit",
+    mcp_call_count: "MCP call count",
+    capture_gap_signal: "capture gap",
+    interrupted_signal: "interrupted",
+    secret_exposure_signal: "secret exposure",
+    trajectory_4gram_repetition_ratio: "repeated runs of four steps",
+    trajectory_4gram_top: "most repeated four steps",
+    trajectory_failed_result_recovery_steps: "steps from failure to recovery",
+    trajectory_fix_validation_latency_steps: "steps from fix to check",
+    trajectory_fix_without_validation_count: "fixes without a check",
+    trajectory_max_repetition_run: "longest repetition",
+    trajectory_premature_finish_without_validation: "ended without a check",
+    user_satisfaction_lexical: "satisfaction in prompts"
+  };
+  const signalWords = (name) => SIGNAL_WORDS[name] ?? name.replace(/^trajectory_/, "").replaceAll("_", " ");
   const plural = (n, noun, more) => `${count(n)} ${n === 1 ? noun : more || `${noun}s`}`;
 
   // A command is copied when it is pressed; without a clipboard it is selected instead.

@@ -53,7 +53,7 @@ ctx.near("scores", (body, { signals, rows }) => {
         },
       },
       ...names.map((name, i) => ({
-        name: ctx.signalWords(signals[place.get(name) - 1][0]).replace(/^trajectory (action ratio )?/, ""),
+        name: ctx.signalWords(signals[place.get(name) - 1][0]).replace(/^action ratio /, ""),
         kind: i > 1 ? "n.tight.hide-s" : "n.tight",
         title: signals[place.get(name) - 1][3],
         key: ({ row }) => row[place.get(name)],

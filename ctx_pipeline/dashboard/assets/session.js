@@ -302,7 +302,7 @@
       const rows = known.filter(([name]) => read.has(name)).map(([name, kind, unit, what]) => {
         const [, value, label, confidence, reason, places = [], total = 0] = read.get(name);
         return [
-          el("span", ctx.signalWords(name), el("span.under", what)),
+          el("span", el("span.named", ctx.signalWords(name)), el("span.under", what)),
           value === null && !label ? el("span.muted", reason || "not measured") : kind === "boolean" ? (value ? "yes" : "no") : label || ctx.reading(value, unit),
           toEvidence(name, places, total, show),
           `${Math.round(confidence * 100)}%`,

@@ -70,10 +70,14 @@ ctx.take("sessions", (list) => {
     open.href = `#session-${s.key}`;
     const under = [s.project, s.branch].filter(Boolean).join(" / ");
     const odd = s.odd ? el("span.odd", ctx.plural(s.odd, "odd record")) : null;
+    const origin = s.copy ? sessions.find((one) => one.id === s.copy && one.host === s.host) : null;
+    const copy = s.copy ? el("span.copy", "copy of ", origin ? el("a", "another session") : "another session") : null;
+    if (origin) copy.lastChild.href = `#session-${origin.key}`;
+    if (copy) copy.title = `Its model calls count for ${s.copy}`;
     const unpriced = s.unpriced && !s.cost;
     const row = el(
       "tr",
-      el("td.name", open, el("span.under", under, odd)),
+      el("td.name", open, el("span.under", under, copy, odd)),
       el("td.hide-s", el(`span.host.${s.colour}`, s.hostTitle)),
       el("td.when", ctx.when(s.start, "day")),
       el("td.n.hide-m", ctx.duration(s.seconds)),

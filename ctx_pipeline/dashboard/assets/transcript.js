@@ -5,7 +5,7 @@
   const SAID = new Set(["prompt", "answer"]);
   const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title", "reasoning", "subagent_start", "subagent_end"]);
   const SHOWS = [["work", "Session"], ["said", "Conversation"], ["prompt", "Prompts"], ["tool", "Tools"], ["failed", "Failures"], ["mark", "Evidence"], ["", "Every record"]];
-  const TARGETS = ["command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt"];
+  const TARGETS = ["command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt", "skill"];
   const [LONG, SUMMARY, HEAD] = [6000, 160, 130];
 
   // What a call is about, from its arguments.
@@ -20,6 +20,20 @@
       // a command as it was typed
     }
     return text;
+  }
+
+  // The same in a line: arguments that name nothing are told one by one, with those of few words alone.
+  function asked(text) {
+    const about = target(text).trim();
+    if (about === text.trim() && about.startsWith("{")) {
+      try {
+        const given = Object.entries(JSON.parse(about)).filter(([, value]) => value !== null && typeof value !== "object");
+        if (given.length) return given.map(([name, value]) => `${name}: ${String(value).split("\n")[0]}`).join(", ");
+      } catch {
+        // no arguments, but words
+      }
+    }
+    return about.split("\n")[0];
   }
 
   // Removed and added lines of an edit; null where the arguments are no edit.
@@ -233,7 +247,7 @@
       const bad = more.state === "failed";
       if (bad) node.classList.add("failed");
       const said = bad ? `${more.exit ? `exit ${more.exit}` : "failed"}${more.why ? `: ${short(more.why, 90)}` : ""}` : { refused: "refused", running: "still running" }[more.state] || "";
-      const head = [el("b", more.tool || "tool call"), " ", el("code.asked", short(more.ran ? more.ran.trim().replaceAll("\n", "; ") : target(text).trim().split("\n")[0], SUMMARY)), said ? el(bad ? "span.state.alert" : "span.state", said) : null, el("time", more.took > 999 ? ctx.duration(more.took / 1000) : ctx.when(at, "clock")), usage(more.u, before)];
+      const head = [el("b", more.tool || "tool call"), " ", el("code.asked", short(more.ran ? more.ran.trim().replaceAll("\n", "; ") : asked(text), SUMMARY)), said ? el(bad ? "span.state.alert" : "span.state", said) : null, more.took > 999 ? el("span.took", ctx.duration(more.took / 1000)) : null, usage(more.u, before), el("time", ctx.when(at, "clock"))];
       return folded("call", head, () => {
         const lines = edit(text);
         const about = more.ran || target(text);

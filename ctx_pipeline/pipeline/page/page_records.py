@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -88,7 +89,7 @@ def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -
         periods=periods([r["day"] for r in found["usage"] if r["day"] is not None]),
         models=tuple(page.ModelLine(r["host"], r["model"], _usage(r)) for r in found["models"]),
         projects=tuple(_line(page.ProjectLine, r, usage=_usage(r)) for r in found["projects"]),
-        sessions=_session_lines(found["sessions"]),
+        sessions=_session_lines(found["sessions"], store.ledger.copied_sessions()),
         signals=tuple(_signals(found["signals"], found["labels"])),
         aggregates=tuple(_aggregates(connection, store)),
         tops=tuple(
@@ -132,8 +133,19 @@ def session_lines(connection: DuckDBPyConnection) -> tuple[page.SessionLine, ...
     return _session_lines(dashboard_queries.rows(connection, "sessions"))
 
 
-def _session_lines(rows: Iterable[Mapping[str, Any]]) -> tuple[page.SessionLine, ...]:
-    return tuple(_line(page.SessionLine, r, usage=_usage(r), models=tuple(r["models"] or ())) for r in rows)
+def _session_lines(
+    rows: Iterable[Mapping[str, Any]], copied: Mapping[tuple[str, str], str] = MappingProxyType({})
+) -> tuple[page.SessionLine, ...]:
+    return tuple(
+        _line(
+            page.SessionLine,
+            r,
+            usage=_usage(r),
+            models=tuple(r["models"] or ()),
+            copy_of=copied.get((r["host"], r["session_id"]), ""),
+        )
+        for r in rows
+    )
 
 
 def periods(days: Iterable[date]) -> tuple[tuple[date, date, date], ...]:
