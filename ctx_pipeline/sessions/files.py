@@ -32,7 +32,7 @@ from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ctx_pipeline.model.host_records import FileChange
     from ctx_pipeline.settings import Settings
@@ -342,8 +342,8 @@ def heat(
     checkout touched in it; what a session of another repository touched here is told with ``everywhere``.
 
     ``path`` is a glob over paths below the root, or a folder or file of it; ``since`` and
-    ``until`` are days of the zone, both included. All filters hold for every figure.
-    Raises UsageError and UnknownName.
+    ``until`` are days of the zone, both included. All filters hold for every figure,
+    and what a copy of a session repeats counts once. Raises UsageError and UnknownName.
     """
     key = discovery.host(host).key if host else None
     asked = parse_filters(settings, since=since, until=until, timezone=timezone)
@@ -357,6 +357,7 @@ def heat(
         elif project:
             only = {(line.host, line.session_id) for line in lines(store, key) if project in project_names(line.project, line.repository)}
         found, moves = accesses(store, host=key, only=only, roots=roots)
+        found = _without_copies(found, store.ledger.copied_sessions())
     found = renamed(found, moves, apart=everywhere)
     chosen = [
         a for a in found if (path is None or fits(a.path, path)) and (first is None or a.ts >= first) and (last is None or a.ts < last)
@@ -365,6 +366,15 @@ def heat(
     for m in moves:
         old[m.project if everywhere else "", m.new].append(m.old)
     return _summed(chosen, old, asked.timezone, apart=everywhere)
+
+
+def _without_copies(found: list[Access], copied: Mapping[tuple[str, str], str]) -> list[Access]:
+    """Return accesses in order of time without those that a copy repeats: the same by the same host at the same moment."""
+    there = {(a.host, a.session_id) for a in found}
+    copies = {key for key, origin in copied.items() if (key[0], origin) in there}
+    first: dict[tuple[str, str, str, int], str] = {}
+    mine = (a for a in found if (a.host, a.session_id) not in copies)
+    return [a for a in mine if first.setdefault((a.host, a.kind, a.recorded, a.ts), a.session_id) == a.session_id]
 
 
 def sessions_with_file(store: Store, path: str) -> dict[tuple[str, str], str]:

@@ -123,3 +123,5 @@ def test_a_copy_is_no_session_of_its_own_and_one_that_went_on_has_what_it_did_it
     assert told["only_read"] == 0
     assert "\n2 sessions changed it (1 copy of one left out); times in UTC\n" in printed
     assert CliRunner().invoke(cli, ["files", "src/till.py", "--diff"]).stdout.count(f" edit {FILE} ") == 2
+    (heat,) = json.loads(CliRunner().invoke(cli, ["heatmap", "--all", "--json"]).stdout)["files"]
+    assert (heat["path"], heat["edit"], heat["sessions"]) == ("src/till.py", 2, 2)
