@@ -252,7 +252,12 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
     sessions: dict[tuple[str, str], list[SearchHit]] = {}
     for hit in found.hits:
         sessions.setdefault((hit.host, hit.session_id), []).append(hit)
-    for (host, session_id), hits in sessions.items():
+    whole = True
+    for number, ((host, session_id), hits) in enumerate(sessions.items()):
+        if whole and all(hit.score and hit.score["tier"] >= _SOME for hit in hits):
+            whole = False
+            if number:
+                say("these hold only some of the words:", bold=True)
         say_row(f"{host} {session_id}" + (f"  {one_line(title_text(hits[0].title), 100)}" if hits[0].title else ""), bold=True)
         for hit in hits:
             call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
@@ -280,6 +285,8 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
         say_command(f"ctx search --fixed {shlex.quote(found.query)}", "  ")
 
 
+_SOME = 2
+"""The tier of a hit that holds some of the words and not all of them."""
 _ERROR = re.compile(r"(?i)\b\w*(?:error|exception)\b|\b(?:failed|cannot|could not|not found|no such|unexpected|unknown|undefined|panic)\b")
 """Words of an error."""
 

@@ -210,7 +210,8 @@ def _unpriced(history: History) -> Finding | None:
         return None
     names = ", ".join((row["model"] or "a model without a name")[:60] for row in rows[:3])
     calls, tokens = sum(row["unpriced_calls"] for row in rows), short(sum(_tokens(row) for row in rows))
-    detail = f"{names}{' and others' if len(rows) > 3 else ''}: {plural(calls, 'call')} with {tokens} tokens are left out of the cost."
+    of = f"{names}{' and others' if len(rows) > 3 else ''}"
+    detail = f"{plural(calls, 'call')} of {of}, {tokens} tokens, {'are' if calls > 1 else 'is'} left out of the cost."
     return Finding("", f"No price is known for {plural(len(rows), 'model')}", "ctx usage model --json", detail, cases=calls)
 
 

@@ -302,3 +302,19 @@ def test_the_words_with_which_a_question_begins_are_left_out_where_no_text_has_a
     assert found["hits"] == bare["hits"]
     assert "no text holds all of these words" not in ran("search", "which session fixed the ModuleNotFoundError freezegun").stdout
     assert ran.json("search", "which nosuchword fixed the freezegun")["query"] == "which nosuchword fixed the freezegun"
+
+
+@pytest.mark.feature("search.some-words")
+def test_sessions_that_hold_only_some_of_the_words_are_set_apart_from_those_that_hold_all(ran: Ctx):
+    hits = ran.json("search", "uv", "add", "freezegun")["hits"]
+    best: dict[str, int] = {}
+    for hit in hits:
+        best[hit["session_id"]] = min(hit["score"]["tier"], best.get(hit["session_id"], 9))
+    told = ran("search", "uv", "add", "freezegun").stdout
+    whole, some = told.split("these hold only some of the words:\n")
+
+    assert set(best.values()) >= {2}
+    assert all((name in whole) == (tier < 2) for name, tier in best.items())
+    assert all((name in some) == (tier == 2) for name, tier in best.items())
+    assert "only some of the words" not in ran("search", "ZzqxEntry", "pytest").stdout
+    assert "only some of the words" not in ran("search", "pytest").stdout

@@ -46,6 +46,13 @@ def test_a_session_is_shared_without_what_is_private_and_says_what_was_replaced(
     told("export", "opentraces", "out.jsonl", "--share")
     plain = told("export", "markdown", "plain")
 
+    said = told("render", "11111111", "--share", "-o", "shared.md")
+    file = told.folder / "shared.md"
+
+    assert file.read_text() == shared.stdout
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert re.fullmatch(r"\S+ \w+ in shared\.md\n", said.stdout)
+    assert said.stderr == shared.stderr
     assert PRIVATE.search(whole.stdout)
     assert not PRIVATE.search(shared.stdout)
     assert "look at app.py and ~/…/plan.md; I am [email] on user@[host] ~ %" in shared.stdout

@@ -92,6 +92,10 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
         "1 record could not be read",
     ]
     assert [one.rule for one in findings(history) if one.quiet] == ["secrets-in-transcripts", "unknown-records", "unreadable-records"]
+    (unpriced,) = [one.detail for one in findings(history) if one.title == "No price is known for 1 model"]
+    assert unpriced == "2 calls of new-model, 5 tokens, are left out of the cost."
+    (unnamed,) = findings(_history(models=(_model("", input_tokens=5, calls=1, unpriced_calls=1),)))
+    assert unnamed.detail == "1 call of a model without a name, 5 tokens, is left out of the cost."
 
 
 @pytest.mark.feature("findings.one-set")

@@ -39,6 +39,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("What did the subagents of one do?", "ctx show SESSION"),
     ("Which files did it read and change?", "ctx files latest"),
     ("Did the tests pass in the end?", "ctx session status latest"),
+    ("In which sessions did tests fail, and how often?", "ctx list --signal failed_test_run_count"),
     ("Which sessions ended with failing tests?", "ctx list --signal tests_failing_at_end"),
     ("Which sessions ended without passing tests, or nobody knows?", "ctx list --not-passed"),
     ("How full was the window?", "ctx history latest"),

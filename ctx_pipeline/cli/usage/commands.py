@@ -453,7 +453,11 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
             say(f"no percentages of limits in the records of {', '.join(silent)}")
         say(f"five-hour windows; times in {zone_name(zone)}; calls without a time are in none")
     else:
-        say("no window is open" if active and everything else "no model calls in this range")
+        newest = everything[-1] if everything else None
+        say("no five-hour window is open" if active and newest else "no model calls in this range")
+        if active and newest:
+            used = f"{tokens(newest.tokens)} tokens, {dollars(newest.cost)}"
+            say(f"the last one began {local_time(newest.start, zone)}: {newest.host}, {used}; all: ctx usage blocks", dim=True)
 
 
 def _flat(told: dict[str, Any]) -> dict[str, Any]:

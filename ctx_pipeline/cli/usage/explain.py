@@ -16,7 +16,7 @@ from ctx_pipeline.cli.options import host_option, model_option, project_option, 
 from ctx_pipeline.cli.output import counted, emit, first_counts, json_option, local_time, one_line, paragraph, plain, say, table, zone_name
 from ctx_pipeline.cli.session_names import complete_anything, session_argument, short_names
 from ctx_pipeline.errors import NothingFound, StoreError
-from ctx_pipeline.model.display import percent
+from ctx_pipeline.model.display import percent, size
 from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.usage.cost_streams import BEFORE, LEAST
 
@@ -444,12 +444,13 @@ def _term(term: str) -> str:
 @click.option("--longest", default=20_000, show_default=True, help="Characters of one text before it is cut.")
 @click.option("--whole", is_flag=True, help="Print scripts, diffs and outputs of more than 40 lines whole.")
 @share_option
-def render(host: str, session_id: str, longest: int, whole: bool, share: bool) -> None:
+@click.option("--out", "-o", "--output", type=click.Path(dir_okay=False), help="Write it to this file, for its owner alone.")
+def render(host: str, session_id: str, longest: int, whole: bool, share: bool, out: str | None) -> None:
     """Print one session as Markdown, tool output and diffs included; secrets are replaced.
 
     Of a script, diff or output of more than 40 lines the beginning and the end are
     printed, with how many lines are left out; --whole prints all.
-    To pass it on: ctx render SESSION --share > session.md. What was replaced, and how
+    To pass it on: ctx render SESSION --share -o session.md. What was replaced, and how
     often, is said on stderr.
     """
     from ctx_pipeline.sessions.markdown import FOLDED
@@ -457,7 +458,17 @@ def render(host: str, session_id: str, longest: int, whole: bool, share: bool) -
 
     replaced = Counter[str]()
     folded = 0 if whole else FOLDED
-    say(run(host, session_id, longest=longest, folded=folded, replaced=replaced if share else None, settings=for_reading()), nl=False)
+    text = run(host, session_id, longest=longest, folded=folded, replaced=replaced if share else None, settings=for_reading())
+    if out is None:
+        say(text, nl=False)
+    else:
+        from pathlib import Path
+
+        from ctx_pipeline.storage.files import PrivateFolder
+
+        path = Path(out).absolute()
+        PrivateFolder(path.parent).text(path.name, plain(text))
+        say(f"{size(path.stat().st_size)} in {plain(out)}")
     if share:
         say(shared_note(replaced, share=share), err=True)
 
