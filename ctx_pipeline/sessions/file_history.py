@@ -66,6 +66,9 @@ _Key = tuple[str, str]
 class _Change(NamedTuple):
     """One change, with what makes it the same in a copy of its session first."""
 
+    host: str
+    cwd: str | None
+    """the folder in which its session began"""
     kind: str
     recorded: str
     """the path as the session recorded it"""
@@ -73,6 +76,10 @@ class _Change(NamedTuple):
     file: str
     """the file's name now"""
     project: str
+
+
+_SAME = 5
+"""Fields at the beginning of a change that a copy of it shares."""
 
 
 def file_history(path: str, *, limit: int | None = None, settings: Settings | None = None) -> FileHistory:
@@ -96,7 +103,8 @@ def file_history(path: str, *, limit: int | None = None, settings: Settings | No
             if now.kind == READ:
                 read.add(key)
             if now.kind in CHANGES:
-                made.setdefault(key, []).append(_Change(then.kind, then.recorded, then.ts, now.path, now.project or ""))
+                cwd = shown.get(key, UNNAMED).cwd
+                made.setdefault(key, []).append(_Change(now.host, cwd, then.kind, then.recorded, then.ts, now.path, now.project or ""))
         known = {key: shown.get(key, UNNAMED) for key in made}
         # what was copied ended before a copy that went on
         order = sorted(made, key=lambda key: (key in copied, last[key], key))
@@ -124,10 +132,10 @@ def _own(
     copies: dict[_Key, list[str]] = {}
     for key in order:
         origin = (key[0], copied.get(key, ""))
-        mine = [c for c in made[key] if first.setdefault(c[:3], key) == key] if origin not in own else []
+        mine = [c for c in made[key] if first.setdefault(c[:_SAME], key) == key] if origin not in own else []
         if mine:
             own[key] = mine
         else:
-            copies.setdefault(origin if origin in own else first[made[key][0][:3]], []).append(key[1])
+            copies.setdefault(origin if origin in own else first[made[key][0][:_SAME]], []).append(key[1])
     for key, mine in own.items():
         yield key, mine, copies.get(key, [])

@@ -357,7 +357,8 @@ def heat(
         elif project:
             only = {(line.host, line.session_id) for line in lines(store, key) if project in project_names(line.project, line.repository)}
         found, moves = accesses(store, host=key, only=only, roots=roots)
-        found = _without_copies(found, store.ledger.copied_sessions())
+        began = {name: one.cwd for name, one in store.shown().items()}
+        found = _without_copies(found, store.ledger.copied_sessions(), began)
     found = renamed(found, moves, apart=everywhere)
     chosen = [
         a for a in found if (path is None or fits(a.path, path)) and (first is None or a.ts >= first) and (last is None or a.ts < last)
@@ -368,13 +369,15 @@ def heat(
     return _summed(chosen, old, asked.timezone, apart=everywhere)
 
 
-def _without_copies(found: list[Access], copied: Mapping[tuple[str, str], str]) -> list[Access]:
-    """Return accesses in order of time without those that a copy repeats: the same by the same host at the same moment."""
+def _without_copies(
+    found: list[Access], copied: Mapping[tuple[str, str], str], began: Mapping[tuple[str, str], str | None]
+) -> list[Access]:
+    """Return accesses in order of time without those that a copy repeats: the same at the same moment, in a session of the same folder."""
     there = {(a.host, a.session_id) for a in found}
     copies = {key for key, origin in copied.items() if (key[0], origin) in there}
-    first: dict[tuple[str, str, str, int], str] = {}
-    mine = (a for a in found if (a.host, a.session_id) not in copies)
-    return [a for a in mine if first.setdefault((a.host, a.kind, a.recorded, a.ts), a.session_id) == a.session_id]
+    first: dict[tuple[Any, ...], str] = {}
+    mine = ((began.get((a.host, a.session_id)), a) for a in found if (a.host, a.session_id) not in copies)
+    return [a for cwd, a in mine if first.setdefault((a.host, cwd, a.kind, a.recorded, a.ts), a.session_id) == a.session_id]
 
 
 def sessions_with_file(store: Store, path: str) -> dict[tuple[str, str], str]:
