@@ -15,6 +15,7 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS_ASSET
 from ctx_pipeline.pipeline.repair.rebuild import set_aside, whole
+from ctx_pipeline.storage.connections import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,7 +68,7 @@ def _readable(path: Path, table: str) -> bool:
     if not path.exists() or not whole(path):
         return False
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(reading(path)) as connection:
             return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
     except sqlite3.Error:
         return False
@@ -84,7 +85,7 @@ def wants_a_look(home: Path) -> bool:
     if not path.exists():
         return False
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(reading(path)) as connection:
             found = connection.execute("SELECT EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM instigators)").fetchone()
     except sqlite3.Error:
         return True

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import Plain
+from ctx_pipeline.storage.connections import beside, reading
 from ctx_pipeline.storage.session_figures import SEAL, ZIPPED, unzipped
 
 if TYPE_CHECKING:
@@ -174,7 +175,21 @@ def _parquet(path: Path) -> Iterator[bytes]:
 
 
 def _sqlite(path: Path) -> Iterator[bytes]:
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+    before = beside(path)
+    if before[1:] != (None, None):
+        yield from _rows(reading(path))
+        return
+    try:  # an ordinary reader would leave a log and its index beside it
+        yield from _rows(reading(path, as_it_lies=True))
+    except sqlite3.DatabaseError:
+        if beside(path) == before:
+            raise
+    if beside(path) != before:
+        yield from _rows(reading(path))
+
+
+def _rows(connection: sqlite3.Connection) -> Iterator[bytes]:
+    with closing(connection) as db:
         db.text_factory = bytes
         # the tables behind a virtual one are listed too
         stored = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 _PAUSE = 0.01
 
 
-def reading(path: Path, seconds: float = 30.0, **options: Any) -> sqlite3.Connection:
-    """Open a database without writing; on a medium that takes no files beside it as it lies there, unless its log holds newer rows."""
+def reading(path: Path, seconds: float = 30.0, *, as_it_lies: bool = False, **options: Any) -> sqlite3.Connection:
+    """Open a database without writing; on a medium that takes no files beside it as it lies there, unless its log holds newer rows.
+
+    ``as_it_lies`` makes no file beside it anywhere: for one without a log, and whoever writes to it meanwhile is not noticed.
+    """
     uri = f"{path.absolute().as_uri()}?mode=ro"
-    for text in (uri, f"{uri}&immutable=1"):
+    for text in (f"{uri}&immutable=1",) if as_it_lies else (uri, f"{uri}&immutable=1"):
         connection: sqlite3.Connection = sqlite3.connect(text, uri=True, timeout=seconds, isolation_level=None, **options)
         try:
             connection.execute("PRAGMA user_version").fetchone()
@@ -36,6 +39,19 @@ def reading(path: Path, seconds: float = 30.0, **options: Any) -> sqlite3.Connec
         else:
             return connection
     raise StoreError(f"{path} cannot be opened", hint="ctx doctor")
+
+
+def beside(path: Path) -> tuple[tuple[int, int] | None, ...]:
+    """Return size and time of a database, of its log and of its journal, None for what holds nothing: what changes with a write."""
+    found: list[tuple[int, int] | None] = []
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-journal"):
+        try:
+            status = path.with_name(name).stat()
+        except FileNotFoundError:
+            found.append(None)
+        else:
+            found.append((status.st_size, status.st_mtime_ns) if status.st_size else None)
+    return tuple(found)
 
 
 def _has_log(path: Path) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.storage.connections import reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,7 @@ def last_written(ledger: Path, limit: int = 400) -> list[WrittenSession]:
 
     Raises sqlite3.Error where it cannot be read.
     """
-    with closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as connection:
+    with closing(reading(ledger, _PATIENCE)) as connection:
         rows = connection.execute(
             "SELECT s.host, s.session_id, f.root, f.rel, f.mtime_ns, s.rows FROM"
             " (SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id AND rel LIKE '%.jsonl'"
