@@ -64,8 +64,8 @@ def shorten_ask(text: str, width: int) -> str:
     return f"{head.rstrip().removesuffix(GAP).rstrip()} {GAP} {ask}"
 
 
-_LINK = lazy_pattern(r"!?\[([^\]\n]{1,200})\]\([^)\s]*\)?")
-_OPEN_LINK = lazy_pattern(r"!?\[(?=\S+$)|https?://(?:www\.)?")
+_LINK = lazy_pattern(r"!?\[(?!REDACTED:)([^\]\n]{1,200})\]\([^)\s]*\)?")
+_OPEN_LINK = lazy_pattern(r"!?\[(?!REDACTED:)(?=[^\s\]]+$)|https?://(?:www\.)?")
 _SIGNS = lazy_pattern(r"^[#>*\-\s]+|\*{2,}|`")
 
 

@@ -150,6 +150,14 @@ def test_times_ids_and_titles_read_as_people_read_them():
     }
     assert title_text("## why is [the build](https://x.y/z) **red**?") == "why is the build red?"
     assert title_text("see [https://github.com/a/b/pull/1") == "see github.com/a/b/pull/1"
+    for whole in (
+        "[REDACTED:password]",
+        "why is [REDACTED:github-token]",
+        "cut at [REDACTED:git",
+        "[REDACTED:npm-token](and this)",
+        "[WIP]",
+    ):
+        assert title_text(whole) == whole
 
 
 @pytest.mark.feature("cli.one-row-a-repository")
