@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from ctx_pipeline.pipeline import run
 from ctx_pipeline.pipeline.capture import scanning
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.raw import segments as raw
+from ctx_pipeline.storage.raw import verified
 from ctx_pipeline_tests.factories import claude as build
 
 SESSION = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -77,10 +79,12 @@ def test_raw_objects_that_nothing_wrote_to_are_unpacked_once_and_a_changed_byte_
     unpacked = []
     read_segment = raw.read_segment
     monkeypatch.setattr(raw, "read_segment", lambda files, rel: unpacked.append(rel) or read_segment(files, rel))
-    assert doctor.examine(store, settings).sound
-    assert doctor.examine(store, settings).sound
+    written = max(place.stat().st_mtime_ns, place.stat().st_ctime_ns)
+    for later in (0, 2_000_000_000):
+        monkeypatch.setattr(verified, "time", SimpleNamespace(time_ns=lambda later=later: written + later))
+        assert doctor.examine(store, settings).sound
     assert unpacked == [path] * 2, "what was just written is looked at again"
-    time.sleep(2.1)
+    monkeypatch.setattr(verified, "time", SimpleNamespace(time_ns=lambda: written + 2_000_000_001))
     for looked_at in (3, 3, 3):
         assert doctor.examine(store, settings).sound
         assert len(unpacked) == looked_at
