@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
 
-TITLE = 200
+TITLE = 800
+"""Characters of a title that are kept: more than is shown, and lines as they are, since secrets are found in it first."""
 """Characters of a title that is made of a prompt."""
 
 
@@ -108,7 +109,7 @@ class Rows:
     def title(self, said: str | None, source: str) -> None:
         """Name the session; a title that comes first stays."""
         if said and said.strip() and self.facts.title is None:
-            self.facts.title, self.facts.title_source = " ".join(said.split())[:TITLE], source
+            self.facts.title, self.facts.title_source = said.strip()[:TITLE], source
 
     def thread(self, thread_id: str, kind: str | None = None, **said: Any) -> ThreadFacts:
         """Return the facts of a thread, which are made when it is first named; what was said first stays, and none is its own parent."""

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction.shapes import ALNUM, BELOW, HEX, Detector, Planted, letters, mixed
+from ctx_pipeline.redaction.shapes import ALNUM, BELOW, BREAK, HEX, Detector, Planted, letters, mixed
 
 if TYPE_CHECKING:
     import random
@@ -114,6 +114,82 @@ _APART, _TOUCHING = (
 those that it need not."""
 _NEXT = rb":?(?:\*\*)?(?=[ \t\r\n\\])" + BELOW
 """What stands between a sentence and what it tells, also where that is on the next line."""
+
+
+_LABELS = (
+    *(b"assword", b"ASSWORD", b"assphrase", b"asscode", b"asswort", b"ot de passe", "ontraseña".encode(), b"enha"),
+    *("ароль".encode(), "密码".encode(), "パスワード".encode(), "비밀번호".encode(), b"achtwoord", "asło".encode()),
+)
+_KEY_LABELS = (
+    *(b"API key", b"API Key", b"Api key", b"Api Key", b"api key", b"API KEY"),
+    *(b"oken", b"TOKEN", b"ecret", b"SECRET", b"ccess key", b"ccess Key", b"ecret key", b"ecret Key", b"ecret access key"),
+)
+_WHERE = rb"[^\s:\"'\\]{1,100}[:-][0-9]{1,6}[:-]"
+"""File and number as grep writes them before a line."""
+_LABEL = lazy_pattern(
+    rb"(?:" + _WHERE + rb")?(?:[\s>#*/;|+-]|\xe2\x80\xa2|\d{1,5}(?:[.):\t]|\xe2\x86\x92))*"
+    rb"(?:(?:your|my|the|new|old|current|default|initial|temporary|temp|one-time|generated|admin|root|user|username|login|account|database"
+    rb"|db|master|ssh|smtp|e?mail|wi-?fi|network|router|server|staging|production|prod|dev|test|access|client|bot|personal|service|app"
+    rb"|application|auth|bearer|refresh|session|signing|shared|webhook|private|deploy|registry|ihr|dein|das|votre|le|tu|la)[ ]){0,3}"
+    rb"(?:password|passphrase|passcode|passwort|mot de passe|senha|wachtwoord|"
+    + "contraseña|Пароль|пароль|密码|パスワード|비밀번호|hasło".encode()
+    + rb"|(?:api|access|secret|secret access|signing|private) key|(?:api |access )?token|secret)",
+    re.IGNORECASE,
+)
+"""A line that is a label and nothing else: marks, the number of a line, words that say whose secret it is, what it is."""
+_LABEL_OF_NAME = lazy_pattern(
+    rb"(?:" + _WHERE + rb")?[\s>#*/;|+\-]*(?:user(?: ?name)?|login|e-?mail(?: address)?|account|name|id)\**[ \t]*",
+    re.IGNORECASE,
+)
+_WRITTEN = lazy_pattern(
+    rb"[A-Za-z]{2,}[0-9]{0,3}(?:[-_./:]+[A-Za-z]*[0-9]{0,4})*|(?:[A-Z][a-z]+[0-9]?){2,}|[A-Za-z]+[-_]v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|v?[0-9]+(?:[.:,][0-9]+)+\S*"
+    rb"|[^@\s]+@[A-Za-z0-9-]+\.[A-Za-z.]+|[a-z0-9+.-]+://.*|[0-9a-f]{32,}|(?:sha|SHA|md|MD)[0-9]+.*|.*\.[a-z]{1,4}[0-9]?"
+)
+"""What is no secret below a label: words and names, times, versions, addresses, digests, files."""
+_SIGN = lazy_pattern(rb"[!@#$%^*?+=~]")
+_LOWER, _UPPER = lazy_pattern(rb"[a-z]"), lazy_pattern(rb"[A-Z]")
+_LINE_MARK = rb"(?:" + _WHERE + rb"|(?:#|//|--|;)[ ]| {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92)|[+>])?(?:[ \t]|\\{1,4}t){0,12}+"
+_BELOW_LABEL = (
+    rb"\*?[ \t]{0,3}(?:"
+    + BREAK
+    + _LINE_MARK
+    + rb"){1,2}+(?:(?:[-=]{3,40}|`{3}[a-z]{0,12})"
+    + BREAK
+    + _LINE_MARK
+    + rb")?+(?:(?P<other>(?![^\s\\]{0,60}[0-9][^\s\\]{0,60}[^0-9\s\\])[^\s\"'`\\<>]{1,60})"
+    + BREAK
+    + _LINE_MARK
+    + rb")?+(?:[-*] )?[`\"']?"
+)
+_LINE_ENDS = rb"(?=[`\"']?[ \t]{0,8}(?:" + BREAK + rb"|\\{0,7}\"|\Z|\x00|<|\x1b))"
+
+
+_LINES = lazy_pattern(rb"\r?\n|\\{1,4}n|[\"\x00]")
+
+
+def _labeled(match: re.Match[bytes]) -> bool:
+    """Tell whether the line before a match is a label alone; where a line lies between, also the one above, of what that says."""
+    *_, above, line = [b"", *_LINES.split(match.string[max(0, match.start() - 160) : match.start()])]
+    return _LABEL.fullmatch(line.rstrip(b"* \r\\")) is not None and (match["other"] is None or _LABEL_OF_NAME.fullmatch(above) is not None)
+
+
+def _password_below(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether what stands below a label is a password: it looks drawn, or has small, capital, figure and sign."""
+    if not value(secret, match) or _WRITTEN.fullmatch(secret) or not _labeled(match):
+        return False
+    figures = len(_DIGIT.findall(secret))
+    if all(kind.search(secret) for kind in (_LOWER, _UPPER, _DIGIT, _SIGN)):
+        return True
+    return drawn(secret, match) and (figures >= 2 or _SIGN.search(secret) is not None)
+
+
+def _key_below(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether what stands below the label of a key or token is one, and no digest."""
+    return long_drawn(secret, match) and not _WRITTEN.fullmatch(secret) and _labeled(match)
+
+
+def _under(labels: tuple[bytes, ...]) -> tuple[str, ...]:
+    return tuple(label.decode() + end for label in labels for end in ("\n", "\r", "\\", " \n", "**\n", "**\\"))
 
 
 def _phrase(rng: random.Random) -> Planted:
@@ -458,6 +534,24 @@ CONTEXTS: tuple[Detector, ...] = (
         + rb"?(?P<s>[A-Za-z0-9_.-]{16,400}+)(?![(\[])",
         _like("use the api key <s> for it", ALNUM, 32),
         long_drawn,
+    ),
+    Detector(
+        "labeled-password",
+        "password in the line below its label",
+        tuple(label.encode() for label in _under(_LABELS)),
+        _BELOW_LABEL + rb"(?P<s>(?=[!-~]{0,60}[0-9])[^\s\"'`\\<>()\[\]{},;|\x00\x1b\x80-\xff]{8,80}+)" + _LINE_ENDS,
+        _like("Username\ndeploy\nPassword\n<s>\n"),
+        _password_below,
+        from_end=True,
+    ),
+    Detector(
+        "labeled-key",
+        "key or token in the line below its label",
+        tuple(label.encode() for label in _under(_KEY_LABELS)),
+        _BELOW_LABEL + rb"(?P<s>(?:[A-Za-z0-9_.+=~:-]|\\{0,3}/){16,400}+)" + _LINE_ENDS,
+        _like("Client id\nshop-web\nClient secret\n<s>\n", ALNUM, 32),
+        _key_below,
+        from_end=True,
     ),
     _after(
         "seed-phrase",

@@ -406,7 +406,7 @@ def shown(
             one = _shown_of(session, text)
         facts = one.parsed.facts if one.parsed is not None else SessionFacts()
         found[place] = Shown(
-            redact(facts.title)[:300] if facts.title else None,
+            " ".join(redact(facts.title).split())[:300] if facts.title else None,
             redact(one.project) if one.project else None,
             redact(facts.cwd) if facts.cwd else None,
             min((row[TS] for row in one.calls if row[TS] is not None), default=None),

@@ -314,7 +314,7 @@ def test_an_event_points_at_its_bytes(tmp_path) -> None:
 def test_the_title_is_custom_then_ai_then_summary_then_prompt(tmp_path) -> None:
     main = ClaudeHome(tmp_path).session()
     main.plain("summary", summary="of another session", leafUuid="elsewhere").prompt("first words\nof mine")
-    assert (parse_one(main).facts.title, parse_one(main).facts.title_source) == ("first words of mine", "prompt")
+    assert (parse_one(main).facts.title, parse_one(main).facts.title_source) == ("first words\nof mine", "prompt")
     main.plain("summary", summary="of this one", leafUuid=main.last_uuid)
     assert (parse_one(main).facts.title, parse_one(main).facts.title_source) == ("of this one", "summary")
     main.plain("ai-title", aiTitle="ai one").plain("ai-title", aiTitle="ai two")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -95,3 +96,67 @@ def test_the_line_after_a_whole_key_stays(after: str) -> None:
         planted = next(kind for kind in KINDS if kind.name == name).draw(random.Random(name))
         text = f"{planted.secret}\n{after}"
         assert REDACTOR.redact(text).endswith(f"]\n{after}")
+
+
+SECRET = "hT7k!qZp29Lm"
+KEY = "q7Hs92kdLLx0PqW31mmZ"
+
+
+@pytest.mark.feature("redaction.line-below")
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Password\n{SECRET}",
+        f"Password\n\n{SECRET}\n",
+        f"Username\nbob\nPassword\r\n{SECRET}\r\nURL\n",
+        f"Username\nPassword\nbob\n{SECRET}\n",
+        f"E-mail\nPassword\nbob@example.com\n{SECRET}\n",
+        f"## Admin password\n```\n{SECRET}\n```",
+        f"**Password**\n`{SECRET}`\n",
+        f"Password\n--------\n{SECRET}\n",
+        f"- Password\n- {SECRET}\n",
+        f"  12\tPassword\n  13\t{SECRET}\n",
+        f"Passwort\n{SECRET}",
+        f"Пароль\n{SECRET}",
+        f"密码\n{SECRET}",
+        f"\x1b[1mPassword\x1b[0m\n{SECRET}\x1b[0m\n",
+        json.dumps({"text": f"Password\n{SECRET}\nok"}),
+        json.dumps(json.dumps({"text": f"Password\n{SECRET}\nok"})),
+        "PASSWORD\nWinter2024!\n",
+        f"Access token\n{KEY}\n",
+        f"Client secret\n{KEY}\n",
+        f"Personal access token\n\n{KEY}\n",
+    ],
+)
+def test_what_stands_below_a_label_without_a_colon_is_replaced(text: str) -> None:
+    kept = REDACTOR.redact(text)
+
+    assert REDACTOR.suspects([text]) == [0]
+    assert "[REDACTED:labeled-" in kept
+    assert not any(secret in kept for secret in (SECRET, KEY, "Winter2024!"))
+
+
+@pytest.mark.feature("redaction.line-below")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Forgot password\nStep2Confirm\n",
+        "to set the new password\nhT7kqZp29Lm\n",
+        "Password\n2024-01-05T10:00:00Z\n",
+        "Password\nadmin9@example2.com\n",
+        "Password\ntest_login2_works.py\n",
+        "Password\nhttps://example.test/C3d4E5\n",
+        "Password\nAt least 8 characters\n",
+        "Password\nChangePassword2Fa\n",
+        "password\n123456\n12345678\nqwerty\nabc123\n",
+        "Passphrase\nOpenSSH_8.9p1\n",
+        "Username\nPassword\nEmail\nPhone1\n",
+        "Token\nsha256:0a1b2c3d4e5f60718293\n",
+        "Token\nMyClass2Helper3Factory4Bean\n",
+        "Secret\nkubernetes-2024-deployment-x1\n",
+        "Access token\n3f786850e387550fdab836ed7e6dc881de23001b\n",
+        "API token\nv1.24.3-rc2.build77\n",
+    ],
+)
+def test_what_stands_below_a_label_and_was_written_stays(text: str) -> None:
+    assert REDACTOR.redact(text) == text

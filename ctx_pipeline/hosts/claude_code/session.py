@@ -116,7 +116,8 @@ def hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
 
 
 _LINES = {"transcript": 0, "agent": 1, "journal": 2}
-_TITLE_CHARS = 200
+_TITLE_CHARS = 800
+"""More than is shown, and lines as they are: secrets are found in it first."""
 _DETACHED = "HEAD"
 """What is recorded as the branch where none is checked out."""
 
@@ -249,7 +250,7 @@ def _title(state: Gathered, session: SessionInput, main: Thread) -> tuple[str | 
         (prompt or hints.get("first_prompt"), "prompt"),
     ):
         if text and text.strip():
-            return " ".join(text.split())[:_TITLE_CHARS], source
+            return text.strip()[:_TITLE_CHARS], source
     return None, "none"
 
 
