@@ -112,8 +112,8 @@ def _may_match(data: bytes) -> bool:
 class Literals(NamedTuple):
     """All literals and what they look like in base64, to be found in one pass where many texts are read."""
 
-    every: tuple[bytes, ...]
     bulk: Bulk
+    """finds them, by their places in the tuples below"""
     looks: tuple[tuple[Look, ...], ...]
     """for each, what to try there"""
     begins: tuple[bool, ...]
@@ -130,14 +130,7 @@ def _literals_and_signs() -> Literals:
     every = tuple(dict.fromkeys([*literals, *signs]))
     nothing: tuple[tuple[Look, ...], bool] = ((), False)
     told = [tried.get(one, nothing) for one in every]
-    return Literals(every, Bulk(every), tuple(look for look, _ in told), tuple(begin for _, begin in told), tuple(map(signs.get, every)))
-
-
-@cache
-def _machine() -> Any:
-    from ahocorasick_rs import BytesAhoCorasick, Implementation
-
-    return BytesAhoCorasick(list(_literals_and_signs().every), implementation=Implementation.DFA)
+    return Literals(Bulk(every), tuple(look for look, _ in told), tuple(begin for _, begin in told), tuple(map(signs.get, every)))
 
 
 def matches(data: bytes, joins: Sequence[int] = ()) -> Iterator[tuple[Look, re.Match[bytes]]]:
@@ -182,12 +175,8 @@ def _batches(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
 
 def _suspects(texts: Sequence[str]) -> list[int]:
     data, starts, order = _joined(texts)
-    _, bulk, looks, begins, signs = _literals_and_signs()
-    if bulk.worth(len(data)):
-        hits, hidden = bulk.scan(data, starts)
-    else:
-        hits = [(index, start) for index, start, _ in _machine().find_matches_as_indexes(data, overlapping=True)]
-        hidden = views.veiled(data, starts)
+    bulk, looks, begins, signs = _literals_and_signs()
+    hits, hidden = bulk.places(data, starts)
     found: set[int] = set()
     groups: list[int] = []
     for index, start in hits:
