@@ -1,4 +1,8 @@
-"""Prints the bill of materials (CycloneDX 1.5, JSON) of what an installation of the package brings, from installed metadata alone."""
+"""Prints the bill of materials (CycloneDX 1.5, JSON) of what an installation of the package brings, from installed metadata alone.
+
+``python .ci/sbom.py 'ctx-pipeline[all]'`` names the package with its extras; with ``--requirements``
+it prints a line ``name==version`` for each library instead, as ``pip-audit -r`` reads it.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +45,11 @@ def component(one: Distribution) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    parts = closure(sys.argv[1] if len(sys.argv) > 1 else "ctx-pipeline")
+    root, *_ = [word for word in sys.argv[1:] if word != "--requirements"] or ["ctx-pipeline"]
+    parts = closure(root)
+    if "--requirements" in sys.argv:
+        own = Requirement(root).name
+        sys.stdout.write("".join(f"{name}=={one.version}\n" for name, one in sorted(parts.items()) if name != own))
+        sys.exit(0)
     listed = [component(one) for _, one in sorted(parts.items())]
     sys.stdout.write(json.dumps({"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": listed}, indent=1) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -138,6 +139,33 @@ def test_every_night_files_are_damaged_commands_killed_and_homes_hostile_for_ten
         assert '--minutes 10 --seed "$(date +%j)" --shuffle' in command
         words = shlex.split(command.partition(" -m ")[2].replace("$(date +%j)", "7"))[1:]
         assert attack.parser().parse_args(words).minutes == 10
+
+
+@pytest.mark.feature("package.audit")
+def test_every_night_all_libraries_of_the_bill_of_materials_are_audited():
+    asked = commands(workflow("nightly")["jobs"]["audit"])
+    (installed,) = [shlex.split(command)[4] for command in asked if command.startswith("python -m pip install ")]
+    bills = [shlex.split(command.partition(">")[0]) for command in asked if command.startswith("python .ci/sbom.py ")]
+    audit = shlex.split(asked[-1])
+
+    assert [words[2] for words in bills] == [f"ctx-pipeline{installed.removeprefix('.')}"] * 2
+    assert [words[3:] for words in bills] == [[], ["--requirements"]]
+    assert audit[0].endswith("/pip-audit")
+    assert audit[1:] == ["--strict", "--disable-pip", "--no-deps", "-r", "$RUNNER_TEMP/requirements.txt"]
+
+
+@pytest.mark.feature("package.audit")
+def test_what_is_audited_are_the_libraries_of_the_bill_of_materials_at_their_versions():
+    def printed(*words: str) -> str:
+        command = [sys.executable, str(ROOT / ".ci" / "sbom.py"), "ctx-pipeline[all]", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=250).stdout
+
+    bill = {(re.sub(r"[-_.]+", "-", one["name"]).lower(), one["version"]) for one in json.loads(printed())["components"]}
+    audited = {tuple(line.split("==")) for line in printed("--requirements").splitlines()}
+
+    assert {name for name, _ in bill - audited} == {"ctx-pipeline"}
+    assert audited <= bill
+    assert {"click", "duckdb", "pyarrow", "dagster", "cryptography"} & {name for name, _ in audited} >= {"click", "duckdb", "pyarrow"}
 
 
 @pytest.mark.feature("rot.dspy-versions")
