@@ -16,7 +16,7 @@ def main(args: list[str] | None = None) -> None:
             from ctx_pipeline.cli.integrations.hook import answer
 
             answer(words[1:])
-        except Exception:  # noqa: BLE001 - no memory to import, to begin a thread or to write a line: the agent goes on
+        except BaseException:  # noqa: BLE001 - no memory to import, to begin a thread or to write a line, or a signal: the agent goes on
             os._exit(0)
         return
     from ctx_pipeline.cli import little_memory

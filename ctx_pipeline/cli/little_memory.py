@@ -32,14 +32,14 @@ def guard() -> None:
         return
     with kept as written:
         ended, ending = os.pipe()
-        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             child = os.fork()
         except OSError:
             _fail()
         if not child:
-            _end_with_parent()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+            end_with_parent()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             _prepare(written.fileno(), ending)
             return
         os.set_blocking(ended, False)
@@ -48,11 +48,11 @@ def guard() -> None:
             with suppress(ProcessLookupError):
                 os.kill(child, number)
 
-        for number in _PASSED_ON:
+        for number in ENDING:
             signal.signal(number, pass_on)
         if sys.stdin is not None and sys.stdin.isatty():  # a terminal interrupts both
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status in _KILLED or (status > 0 and not _any(ended)):
             _fail()
@@ -62,14 +62,14 @@ def guard() -> None:
     os._exit(status if status >= 0 else 128 - status)
 
 
-_PASSED_ON = {signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ())}
-"""Signals that a parent gives on to its child."""
+ENDING = {signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ())}
+"""Signals that end a command; a parent gives them on to its child."""
 
 _ON_PARENTS_END = 1
 """PR_SET_PDEATHSIG of Linux."""
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Let the system end this child with its parent, where it can."""
     with suppress(Exception):
         import ctypes

@@ -92,7 +92,11 @@ def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal:
         )
     except (OSError, ValueError):
         return Failed("error")
-    output = _output(process, seconds)
+    try:
+        output = _output(process, seconds)
+    except BaseException:  # nobody waits for it any more
+        _end(process)
+        raise
     if output is None:
         return Failed("timeout")
     if len(output) > MOST_BYTES:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.cli.little_memory import ENDING, end_with_parent
 from ctx_pipeline.memory.hook_words import read
 from ctx_pipeline.model.hook_kinds import CAPTURE, PREPARE, SHORTEN, WEAVE
 
@@ -43,6 +45,7 @@ def answer(words: Sequence[str]) -> None:
     """Answer a hook of an agent, asked on standard input, and end the process with 0."""
     from ctx_pipeline import settings as settings_module
 
+    _end_quietly()
     _alone_where_memory_is_limited()
     # the process ends before there is anything to collect
     gc.disable()
@@ -71,6 +74,8 @@ def answer(words: Sequence[str]) -> None:
                 _start(settings, "hook", PREPARE, host, payload=payload)
         else:
             log(settings.home, f"{does!r} is nothing that a hook does")
+    except _Ended as ended:
+        log(settings.home, f"{does} {host}: ended by {ended}")
     except BaseException as error:  # noqa: BLE001 - an agent goes on whatever happens here
         log(settings.home, f"{does} {host}: {type(error).__name__}: {error}")
     # no thread, handler or buffer may change the status now
@@ -85,10 +90,35 @@ def _alone_where_memory_is_limited() -> None:
         return
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         return
+    parent = os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     if child := os.fork():
+        for number in ENDING:
+            signal.signal(number, lambda number, _frame: os.kill(child, number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.waitpid(child, 0)
         os._exit(0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    end_with_parent()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+class _Ended(BaseException):
+    """A signal said that nobody waits for the answer: what was begun is cleared away."""
+
+
+def _end_quietly() -> None:
+    """Let a signal that ends a command end this one as everything else does: without a word, a temporary file or a child that goes on."""
+
+    def ended(number: int, _frame: object) -> None:
+        for one in ENDING:
+            signal.signal(one, signal.SIG_IGN)
+        raise _Ended(signal.Signals(number).name)
+
+    for number in ENDING:
+        signal.signal(number, ended)
 
 
 def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
