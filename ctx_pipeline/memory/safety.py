@@ -67,6 +67,22 @@ _INJECTIONS = tuple(
             "send post upload exfiltrate forward transmit",
             rf"\b(?:send|post|upload|exfiltrate|forward|transmit)\b[^\n.]{{0,80}}(?:\b(?:{_KEPT_QUIET})|\.env)\b[^\n.]{{0,60}}\b(?:to|at)\b\s+\S*(?:https?:|www\.|@|\.\w{{2,}})",
         ),
+        (
+            "iwr irm webrequest restmethod downloadstring",
+            r"\b(?:iwr|irm|invoke-(?:webrequest|restmethod)|downloadstring)\b[^\n]{0,200}\|\s*(?:iex|invoke-expression)\b|\b(?:iex|invoke-expression)\b[^\n]{0,80}\b(?:iwr|irm|downloadstring|invoke-(?:webrequest|restmethod))\b",
+        ),
+        ("curl wget", r"(?:\b(?:ba|z|da)?sh|\bsource|\beval|(?:^|[\s;&])\.)\s+(?:-c\s+)?[\"']?(?:<\(|\$\(|`)\s*(?:curl|wget)\b"),
+        ("urlopen", r"\bexec\s*\([^\n]{0,80}\burlopen\b"),
+        ("authorized_keys", r"\b(?:echo|printf|cat|tee|curl|wget)\b[^\n]{0,300}\bauthorized_keys\b"),
+        (
+            "supersede overrule replace",
+            r"\b(?:supersedes?|overrules?|replaces?)\s+(?:everything|anything|all|any)\b(?:\W+\w+){0,4}?\W+(?:told|given|instructed|said)\b",
+        ),
+        ("instructions", r"\b(?:from\s+now\s+on|henceforth)\b(?:\W+\w+){0,3}?\W+instructions\s+(?:come|are)\b"),
+        (
+            "pretend",
+            r"\bpretend\s+(?:that\s+)?(?:to\s+be|you\s+are|you'?re)\s+(?:an?\s+)?(?:unrestricted|unfiltered|uncensored|jailbroken)\b",
+        ),
         ("rm", r"\brm\s+-[a-z]{1,6}\s+(?:/|~|\$home)(?:\s|$|\*)"),
         ("base64", r"\bbase64\s+(?:-d|--decode)\b[^\n]{0,80}\|\s*(?:ba|z)?sh\b"),
     )
@@ -93,6 +109,16 @@ _FOREIGN = tuple(
         r"(?:\uc9c0\uc2dc|\uba85\ub839|\uaddc\uce59|\uc9c0\uce68).{0,12}(?:\ubb34\uc2dc|\uc78a)",
         r"(?:\u062a\u062c\u0627\u0647\u0644|\u0627\u0646\u0633\u064e?|\u062a\u062c\u0627\u0648\u0632).{0,30}(?:\u062a\u0639\u0644\u064a\u0645\u0627\u062a|\u0623\u0648\u0627\u0645\u0631|\u0642\u0648\u0627\u0639\u062f)",
         r"(?:\u0928\u093f\u0930\u094d\u0926\u0947\u0936|\u0928\u093f\u092f\u092e|\u0906\u0926\u0947\u0936).{0,30}(?:\u0905\u0928\u0926\u0947\u0916\u093e|\u092d\u0942\u0932|\u0909\u092a\u0947\u0915\u094d\u0937\u093e)",
+        r"\bignor(?:er|\u00e9r)\b.{0,40}\b(?:instruktion|instruks|regl|regel|anvisning|ordre)\w*",
+        r"(?:ignoruj|zapome\u0148|zabudni|nedbej)\w*.{0,40}(?:pokyn|instrukc|p\u0159\xedkaz|pravid|pr\xedkaz)",
+        r"ignor[a\u0103]\w*.{0,40}(?:instruc\u021biuni|reguli|indica\u021bii)",
+        r"(?:figyelmen k\xedv\xfcl|felejtsd el).{0,40}(?:utas\xedt|szab\xe1ly|parancs)",
+        r"(?:\xe4l\xe4 v\xe4lit\xe4|j\xe4t\xe4 huomiotta|unohda|ohita).{0,40}(?:ohje|s\xe4\xe4nn|k\xe4sky|m\xe4\xe4r\xe4y)",
+        r"(?:\u03b1\u03b3\u03bd\u03cc\u03b7\u03c3|\u03b1\u03b3\u03bd\u03bf\u03ae\u03c3|\u03be\u03ad\u03c7\u03b1\u03c3|\u03be\u03b5\u03c7\u03ac\u03c3).{0,40}(?:\u03bf\u03b4\u03b7\u03b3\u03af|\u03ba\u03b1\u03bd\u03cc\u03bd|\u03b5\u03bd\u03c4\u03bf\u03bb)",
+        r"(?:\u05d4\u05ea\u05e2\u05dc\u05dd|\u05d4\u05ea\u05e2\u05dc\u05de|\u05e9\u05db\u05d7).{0,30}(?:\u05d4\u05d5\u05e8\u05d0\u05d5\u05ea|\u05d4\u05e0\u05d7\u05d9\u05d5\u05ea|\u05db\u05dc\u05dc\u05d9)",
+        r"(?:\u0e40\u0e1e\u0e34\u0e01\u0e40\u0e09\u0e22|\u0e25\u0e37\u0e21|\u0e44\u0e21\u0e48\u0e15\u0e49\u0e2d\u0e07\u0e2a\u0e19\u0e43\u0e08).{0,20}(?:\u0e04(?:\u0e33|\u0e4d\u0e32)\u0e2a\u0e31\u0e48\u0e07|\u0e04(?:\u0e33|\u0e4d\u0e32)\u0e41\u0e19\u0e30\u0e19|\u0e01\u0e0e)",
+        r"(?:\u062f\u0633\u062a\u0648\u0631|\u0642\u0648\u0627\u0646\u06cc\u0646|\u0631\u0627\u0647\u0646\u0645\u0627).{0,30}(?:\u0646\u0627\u062f\u06cc\u062f\u0647|\u0641\u0631\u0627\u0645\u0648\u0634)",
+        r"(?:\u09a8\u09bf\u09b0\u09cd\u09a6\u09c7\u09b6|\u09a8\u09bf\u09af\u09bc\u09ae|\u0986\u09a6\u09c7\u09b6).{0,30}(?:\u0989\u09aa\u09c7\u0995\u09cd\u09b7\u09be|\u09ad\u09c1\u09b2\u09c7)",
         r"(?:ignore|disregard|forget)(?:all)?(?:the)?(?:previous|prior|above)(?:instructions?|rules|prompts?)",
     )
 )
@@ -100,10 +126,10 @@ _FOREIGN = tuple(
 
 _FOREIGN_HINT = lazy_pattern(
     r"ignor|disregard|forget|vergiss|vergesst|missacht|oubli|olvida|descarta|haz caso|esque|desconsid|dimentic|trascura|negeer|vergeet"
-    r"|bortse|zapomnij|abaikan|lupakan|talimat|kural|komut|[^\W\x00-\x7f]"
+    r"|bortse|zapom|zabudni|nedbej|unohda|ohita|felejtsd|abaikan|lupakan|talimat|kural|komut|[^\W\x00-\x7f]"
 )
 _HINT = lazy_pattern(
-    r"ignor|disregard|forget|overrid|bypass|skip|drop|system|instruct|inst\]|im_start|you (?:are|were)|act as|pretend|tell|without|curl|wget"  # noqa: E501
+    r"ignor|disregard|forget|overrid|supersed|overrul|bypass|skip|drop|system|instruct|inst\]|im_start|you (?:are|were)|act as|pretend|tell|without|curl|wget"  # noqa: E501
     r"|send|post|upload|exfil|transmit|rm -|base64|assistant|prompt|[^\x00-\x7f]{2}|vergiss|vergesst|missacht|oubli|olvida|descarta|esque"
     r"|desconsid|dimentic|trascura|negeer|vergeet|bortse|zapomnij|abaikan|lupakan|talimat|kural|komut"
 )
