@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from ctx_pipeline.redaction.shapes import Check
 
 _GAP = rb"(?:[ \t\r\n]|\\{1,4}[nrt])"
-_SPACE = rb"(?:[ \t]|\\{1,4}t)"
-_QUOTE = rb"(?:\\{0,7}[\"'`])"
+SPACE = rb"(?:[ \t]|\\{1,4}t)"
+QUOTE = rb"(?:\\{0,7}[\"'`])"
 _SLASH = rb"\\{0,3}/"
 _B64 = rb"(?:[A-Za-z0-9+=_-]|\\{0,3}/)"
 _CRUMB = rb"(?:(?!&quot;|&#)[^\s;\"'`\\<>\[\]\x1b\xc2])"
-_WORD = rb"(?P<s>(?!\xc2\x9b)[^\s\"'`\\,;&|<>()\[\]{}$*\x1b-][^\s\"'`\\,;&|<>()\[\]{}\x1b\xc2]{3,200}+)"
+WORD = rb"(?P<s>(?!\xc2\x9b)[^\s\"'`\\,;&|<>()\[\]{}$*\x1b-][^\s\"'`\\,;&|<>()\[\]{}\x1b\xc2]{3,200}+)"
 """A value as a command line gives it, unless it is a variable, a path in quotes or a flag."""
 
 _ASKED = rb"sudo(?:[ \t]+-u[ \t]+[^\s|;&]{1,40}|[ \t]+-[A-Za-z-]{1,20}){0,4}?[ \t]+(?:-[A-Za-z]{0,6}S|--stdin)\b"
@@ -56,7 +56,9 @@ def _holds_drawn(secret: bytes, match: re.Match[bytes]) -> bool:
     return any(long_drawn(part, match) for part in re.split(rb"[=;:,. %]+", secret))
 
 
-def _like(text: str, alphabet: str = ALNUM, count: int = 14) -> Callable[[random.Random], Planted]:
+def like(text: str, alphabet: str = ALNUM, count: int = 14) -> Callable[[random.Random], Planted]:
+    """Return what plants a drawn secret in a text, at ``<s>``."""
+
     def plant(rng: random.Random) -> Planted:
         secret = letters(rng, alphabet, count)
         return Planted(text.replace("<s>", secret), secret)
@@ -64,7 +66,7 @@ def _like(text: str, alphabet: str = ALNUM, count: int = 14) -> Callable[[random
     return plant
 
 
-def _after(  # noqa: PLR0917 - a row of the table below
+def after(  # noqa: PLR0917 - a row of the table below
     name: str,
     meaning: str,
     literals: str | tuple[str, ...],
@@ -72,6 +74,7 @@ def _after(  # noqa: PLR0917 - a row of the table below
     plant: Callable[[random.Random], Planted],
     check: Check | None = value,
 ) -> Detector:
+    """Return a row of a table: what stands after words that tell it, with the words given apart or as one text of several."""
     heads = literals.split() if isinstance(literals, str) else literals
     return Detector(name, meaning, tuple(head.encode() for head in heads), pattern, plant, check)
 
@@ -226,44 +229,44 @@ def _curl_cookie(rng: random.Random) -> Planted:
 
 
 CONTEXTS: tuple[Detector, ...] = (
-    _after(
+    after(
         "netrc",
         "password of .netrc",
         ("login ", "login\\t", "login\n"),
-        rb"login" + _GAP + rb"{1,4}[^\s\"'\\]{1,100}" + _GAP + rb"{1,8}password" + _GAP + rb"{1,4}" + _WORD,
-        _like("machine api.example.test login deploy password <s>"),
+        rb"login" + _GAP + rb"{1,4}[^\s\"'\\]{1,100}" + _GAP + rb"{1,8}password" + _GAP + rb"{1,4}" + WORD,
+        like("machine api.example.test login deploy password <s>"),
     ),
-    _after(
+    after(
         "pgpass",
         "password of .pgpass",
         ":5432: :5433: :6432: :*:",
         rb":(?:[0-9]{4,5}|\*):[^:\s\"'\\]{1,80}:[^:\s\"'\\]{1,80}:(?P<s>(?:(?!&quot;|&#)[^\s\"'`\\:<>\[\]\x1b\xc2]){4,200}+)",
-        _like("db.example.test:5432:orders:app:<s>"),
+        like("db.example.test:5432:orders:app:<s>"),
         drawn,
     ),
-    _after(
+    after(
         "stored-auth",
         "credentials in the settings of Docker or npm",
         ('auth"', "auth\\", "_auth ", "_auth=", "_auth:"),
-        rb"_?auth\\{0,7}\"?\\{0,7}" + _GAP + rb"{0,4}[:=]" + _GAP + rb"{0,4}" + _QUOTE + rb"?(?P<s>" + _B64 + rb"{12,400}+)",
-        _like('{"auths": {"registry.example.test": {"auth": "<s>"}}}', ALNUM, 40),
+        rb"_?auth\\{0,7}\"?\\{0,7}" + _GAP + rb"{0,4}[:=]" + _GAP + rb"{0,4}" + QUOTE + rb"?(?P<s>" + _B64 + rb"{12,400}+)",
+        like('{"auths": {"registry.example.test": {"auth": "<s>"}}}', ALNUM, 40),
         mixed,
     ),
-    _after(
+    after(
         "kubeconfig-key",
         "key data of a kubeconfig",
         "client-key-data",
-        rb"client-key-data" + _QUOTE + rb"?:" + _GAP + rb"{0,4}" + _QUOTE + rb"?(?P<s>" + _B64 + rb"{24,8000}+)",
-        _like("    client-key-data: <s>", ALNUM, 300),
+        rb"client-key-data" + QUOTE + rb"?:" + _GAP + rb"{0,4}" + QUOTE + rb"?(?P<s>" + _B64 + rb"{24,8000}+)",
+        like("    client-key-data: <s>", ALNUM, 300),
     ),
-    _after(
+    after(
         "cookie",
         "cookies of a request or a response",
         ("Cookie", "cookie:", 'cookie":', "cookie\\"),
         rb"(?i:cookie)"
-        + _QUOTE
+        + QUOTE
         + rb"?[ \t]?[:=][ \t]?"
-        + _QUOTE
+        + QUOTE
         + rb"?(?P<s>[A-Za-z0-9_.$%-]{1,100}="
         + _CRUMB
         + rb"{1,3000}+(?:;[ ]?[A-Za-z0-9_.$%-]{1,100}(?:="
@@ -272,40 +275,40 @@ CONTEXTS: tuple[Detector, ...] = (
         _cookie,
         _holds_drawn,
     ),
-    _after(
+    after(
         "authorization",
         "token of an Authorization header",
         "uthorization UTHORIZATION",
         rb"(?i:uthorization)"
-        + _QUOTE
+        + QUOTE
         + rb"?[ \t]?[:=][ \t]?"
-        + _QUOTE
+        + QUOTE
         + rb"?(?i:token|apikey|api-key|key|bot|splunk|basic|digest|negotiate|sso-key|ssws)"
-        rb"[ \t]{1,4}(?:token=)?" + _QUOTE + rb"?(?P<s>" + rb"(?:[A-Za-z0-9+=_.:~-]|\\{0,3}/)" + rb"{12,4000}+)",
-        _like("Authorization: token <s>", HEX, 40),
+        rb"[ \t]{1,4}(?:token=)?" + QUOTE + rb"?(?P<s>" + rb"(?:[A-Za-z0-9+=_.:~-]|\\{0,3}/)" + rb"{12,4000}+)",
+        like("Authorization: token <s>", HEX, 40),
         drawn,
     ),
-    _after(
+    after(
         "bare-authorization",
         "token of an Authorization header without a scheme",
         "uthorization UTHORIZATION",
-        rb"(?i:uthorization)" + _QUOTE + rb"?[ \t]?[:=][ \t]?" + _QUOTE + rb"?(?P<s>(?:[A-Za-z0-9+=_.:~-]|\\{0,3}/){20,4000}+)(?![ \t(\[])",
-        _like("Authorization: <s>", ALNUM, 40),
+        rb"(?i:uthorization)" + QUOTE + rb"?[ \t]?[:=][ \t]?" + QUOTE + rb"?(?P<s>(?:[A-Za-z0-9+=_.:~-]|\\{0,3}/){20,4000}+)(?![ \t(\[])",
+        like("Authorization: <s>", ALNUM, 40),
         long_drawn,
     ),
-    _after(
+    after(
         "sshpass",
         "password given to sshpass",
         "sshpass",
-        rb"sshpass[ \t]+-p[ \t]*" + _QUOTE + rb"?" + _WORD,
-        _like("sshpass -p <s> ssh host"),
+        rb"sshpass[ \t]+-p[ \t]*" + QUOTE + rb"?" + WORD,
+        like("sshpass -p <s> ssh host"),
     ),
-    _after(
+    after(
         "curl-cookie",
         "cookies given to curl",
         (" -b ", " --cookie ", " --cookie="),
         rb" (?:-b|--cookie)[ =]{1,3}"
-        + _QUOTE
+        + QUOTE
         + rb"?(?P<s>[A-Za-z0-9_.$%-]{1,100}="
         + _CRUMB
         + rb"{1,3000}+(?:;[ ]?[A-Za-z0-9_.$%-]{1,100}(?:="
@@ -314,45 +317,45 @@ CONTEXTS: tuple[Detector, ...] = (
         _curl_cookie,
         _holds_drawn,
     ),
-    _after(
+    after(
         "piped-password",
         "password piped to sudo or chpasswd",
         ("echo ", "printf "),
         rb"(?:echo|printf)[ \t]+(?:-[a-zA-Z]+[ \t]+)?(?:"
-        + _QUOTE
+        + QUOTE
         + rb"?%s[^ \t]{0,6}[ \t]+)?"
-        + _QUOTE
+        + QUOTE
         + rb"?(?:[A-Za-z0-9_.-]{1,40}:(?=[^|\n]{0,200}\|[^|;\n]{0,40}chpasswd))?+"
-        + _WORD
-        + _QUOTE
+        + WORD
+        + QUOTE
         + rb"?[ \t]*\|[ \t]*(?:"
         + _ASKED
         + rb"|(?:sudo[ \t]+)?chpasswd|passwd[ \t]+--stdin)",
-        _like("echo <s> | sudo -S apt update"),
+        like("echo <s> | sudo -S apt update"),
     ),
-    _after(
+    after(
         "fed-password",
         "password that sudo or chpasswd reads from a string",
         ("sudo ", "chpasswd"),
         rb"(?:"
         + _ASKED
         + rb"[^|;&<\n]{0,60}<<<[ \t]*"
-        + _QUOTE
+        + QUOTE
         + rb"?|chpasswd[ \t]*<<<[ \t]*"
-        + _QUOTE
+        + QUOTE
         + rb"?[A-Za-z0-9_.-]{1,40}:)"
-        + _WORD,
-        _like('sudo -S whoami <<< "<s>"'),
+        + WORD,
+        like('sudo -S whoami <<< "<s>"'),
     ),
-    _after(
+    after(
         "login-token",
         "token given to the login of ngrok or cargo",
         ("authtoken ", "add-authtoken ", "cargo login "),
-        rb"(?:(?:add-)?authtoken|cargo login)[ \t]{1,3}" + _QUOTE + rb"?(?P<s>[A-Za-z0-9_-]{20,200}+)",
-        _like("ngrok config add-authtoken <s>", ALNUM, 43),
+        rb"(?:(?:add-)?authtoken|cargo login)[ \t]{1,3}" + QUOTE + rb"?(?P<s>[A-Za-z0-9_-]{20,200}+)",
+        like("ngrok config add-authtoken <s>", ALNUM, 43),
         long_drawn,
     ),
-    _after(
+    after(
         "login-password",
         "password given to the login of a registry or cluster",
         (
@@ -367,140 +370,140 @@ CONTEXTS: tuple[Detector, ...] = (
             "cf login",
         ),
         rb"(?:docker|podman|nerdctl|buildah|skopeo|registry|az|oc|cf) login[ \t](?:[^\n\\|;&]|\\(?![nr])){0,200}?(?<=[ \t])-p[ \t=]{1,4}"
-        + _QUOTE
+        + QUOTE
         + rb"?"
-        + _WORD,
-        _like("docker login -u dev -p <s> registry.example.test"),
+        + WORD,
+        like("docker login -u dev -p <s> registry.example.test"),
     ),
-    _after(
+    after(
         "mysql-password",
         "password given to a client of MySQL",
         "mysql mariadb",
-        rb"(?:mysql|mariadb)[a-z-]{0,12}[ \t][^\n|;&]{0,200}?(?<=[ \t])-p" + _QUOTE + rb"?" + _WORD,
-        _like("mysql -u root -p<s> shop"),
+        rb"(?:mysql|mariadb)[a-z-]{0,12}[ \t][^\n|;&]{0,200}?(?<=[ \t])-p" + QUOTE + rb"?" + WORD,
+        like("mysql -u root -p<s> shop"),
     ),
-    _after(
+    after(
         "redis-password",
         "password given to redis-cli",
         "redis-cli",
-        rb"redis-cli[^\n|;&]{0,200}?[ \t]-a[ \t]+" + _QUOTE + rb"?" + _WORD,
-        _like("redis-cli -a <s> ping"),
+        rb"redis-cli[^\n|;&]{0,200}?[ \t]-a[ \t]+" + QUOTE + rb"?" + WORD,
+        like("redis-cli -a <s> ping"),
     ),
-    _after(
+    after(
         "ldap-password",
         "password given to a client of LDAP",
         "ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd",
-        rb"ldap[a-z]{3,8}[^\n|;&]{0,200}?[ \t]-w[ \t]+" + _QUOTE + rb"?" + _WORD,
-        _like("ldapsearch -D cn=admin -w <s> -b dc=shop"),
+        rb"ldap[a-z]{3,8}[^\n|;&]{0,200}?[ \t]-w[ \t]+" + QUOTE + rb"?" + WORD,
+        like("ldapsearch -D cn=admin -w <s> -b dc=shop"),
     ),
-    _after(
+    after(
         "openssl-password",
         "password given to openssl",
         ("pass pass:", "passin pass:", "passout pass:"),
-        rb"pass(?:in|out)? pass:" + _WORD,
-        _like("openssl enc -pass pass:<s> -in a"),
+        rb"pass(?:in|out)? pass:" + WORD,
+        like("openssl enc -pass pass:<s> -in a"),
     ),
-    _after(
+    after(
         "nmcli-password",
         "password given to nmcli",
         "nmcli",
-        rb"nmcli[^\n|;&]{0,200}?[ \t](?:password|wifi-sec\.psk)[ \t]+" + _QUOTE + rb"?" + _WORD,
-        _like("nmcli device wifi connect home password <s>"),
+        rb"nmcli[^\n|;&]{0,200}?[ \t](?:password|wifi-sec\.psk)[ \t]+" + QUOTE + rb"?" + WORD,
+        like("nmcli device wifi connect home password <s>"),
     ),
-    _after(
+    after(
         "wifi-key",
         "key of a wireless network",
         "psk= wpa_passphrase=",
-        rb"(?:psk|wpa_passphrase)=" + _QUOTE + rb"?" + _WORD,
-        _like('psk="<s>"'),
+        rb"(?:psk|wpa_passphrase)=" + QUOTE + rb"?" + WORD,
+        like('psk="<s>"'),
         drawn,
     ),
-    _after(
+    after(
         "aws-key-pair",
         "AWS secret access key beside its id",
         "AKIA ASIA",
         rb"A[KS]IA[A-Z0-9]{16}"
-        + _QUOTE
+        + QUOTE
         + rb"?(?:,|:|"
-        + _SPACE
+        + SPACE
         + rb"){1,4}"
-        + _QUOTE
+        + QUOTE
         + rb"?(?P<s>(?:[A-Za-z0-9+]|\\{0,3}/){40})(?![A-Za-z0-9+/])",
-        _like("AKIA1098QYLP1098HHHF,<s>", ALNUM, 40),
+        like("AKIA1098QYLP1098HHHF,<s>", ALNUM, 40),
         mixed,
     ),
-    _after(
+    after(
         "signed-url",
         "signature of a signed URL",
         "sig= Signature=",
         rb"(?:sig|Signature)=(?P<s>(?:[A-Za-z0-9+_-]|\\{0,3}/|%2[BbFf]){32,200}(?:=|%3[dD]){0,2})",
-        _like("https://store.blob.core.windows.net/c/b?sp=r&sig=<s>", ALNUM, 43),
+        like("https://store.blob.core.windows.net/c/b?sp=r&sig=<s>", ALNUM, 43),
         mixed,
     ),
-    _after(
+    after(
         "connection-password",
         "password in a connection string",
         ";Pwd= ;pwd= ;PWD= ;Password= ;password=",
-        rb";(?i:pwd|password)=" + _WORD,
-        _like("Server=db;Uid=app;Pwd=<s>;"),
+        rb";(?i:pwd|password)=" + WORD,
+        like("Server=db;Uid=app;Pwd=<s>;"),
     ),
-    _after(
+    after(
         "url-token",
         "token in front of the host of a URL",
         ":// :\\/\\/",
         rb":" + _SLASH + _SLASH + rb"(?P<s>[A-Za-z0-9_-]{20,255}+)(?::[^\s@/]{0,40})?@(?=[A-Za-z0-9])",
-        _like("git clone https://<s>@git.example.test/team/app.git", ALNUM, 40),
+        like("git clone https://<s>@git.example.test/team/app.git", ALNUM, 40),
         long_drawn,
     ),
-    _after(
+    after(
         "teams-webhook",
         "Microsoft Teams webhook",
         "webhook.office.com",
         rb"webhook\.office\.com" + _SLASH + rb"webhookb2" + _SLASH + rb"(?P<s>(?:[A-Za-z0-9@-]|\\{0,3}/){60,400}+)",
-        _like("https://acme.webhook.office.com/webhookb2/<s>", HEX, 80),
+        like("https://acme.webhook.office.com/webhookb2/<s>", HEX, 80),
     ),
-    _after(
+    after(
         "xml-password",
         "password in an element of XML",
         "<password> <passphrase> <secret> <token> <apiKey> <privateKey>",
         rb"<(?:password|passphrase|secret|token|apiKey|privateKey)>" + BELOW + rb"(?P<s>[^\s<>\"'\\]{6,400}+)(?=" + BELOW + rb"<)",
-        _like("<server><password><s></password></server>"),
+        like("<server><password><s></password></server>"),
     ),
-    _after(
+    after(
         "signing-secret",
         "secret that signs sessions",
         ("secret_key_base", "django-insecure-"),
         rb"(?:secret_key_base"
-        + _QUOTE
+        + QUOTE
         + rb"?"
         + _GAP
         + rb"{0,4}[:=]>?"
         + _GAP
         + rb"{0,4}"
-        + _QUOTE
+        + QUOTE
         + rb"?|(?=django-insecure-))(?P<s>(?:(?!&quot;|&#)[^\s\"'\\<>\[\]\x1b\xc2]){30,400}+)",
-        _like("secret_key_base: <s>", HEX, 128),
+        like("secret_key_base: <s>", HEX, 128),
     ),
-    _after(
+    after(
         "query-key",
         "key in the address of a request",
         "?key= &key= ?token= &token= ?apikey= &apikey= ?sig= ?code= &code=",
         rb"[?&](?:key|token|apikey|sig|code)=(?P<s>[A-Za-z0-9_.~-]{20,400}+)",
-        _like("https://maps.example.test/v1?key=<s>&q=1", ALNUM, 39),
+        like("https://maps.example.test/v1?key=<s>&q=1", ALNUM, 39),
         long_drawn,
     ),
-    _after(
+    after(
         "service-key",
         "key beside the name of a service",
         tuple(form for name in _SERVICES for form in (name, name.upper(), name.title())),
         rb"(?i:"
         + b"|".join(name.encode() for name in _SERVICES)
         + rb")[A-Za-z0-9_.-]{0,24}"
-        + _QUOTE
+        + QUOTE
         + rb"?\]?[ \t]{0,2}(?:=>|:=|=|:)[ \t]{0,2}"
-        + _QUOTE
+        + QUOTE
         + rb"?(?P<s>[A-Za-z0-9_=-]{20,200}+)(?![A-Za-z0-9_./(])",
-        _like("ALGOLIA_ADMIN_KEY=<s>", HEX, 32),
+        like("ALGOLIA_ADMIN_KEY=<s>", HEX, 32),
         long_drawn,
     ),
     Detector(
@@ -516,12 +519,12 @@ CONTEXTS: tuple[Detector, ...] = (
         + b")"
         + BELOW
         + b")"
-        + _QUOTE
+        + QUOTE
         + rb"?(?P<s>[!-~]{6,80}?)(?=[.,;!?]?(?:[\s\"'`\\)]|\Z)|[^\x00-\x7f]|&|<)",
-        _like("the password is <s>, please log in"),
+        like("the password is <s>, please log in"),
         drawn,
     ),
-    _after(
+    after(
         "said-key",
         "key that somebody tells in prose",
         (
@@ -530,9 +533,9 @@ CONTEXTS: tuple[Detector, ...] = (
         ),
         rb"(?:(?:api|API)[ -][kK]ey(?: is)?|(?:oken|key|ecret) is|(?:his|y) (?:key|token)(?=:))"
         + _NEXT
-        + _QUOTE
+        + QUOTE
         + rb"?(?P<s>[A-Za-z0-9_.-]{16,400}+)(?![(\[])",
-        _like("use the api key <s> for it", ALNUM, 32),
+        like("use the api key <s> for it", ALNUM, 32),
         long_drawn,
     ),
     Detector(
@@ -540,7 +543,7 @@ CONTEXTS: tuple[Detector, ...] = (
         "password in the line below its label",
         tuple(label.encode() for label in _under(_LABELS)),
         _BELOW_LABEL + rb"(?P<s>(?=[!-~]{0,60}[0-9])[^\s\"'`\\<>()\[\]{},;|\x00\x1b\x80-\xff]{8,80}+)" + _LINE_ENDS,
-        _like("Username\ndeploy\nPassword\n<s>\n"),
+        like("Username\ndeploy\nPassword\n<s>\n"),
         _password_below,
         from_end=True,
     ),
@@ -549,18 +552,18 @@ CONTEXTS: tuple[Detector, ...] = (
         "key or token in the line below its label",
         tuple(label.encode() for label in _under(_KEY_LABELS)),
         _BELOW_LABEL + rb"(?P<s>(?:[A-Za-z0-9_.+=~:-]|\\{0,3}/){16,400}+)" + _LINE_ENDS,
-        _like("Client id\nshop-web\nClient secret\n<s>\n", ALNUM, 32),
+        like("Client id\nshop-web\nClient secret\n<s>\n", ALNUM, 32),
         _key_below,
         from_end=True,
     ),
-    _after(
+    after(
         "seed-phrase",
         "words from which a wallet is made",
         ("seed phrase", "Seed phrase", "nemonic", "ecovery phrase", "NEMONIC"),
         rb"(?:eed phrase|nemonic|ecovery phrase|NEMONIC|[sS]eed phrase)"
-        + _QUOTE
+        + QUOTE
         + rb"?[ \t]{0,2}(?:is|[:=])[ \t]{1,2}"
-        + _QUOTE
+        + QUOTE
         + rb"?(?P<s>[a-z]{3,8}(?:(?: |\n)[a-z]{3,8}){11,23}+)",
         _phrase,
         None,

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.redaction.commands import COMMANDS
 from ctx_pipeline.redaction.contexts import CONTEXTS
 from ctx_pipeline.redaction.shapes import ALNUM, BELOW, HEX, KEYS, PRIVATE_KEY, SHAPES, URLSAFE, Detector, Planted, digits, letters
 
@@ -563,5 +564,5 @@ _STRUCTURED: tuple[Detector, ...] = (
     ),
 )
 
-DETECTORS: tuple[Detector, ...] = (*KEYS, *SHAPES, *_STRUCTURED, *ASSIGNMENTS, *CONTEXTS)
+DETECTORS: tuple[Detector, ...] = (*KEYS, *SHAPES, *_STRUCTURED, *ASSIGNMENTS, *CONTEXTS, *COMMANDS)
 """All detectors; where two find the same place the earlier one names it."""

@@ -1,0 +1,180 @@
+"""Secrets that commands and settings of single programs are given: each by the words of its program, where what follows looks drawn."""
+
+from __future__ import annotations
+
+from ctx_pipeline.redaction.contexts import QUOTE, SPACE, WORD, after, drawn, like, long_drawn
+from ctx_pipeline.redaction.shapes import ALNUM, BREAK, HEX, Detector, digits
+
+_SLASH = rb"\\{0,3}/"
+_WORDS = rb"[^\n|;&]{0,200}?[ \t]"
+"""Other words of the same command."""
+_NAMED = rb"[A-Za-z0-9_-]{0,40}(?:PASS|PASSWORD|SECRET|TOKEN|KEY|SALT|[pP]ass|[pP]assword|[sS]ecret|[tT]oken|[kK]ey)"
+_PART = rb"(?P<s>[^\s\"'`\\<>\x1b\xc2]{8,400}?)"
+"""A value up to what its program writes behind it."""
+
+COMMANDS: tuple[Detector, ...] = (
+    after(
+        "command-passphrase",
+        "password given to gpg, keytool, a screen or a runner",
+        "--passphrase -storepass -keypass -srcstorepass -deststorepass --registration-token -rfbauth -passwd",
+        rb"-{1,2}(?:passphrase|(?:src|dest)?storepass|keypass|registration-token|passwd)[ \t=]{1,4}" + QUOTE + rb"?" + WORD,
+        like("gpg --batch --passphrase <s> -d a.gpg"),
+        drawn,
+    ),
+    after(
+        "client-password",
+        "password given to a client by a short flag",
+        ("mongosh ", "mongo ", "mongodump ", "mongorestore ", "sqlcmd ", "bcp ", "unzip ", "zip ", "7z ", "7za ", "xfreerdp ", "mstsc "),
+        rb"(?:mongo(?:sh|dump|restore)?[ \t](?:"
+        + _WORDS
+        + rb")?-p[ \t]+|(?:sqlcmd|bcp)[ \t](?:"
+        + _WORDS
+        + rb")?-P[ \t]*|zip[ \t](?:"
+        + _WORDS
+        + rb")?(?:-P[ \t]*|--password[ \t=])|7za?[ \t](?:"
+        + _WORDS
+        + rb")?-p|(?:xfreerdp|mstsc)[ \t](?:"
+        + _WORDS
+        + rb")?/p:)"
+        + QUOTE
+        + rb"?"
+        + WORD,
+        like("sqlcmd -S db -U sa -P <s> -Q 'select 1'"),
+        drawn,
+    ),
+    after(
+        "user-password",
+        "password given behind the name of a user",
+        ("smbclient ", "htpasswd -", "rabbitmqctl ", "sqlplus ", "http-basic.", "IDENTIFY ", "identify ", "net use "),
+        rb"(?:smbclient[ \t](?:"
+        + _WORDS
+        + rb")?-U[ \t]*[^\s%]{1,60}%|htpasswd -[a-zA-Z]*b[a-zA-Z]*[ \t]+(?:[^\s]{1,200}[ \t]+){1,2}"
+        + rb"|rabbitmqctl (?:add_user|change_password)[ \t]+[^\s]{1,60}[ \t]+|sqlplus[ \t]+(?:-[A-Za-z]+[ \t]+){0,3}[^\s/]{1,60}/"
+        + rb"|http-basic\.[\w-]{1,60}[ \t]+[^\s]{1,60}[ \t]+|(?i:identify)[ \t]+|net use[ \t](?:[^\s]{1,200}[ \t]+){1,3}?)"
+        + QUOTE
+        + rb"?(?P<s>[^\s\"'`\\,;&|<>()\[\]{}$@\x1b\xc2]{6,200}+)",
+        like("smbclient -U bob%<s> //srv/share"),
+        drawn,
+    ),
+    after(
+        "command-secret",
+        "secret given to a command that stores it",
+        ("_authToken ", "gh secret set", "--from-literal", "ConvertTo-SecureString", "auth=(", "pypi-token."),
+        rb"(?:_authToken[ \t]+|gh secret set[ \t](?:"
+        + _WORDS
+        + rb")?(?:--body|-b)[ =]|--from-literal[= ]"
+        + QUOTE
+        + rb"?[\w.-]{1,80}=|ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?|auth=\("
+        + QUOTE
+        + rb"[^\s\"'\\]{1,60}"
+        + QUOTE
+        + rb",[ ]?|pypi-token\.[\w-]{1,60}[ \t]+)"
+        + QUOTE
+        + rb"?"
+        + WORD,
+        like("gh secret set DEPLOY --body <s>"),
+        drawn,
+    ),
+    after(
+        "piped-key",
+        "key piped to cryptsetup",
+        ("echo ", "printf "),
+        rb"(?:echo|printf)[ \t]+(?:-[a-zA-Z]+[ \t]+)?" + QUOTE + rb"?" + WORD + QUOTE + rb"?[ \t]*\|[ \t]*(?:sudo[ \t]+)?cryptsetup",
+        like("echo -n <s> | cryptsetup open /dev/sdb1 c -"),
+        drawn,
+    ),
+    after(
+        "typed-password",
+        "password behind the question of a terminal, or sent to it",
+        ("assword for ", "assword:"),
+        rb"assword(?: for [^\s:]{1,60}:[ ]|:?[*]?"
+        + QUOTE
+        + rb"(?:"
+        + BREAK
+        + rb"|[ \t;{}])+(?:exp_)?send[ \t]+(?:--[ \t]+)?"
+        + QUOTE
+        + rb")"
+        + _PART
+        + rb"(?=\\{1,4}[rn]|[\s\"']|\Z|\x1b|<)",
+        like("[sudo] password for bob: <s>\n"),
+        drawn,
+    ),
+    after(
+        "defined-secret",
+        "secret in define() of PHP, in SetEnv or in a header that a server sets",
+        ("define(", "SetEnv ", "_header ", "fastcgi_param "),
+        rb"(?:define\([ ]?"
+        + QUOTE
+        + _NAMED
+        + QUOTE
+        + rb",[ ]{0,4}"
+        + QUOTE
+        + rb"|(?:SetEnv|fastcgi_param)[ \t]+"
+        + _NAMED
+        + rb"[ \t]+"
+        + QUOTE
+        + rb"?|_header[ \t]+"
+        + _NAMED
+        + rb"[ \t]+"
+        + QUOTE
+        + rb"?)"
+        + WORD,
+        like("define('DB_PASSWORD', '<s>');"),
+        drawn,
+    ),
+    after(
+        "tunnel-secret",
+        "secret of a tunnel, a remote or an unlocked vault in its settings",
+        ("PresharedKey", "BW_SESSION", "<auth-user-pass>", "\npass = ", "\\npass = "),
+        rb"(?:PresharedKey[ ]?=[ ]?|BW_SESSION=|<auth-user-pass>(?:"
+        + BREAK
+        + rb"[^\s\\]{1,80})?"
+        + BREAK
+        + rb"|(?:\n|\\n)pass = )"
+        + QUOTE
+        + rb"?(?P<s>[^\s\"'`\\<>\x1b\xc2]{8,400}+)",
+        like("[Peer]\nPresharedKey = <s>\n", ALNUM, 43),
+        drawn,
+    ),
+    after(
+        "hook-address",
+        "address of a hook that takes messages from whoever knows it",
+        ("hooks.zapier.com", "hooks/", "hooks\\"),
+        rb"hooks(?:\.zapier\.com"
+        + _SLASH
+        + rb"hooks"
+        + _SLASH
+        + rb"catch"
+        + _SLASH
+        + rb"(?P<s>[0-9]{4,12}"
+        + _SLASH
+        + rb"[a-z0-9]{5,12})(?![a-z0-9])|(?<=/hooks)"
+        + _SLASH
+        + rb"(?P<quoted>[a-z0-9]{26})(?![A-Za-z0-9_-]))",
+        like("https://chat.example.test/hooks/<s>", "abcdefghijkmnopqrstuwxyz13456789", 26),
+        digits,
+    ),
+    after(
+        "signed-request",
+        "signature of a signed request to AWS",
+        ("X-Amz-Signature=", "X-Amz-Security-Token="),
+        rb"X-Amz-(?:Signature|Security-Token)=(?P<s>[A-Za-z0-9%+/=_-]{40,4000}+)",
+        like("https://b.example.test/k?X-Amz-Signature=<s>", HEX, 64),
+        long_drawn,
+    ),
+    after(
+        "cookie-file",
+        "cookie in a file of curl or a browser",
+        ("TRUE\t", "FALSE\t", "TRUE\\", "FALSE\\"),
+        rb"(?:TRUE|FALSE)"
+        + SPACE
+        + rb"[0-9]{1,12}"
+        + SPACE
+        + rb"[A-Za-z0-9_.$%-]{1,100}"
+        + SPACE
+        + rb"(?P<s>[A-Za-z0-9_.%+/=~:-]{16,4000}+)",
+        like(".example.test\tTRUE\t/\tTRUE\t0\tsessionid\t<s>\n", ALNUM, 32),
+        long_drawn,
+    ),
+)
+"""Secrets known by a single program's words."""

@@ -1,0 +1,108 @@
+"""Secrets as commands and settings of single programs are given them, found by an attack that knew none of the rules."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.redaction.shapes import ALNUM, HEX, Planted, letters
+from ctx_pipeline_tests.factories.secret_kinds import FORMS
+
+REDACTOR = Redactor()
+LEAST = 0.98
+
+SHORT, LONG = 14, 40
+TEXTS = (
+    ("<auth-user-pass>\nvpnuser\n<s>\n</auth-user-pass>", SHORT),
+    ("PresharedKey = <s>=", 43),
+    ("[remote]\ntype = sftp\npass = <s>\n", 24),
+    ("htpasswd -b /etc/ht admin <s>", SHORT),
+    ("smbclient -U bob%<s> //srv/share", SHORT),
+    ("gpg --batch --passphrase <s> -d a.gpg", SHORT),
+    ("keytool -list -keystore k.jks -storepass <s>", SHORT),
+    ("mongosh --host db -u root -p <s> --authenticationDatabase admin", SHORT),
+    ("net use Z: \\\\srv\\share <s> /user:bob", SHORT),
+    ("ConvertTo-SecureString '<s>' -AsPlainText -Force", SHORT),
+    ("kubectl create secret generic db --from-literal=stripe=<s>", 24),
+    ("gh secret set DEPLOY --body <s>", 32),
+    ("npm config set //registry.example.test/:_authToken <s>", 36),
+    ("sqlcmd -S db -U sa -P <s> -Q 'select 1'", SHORT),
+    ("sqlplus scott/<s>@//db:1521/XE", SHORT),
+    ("define('DB_PASSWORD', '<s>');", SHORT),
+    ("define('AUTH_KEY', '<s>');", 48),
+    ("requests.get(u, auth=('bob', '<s>'))", SHORT),
+    ('expect "password:"\nsend "<s>\\r"', SHORT),
+    ("[sudo] password for bob: <s>", SHORT),
+    ("echo -n <s> | cryptsetup open /dev/sdb1 c -", SHORT),
+    ('export BW_SESSION="<s>=="', 86),
+    ("https://b.example.test/k?X-Amz-Credential=x&X-Amz-Signature=<s>", -64),
+    ("gitlab-runner register --registration-token <s>", 20),
+    ("rabbitmqctl add_user bob <s>", SHORT),
+    ("x11vnc -passwd <s>", SHORT),
+    ("xfreerdp /u:bob /p:<s> /v:h", SHORT),
+    ("zip -P <s> a.zip a", SHORT),
+    ("7z x a.7z -p<s>", SHORT),
+    ("unzip -P <s> a.zip", SHORT),
+    ("/msg NickServ IDENTIFY <s>", SHORT),
+    ("poetry config http-basic.shop user <s>", SHORT),
+    (".example.test\tTRUE\t/\tTRUE\t0\tsessionid\t<s>", 32),
+    ("SetEnv DB_PASS <s>", SHORT),
+    ("proxy_set_header X-Api-Key <s>;", 32),
+    ("https://hooks.zapier.com/hooks/catch/1234567/<s>/", 0),
+    ("https://chat.example.test/hooks/<s>", -26),
+)
+"""Text, and how many signs a secret of it has; of small letters and figures alone where that is negative."""
+
+
+def planted(text: str, signs: int) -> Planted:
+    secret = letters(random.Random(text), ALNUM if signs > 0 else HEX, abs(signs)) if signs else "a1b2c3d"
+    return Planted(text.replace("<s>", secret), secret)
+
+
+@pytest.mark.feature("redaction.commands")
+def test_secrets_that_programs_are_given_are_replaced_in_nearly_every_form_and_all_in_a_prompt() -> None:
+    tried, left = 0, []
+    for text, signs in TEXTS:
+        one = planted(text, signs)
+        written = {name: form.write(one) for name, form in FORMS.items()}
+        written["color without a blank"] = one.text.replace(one.secret, f"\x1b[32m{one.secret}\x1b[0m")
+        for name, shown in written.items():
+            tried += 1
+            if one.secret in (REDACTOR.redact(shown) if REDACTOR.suspects([shown]) else shown):
+                left.append((text, name))
+
+    assert tried == len(TEXTS) * (len(FORMS) + 1)
+    assert [text for text, name in left if name in ("prompt", "answer", "color without a blank")] == []
+    assert 1 - len(left) / tried >= LEAST, left
+
+
+@pytest.mark.feature("redaction.commands")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "unzip -P archive.zip",
+        "zip -r release2.zip src9/app",
+        "7z x archive2.7z -pfolder",
+        "mongosh -p 27017 --host db1",
+        "gpg --passphrase-fd 0 -d a.gpg",
+        "gpg --passphrase $PASS -d a.gpg",
+        "net use Z: \\\\srv2\\share9",
+        "sqlplus / as sysdba",
+        "auth=(user, password)",
+        "auth=('user', os.environ['PASS'])",
+        "define('DB_PASSWORD', getenv('DB_PASSWORD'));",
+        "kubectl create secret generic db --from-literal=password=$PASSWORD",
+        "see https://git-scm.com/hooks/applypatch-msg and .git/hooks/pre-commit",
+        "https://docs.example.test/hooks/internationalizationhelp",
+        'expect "password:"\nsend "$password\\r"',
+        "[sudo] password for bob: ",
+        "proxy_set_header X-Api-Key $http_x_api_key;",
+        "a\tTRUE\tb\tFALSE\t3\tx\ty",
+        "rabbitmqctl add_user bob <password>",
+        "htpasswd -b /etc/nginx/htpasswd2 admin $PASSWORD",
+    ],
+)
+def test_commands_without_a_secret_stay(text: str) -> None:
+    assert REDACTOR.redact(text) == text
