@@ -10,7 +10,6 @@ import dagster as dg
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs.location import executor_of
-from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
@@ -63,17 +62,10 @@ def build() -> dg.Definitions:
         description="What a member published of a month, checked and copied to the team's Delta tables.",
     )
     def collected(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
-        hub = Hub(settings_module.load())
-        problems: list[str] = []
-        failed: list[str] = []
-        for part in _parts(context):
-            try:
-                problems += hub.collect(part)
-            except StoreError as error:
-                failed.append(f"{part.key} {error.message}")
-        if failed:  # the others of the run are in
-            raise dg.Failure("; ".join(failed), allow_retries=True)
-        return dg.MaterializeResult(metadata={"refused": len(problems)})
+        done = Hub(settings_module.load()).collect(_parts(context))
+        if done.failed:  # the others of the run are in
+            raise dg.Failure("; ".join(f"{part.key} {error.message}" for part, error in done.failed.items()), allow_retries=True)
+        return dg.MaterializeResult(metadata={"refused": len(done.problems)})
 
     @dg.asset(
         key=["team", "shards"],
@@ -114,8 +106,8 @@ def build() -> dg.Definitions:
     def signals(context: dg.AssetExecutionContext) -> Any:
         hub = Hub(settings_module.load())
         chosen = sorted(key.path[-1] for key in context.selected_asset_keys)
-        for part in _parts(context):
-            hub.measure(part, chosen)
+        published = hub.parts()
+        hub.measure({part: published.get(part, "") for part in _parts(context)}, chosen)
         for name in chosen:
             yield dg.MaterializeResult(asset_key=["team_signals", name])
 

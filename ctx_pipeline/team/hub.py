@@ -19,14 +19,14 @@ from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.shell.command_risk import reason
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
 from ctx_pipeline.storage.team_tables.bucket import Bucket, at_once, json_object
-from ctx_pipeline.storage.team_tables.delta import TeamTable
+from ctx_pipeline.storage.team_tables.delta import TeamTable, without_zone
 from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
 from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured, tables_read
 from ctx_pipeline.team.membership import HEADS, demand_protocol, membership
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED, TEAM_LESSONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -51,6 +51,10 @@ _MOST_MONTHS, _MOST_HEAD = 1_200, 1 << 20
 
 class NotReadable(StoreError):
     """A table of a member cannot be read (damaged, or no table of ours); those of the team are as they were."""
+
+
+_PARTS = 50
+"""Parts of one commit: a refresh holds the rows of so many at a time."""
 
 
 class Part(NamedTuple):
@@ -82,6 +86,18 @@ class Head:
     """how often the machine removed rows for good"""
     raw: tuple[int, str] = (0, "")
     """number of its last bundle of exact transcripts, and a digest of those that it wants forgotten"""
+
+
+@dataclass
+class Collected:
+    """What became of parts that were collected."""
+
+    rows: dict[Part, dict[str, pa.Table | None]] = field(default_factory=dict)
+    """part -> the rows of its tables as the team has them now"""
+    failed: dict[Part, NotReadable] = field(default_factory=dict)
+    """parts that stayed as they were"""
+    problems: list[str] = field(default_factory=list)
+    """what was refused"""
 
 
 @dataclass
@@ -151,10 +167,10 @@ class Hub:
             found.append(known[1])
         return found
 
-    def parts(self) -> dict[Part, str]:
+    def parts(self, heads: Iterable[Head] | None = None) -> dict[Part, str]:
         """Return every member and month that somebody published, with a digest of what all machines of the member said of it."""
         said: dict[Part, list[tuple[str, str]]] = {}
-        for head in self.heads():
+        for head in self.heads() if heads is None else heads:
             months = {**head.months, **({LESSONS_MONTH: head.lessons} if head.lessons else {})}
             for month, value in months.items():
                 said.setdefault(Part(head.member, month), []).append((head.machine, value))
@@ -162,80 +178,140 @@ class Hub:
 
     def stale(self) -> dict[Part, str]:
         """Return the parts whose rows in the hub's database are not those that were published, and those that nobody publishes any more."""
-        now = self.parts()
-        held = self.database.loaded()
-        due = {part: made_of for part, made_of in now.items() if held.get(part.key) != made_of}
-        gone = [Part(*key.split("|", 1)) for key in held if Part(*key.split("|", 1)) not in now]
-        return due | dict.fromkeys(gone, "")
+        return _stale(self.parts(), self.database.loaded())
 
     # steps
 
-    def collect(self, part: Part) -> list[str]:
-        """Copy what a member published of a month to the team's tables, checked; return what was refused.
+    def collect(self, parts: Sequence[Part]) -> Collected:
+        """Copy what members published of some months to the team's tables, checked: one commit a table, whatever the number of parts.
 
-        The numbers of the commits are drawn before anything is read: a worker that stalled
-        meanwhile, while another one did its work, fails with Fenced at its commit. Nothing is
-        committed before all tables were read: where one cannot be, the others stay as they are too.
+        The numbers of the commits, one for each part, are drawn before anything is read: a worker that stalled
+        meanwhile, while another one did its work, fails with Fenced at its commit. Of a part nothing is
+        committed before all its tables were read: where one cannot be, the others stay as they are too.
         """
-        writer = f"hub:{part.key}"
-        names = [LESSONS] if part.month == LESSONS_MONTH else [t.name for t in PUBLISHED]
+        of_table: dict[str, list[Part]] = {}
+        for part in parts:
+            for name in [LESSONS] if part.month == LESSONS_MONTH else [t.name for t in PUBLISHED]:
+                of_table.setdefault(name, []).append(part)
 
-        def drawn(name: str) -> tuple[TeamTable, int]:
+        def drawn(name: str) -> tuple[TeamTable, dict[str, int]]:
             target = self.table(f"team/{name}")
-            return target, target.last_number(writer) + 1
+            return target, {_writer(part): target.last_number(_writer(part)) + 1 for part in of_table[name]}
 
-        def read(name: str) -> tuple[pa.Table | None, list[str]]:
-            problems: list[str] = []
-            try:
-                source = TeamTable(self.bucket, f"members/{part.member}/{name}").rows(month=part.month)
-            except StoreError as error:
-                raise NotReadable(error.message, hint=error.hint) from error
-            return checked(name, part, source, problems) if source is not None else None, problems
+        targets = dict(zip(of_table, at_once(drawn, list(of_table)), strict=True))
+        wanted: dict[tuple[str, str], list[str]] = {}
+        for name, chosen in of_table.items():
+            for part in chosen:
+                wanted.setdefault((part.member, name), []).append(part.month)
+        found: dict[tuple[str, str], dict[str, pa.Table | StoreError | None]] = dict(
+            zip(wanted, at_once(lambda one: self._published(*one, wanted[one]), list(wanted)), strict=True)
+        )
+        done = Collected()
+        for part in parts:
+            names = [name for name, chosen in of_table.items() if part in chosen]
+            read = {name: found[part.member, name][part.month] for name in names}
+            if error := next((one for one in read.values() if isinstance(one, StoreError)), None):
+                done.failed[part] = NotReadable(error.message, hint=error.hint)
+                continue
+            rows = done.rows[part] = {}
+            for name, source in read.items():
+                rows[name] = (
+                    checked(name, part, source, done.problems) if source is not None and not isinstance(source, StoreError) else None
+                )
 
-        def put(one: tuple[tuple[TeamTable, int], tuple[pa.Table | None, list[str]]]) -> None:
-            (target, number), (rows, _) = one
-            if rows is not None or target.opened() is not None:
-                keys = {"member": {part.member}, "month": {part.month}}
-                target.put(rows if rows is not None else _nothing(), writer=writer, number=number, keys=keys, by=PARTITIONS)
+        def put(name: str) -> None:
+            target, numbers = targets[name]
+            chosen = [part for part in of_table[name] if part in done.rows]
+            found = [rows for part in chosen if (rows := done.rows[part][name]) is not None]
+            if chosen and (found or target.opened() is not None):
+                own = {_writer(part): numbers[_writer(part)] for part in chosen}
+                target.put_all(joined(found), numbers=own, keys=_places(chosen), by=PARTITIONS)
 
-        targets, found = at_once(drawn, names), at_once(read, names)
-        at_once(put, list(zip(targets, found, strict=True)))
-        return [problem for _, problems in found for problem in problems]
+        at_once(put, list(of_table))
+        return done
 
-    def measure(self, part: Part, families: Collection[str] | None = None) -> list[str]:
-        """Take the readings of a member's month that signals can be asked for over published facts; return the families that were due.
+    def _published(self, member: str, name: str, months: Sequence[str]) -> dict[str, pa.Table | StoreError | None]:
+        """Return what a member's table holds of some months, or why that month cannot be read; the table is opened once."""
+        import pyarrow.compute as pc
 
-        A family whose code and input are as they were costs one small read.
+        table = TeamTable(self.bucket, f"members/{member}/{name}")
+        try:
+            rows = table.rows_of([{"month": months}])
+            return {month: rows if rows is None or len(months) == 1 else rows.filter(pc.equal(rows["month"], month)) for month in months}
+        except StoreError as error:
+            if len(months) == 1:
+                return {months[0]: error}
+        return {month: self._published(member, name, [month])[month] for month in months}
+
+    def measure(
+        self,
+        parts: Mapping[Part, str],
+        families: Collection[str] | None = None,
+        known: Mapping[Part, dict[str, pa.Table | None]] | None = None,
+    ) -> dict[Part, list[str]]:
+        """Take the readings of members' months that signals can be asked for over published facts; return the families that were due.
+
+        ``parts`` are given with the digest of what was published. Families whose code and input are as they were cost one small
+        read a part; all others are one commit. ``known`` are rows that this process has just collected; their readings join them
+        where all families were due.
         """
-        state_path = f"{STATE}/{part.member}/{part.month}/readings.json"
-        state = json_object(self.bucket.read(state_path))
-        made_of = self.parts().get(part, "")
-        due = {}
-        for name in families if families is not None else measurable():
-            wanted = f"{made_of} {family_code(name)}"
-            if state.get(name) != wanted:
-                due[name] = wanted
+        asked = list(parts)
+        states = dict(zip(asked, at_once(lambda part: json_object(self.bucket.read(_state_path(part))), asked), strict=True))
+        due: dict[Part, dict[str, str]] = {}
+        for part, state in states.items():
+            wanted = {name: f"{parts[part]} {family_code(name)}" for name in (families if families is not None else measurable())}
+            if changed := {name: value for name, value in wanted.items() if state.get(name) != value}:
+                due[part] = changed
         if not due:
-            return []
+            return {}
         target = self.table(f"team/{READINGS_TABLE}")
-        writer = f"hub:{part.key}"
-        number = target.last_number(writer) + 1
-        tables = self._rows(part, tables_read(due))
-        rows = measured(self.settings, part.member, part.month, tables, due)
-        keys = {"member": {part.member}, "month": {part.month}, "family": set(due)}
-        target.put(rows, writer=writer, number=number, keys=keys, by=("member", "month", "family"))
-        self.bucket.write(state_path, json.dumps(state | due).encode())
-        return sorted(due)
+        numbers = {_writer(part): target.last_number(_writer(part)) + 1 for part in due}
+        tables = dict(known or {})
+        if missing := [part for part in due if part not in tables]:
+            tables |= self._rows(missing, tables_read({name for part in missing for name in due[part]}))
+        rows = {part: measured(self.settings, part.member, part.month, _needed(tables[part], due[part]), due[part]) for part in due}
+        alike: dict[frozenset[str], list[Part]] = {}
+        for part, names in due.items():
+            alike.setdefault(frozenset(names), []).append(part)
+        keys = [{**place, "family": names} for names, chosen in alike.items() for place in _places(chosen)]
+        target.put_all(joined(list(rows.values())), numbers=numbers, keys=keys, by=("member", "month", "family"))
+        at_once(lambda part: self.bucket.write(_state_path(part), json.dumps(states[part] | due[part]).encode()), list(due))
+        every = set(measurable())
+        for part, readings in rows.items():
+            if known and part in known and due[part].keys() >= every:
+                known[part][READINGS_TABLE] = without_zone(readings)
+        return {part: sorted(names) for part, names in due.items()}
 
-    def load(self, part: Part, made_of: str) -> None:
-        """Load a part of the team's tables into this machine's database; an empty digest removes it."""
-        names = (LESSONS,) if part.month == LESSONS_MONTH else (*_LOADED, READINGS_TABLE)
-        self.database.load(part.member, part.month, self._rows(part, names), made_of or None)
+    def load(self, parts: Mapping[Part, str], known: Mapping[Part, Mapping[str, pa.Table | None]] | None = None) -> None:
+        """Load parts of the team's tables into this machine's database; a part with an empty digest is removed.
 
-    def _rows(self, part: Part, names: Sequence[str]) -> dict[str, pa.Table | None]:
-        """Return the team's rows of a part, by table."""
-        found = at_once(lambda name: self.table(f"team/{name}").rows(member=part.member, month=part.month), names)
-        return dict(zip(names, found, strict=True))
+        ``known`` are rows that this process has just collected.
+        """
+        tables: dict[Part, dict[str, pa.Table | None]] = {part: {} for part in parts}
+        for month_is_all, names in ((True, (LESSONS,)), (False, (*_LOADED, READINGS_TABLE))):
+            chosen = [part for part in parts if (part.month == LESSONS_MONTH) is month_is_all]
+            kept = {part: {name: rows for name, rows in (known or {}).get(part, {}).items() if name in names} for part in chosen}
+            missing = [name for name in names if any(name not in kept[part] for part in chosen)]
+            found = self._rows(chosen, missing) if missing else {}
+            for part in chosen:
+                tables[part] = {**found.get(part, {}), **kept[part]}
+        self.database.load({(part.member, part.month): (tables[part], made_of or None) for part, made_of in parts.items()})
+
+    def _rows(self, parts: Sequence[Part], names: Sequence[str]) -> dict[Part, dict[str, pa.Table | None]]:
+        """Return the team's rows of some parts, by table; each table is read once."""
+        import pyarrow.compute as pc
+
+        keys = _places(parts)
+
+        def read(name: str) -> dict[Part, pa.Table | None]:
+            rows = self.table(f"team/{name}").rows_of(keys)
+            if rows is None or len(parts) == 1:
+                return dict.fromkeys(parts, rows)
+            of_member = {m: rows.filter(pc.equal(rows["member"], m)) for m in {part.member for part in parts}}
+            return {part: of_member[part.member].filter(pc.equal(of_member[part.member]["month"], part.month)) for part in parts}
+
+        found = dict(zip(names, at_once(read, names), strict=True))
+        return {part: {name: found[name][part] for name in names} for part in parts}
 
     def lessons(self) -> list[dict[str, Any]]:
         """Judge the lessons by the votes of members, write those that the team accepted for members to pull, and return all.
@@ -286,45 +362,51 @@ class Hub:
         """
         began = time.perf_counter()
         done = Refreshed()
-        due, held = self.stale(), self.database.loaded()
+        heads = self.heads()
+        now, held = self.parts(heads), self.database.loaded()
+        due = _stale(now, held)
         place = self.folder / "measured.json"
         before = json_object(place.read_bytes() if place.exists() else None)
         code = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
         failed: set[str] = set()
         known = dict(before)
         """part -> code by which its readings were taken last; no request where that is the code of now"""
-        for part, made_of in (self.parts() | due).items():
-            if part in due:
-                try:
-                    done.problems += self.collect(part)
-                except NotReadable as error:
-                    done.not_collected.append(f"{part.key} {error.message}")
-                    failed.add(part.member)
-                    if part.key not in held:
-                        self.load(part, _BEFORE)
-                    continue
-                done.collected.append(part.key)
-            made = [] if part.month == LESSONS_MONTH or (part not in due and known.get(part.key) == code) else self.measure(part, families)
-            done.measured += [f"{part.key} {name}" for name in made]
-            known[part.key] = code
-            if part in due or made:
-                self.load(part, made_of)
+        asked = [part for part in now | due if part in due or (part.month != LESSONS_MONTH and known.get(part.key) != code)]
+        for start in range(0, len(asked), _PARTS):
+            parts = asked[start : start + _PARTS]
+            collected = self.collect([part for part in parts if part in due])
+            done.problems += collected.problems
+            for part, error in collected.failed.items():
+                done.not_collected.append(f"{part.key} {error.message}")
+                failed.add(part.member)
+            done.collected += [part.key for part in collected.rows]
+            sound = [part for part in parts if part not in collected.failed]
+            wanted = {part: now.get(part, "") for part in sound if part.month != LESSONS_MONTH}
+            made = self.measure(wanted, families, collected.rows) if wanted else {}
+            done.measured += [f"{part.key} {name}" for part, names in made.items() for name in names]
+            known |= {part.key: code for part in sound}
+            loads = {part: now.get(part, "") for part in sound if part in due or part in made}
+            loads |= {part: _BEFORE for part in collected.failed if part.key not in held}
+            if loads:
+                self.load(loads, collected.rows)
         if known != before:
             place.write_text(json.dumps(known), "utf-8")
-        done.erased = self.erase(failed)
-        done.members = len({part.member for part in self.parts()})
+        done.erased = self.erase(failed, heads)
+        done.members = len({part.member for part in now})
         done.lessons = sum(row["verdict"] == "accepted" for row in self.lessons())
         done.seconds = time.perf_counter() - began
         return done
 
-    def erase(self, failed: Collection[str] = ()) -> int:
+    def erase(self, failed: Collection[str] = (), heads: Sequence[Head] | None = None) -> int:
         """Remove the earlier versions of the team's tables where a machine removed rows for good or is gone; return how many files went.
 
         What was done is noted in the bucket, so that it is done once, whichever hub does it. Of members whose parts ``failed`` the
         team's tables still hold what was: their note stays as it is, so that it is done when they could be collected.
         """
         known = json_object(self.bucket.read(ERASED))
-        said = {f"{head.member}/{head.machine}": head.erased for head in self.heads() if head.member not in failed}
+        said = {
+            f"{head.member}/{head.machine}": head.erased for head in (self.heads() if heads is None else heads) if head.member not in failed
+        }
         said |= {name: count for name, count in known.items() if name.partition("/")[0] in failed}
         if said == known:
             return 0
@@ -336,6 +418,39 @@ class Hub:
             gone = sum(self.table(f"team/{name}").vacuum(0) for name in (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS))
         self.bucket.write(ERASED, json.dumps(said, sort_keys=True).encode())
         return gone
+
+
+def _stale(now: Mapping[Part, str], held: Mapping[str, str]) -> dict[Part, str]:
+    due = {part: made_of for part, made_of in now.items() if held.get(part.key) != made_of}
+    return due | {part: "" for key in held if (part := Part(*key.split("|", 1))) not in now}
+
+
+def _writer(part: Part) -> str:
+    """Return the name under which a part is committed: of two workers on one part the second fails."""
+    return f"hub:{part.key}"
+
+
+def _state_path(part: Part) -> str:
+    return f"{STATE}/{part.member}/{part.month}/readings.json"
+
+
+def _places(parts: Iterable[Part]) -> list[dict[str, set[str]]]:
+    """Return the values of partitions by which exactly these parts are found: members by month."""
+    members: dict[str, set[str]] = {}
+    for part in parts:
+        members.setdefault(part.month, set()).add(part.member)
+    return [{"month": {month}, "member": chosen} for month, chosen in members.items()]
+
+
+def _needed(tables: Mapping[str, pa.Table | None], families: Collection[str]) -> dict[str, pa.Table | None]:
+    return {name: tables.get(name) for name in tables_read(families)}
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return tables as one; a column that one of them lacks is null there."""
+    import pyarrow as pa
+
+    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
 def checked(name: str, part: Part, rows: pa.Table, problems: list[str]) -> pa.Table | None:
@@ -419,9 +534,3 @@ def _raw(said: object) -> tuple[int, str]:
         return 0, ""
     number, back = said.get("number"), said.get("revoked")
     return number if isinstance(number, int) else 0, back if isinstance(back, str) else ""
-
-
-def _nothing() -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table({})

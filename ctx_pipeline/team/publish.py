@@ -53,6 +53,14 @@ class Sent(msgspec.Struct):
     digest: str
 
 
+class Known(msgspec.Struct):
+    """A table as this machine left it, so that only what came to its log since is read."""
+
+    table: str
+    version: int
+    number: int
+
+
 class Record(msgspec.Struct):
     """What this machine sent, so that the next time only what changed goes. Losing it costs sending all once more, never a double row."""
 
@@ -64,10 +72,17 @@ class Record(msgspec.Struct):
     cells: dict[str, str] = {}
     """cell -> digest of its committed tables and of the policies, when all its sessions were looked at"""
     sessions: dict[str, Sent] = {}
+    unsure: dict[str, Sent] = {}
+    """sessions of commits that may have begun: the team may hold rows of them in some tables"""
+    tables: dict[str, Known] = {}
     lessons: str = ""
     erased: int = 0
     """how often rows were removed for good, so that a hub does the same"""
     raw: RawRecord = msgspec.field(default_factory=RawRecord)
+
+    def sent(self) -> dict[str, Sent]:
+        """Return the sessions of which the team has rows, or may have."""
+        return {**self.unsure, **self.sessions}
 
 
 class Batch(NamedTuple):
@@ -173,8 +188,9 @@ def withdraw(store: Store, settings: Settings, sessions: Iterable[tuple[str, str
     with store.ledger.lease(LEASE):
         record = read_record(store, member)
         keys = {f"{host}/{name}" for host, name in sessions}
-        gone = [(key, record.sessions[key]) for key in sorted(keys & record.sessions.keys())]
-        held = keys & (record.sessions.keys() | record.raw.sessions.keys())
+        there = record.sent()
+        gone = [(key, there[key]) for key in sorted(keys & there.keys())]
+        held = keys & (there.keys() | record.raw.sessions.keys())
         if held:
             sender = Sender(store, member, record)
             sender.demand()
@@ -198,7 +214,7 @@ def leave(store: Store, settings: Settings, *, erase: bool = False) -> int:
     with store.ledger.lease(LEASE):
         record = read_record(store, member)
         if erase:
-            erased = len(record.sessions.keys() | record.raw.sessions.keys())
+            erased = len(record.sent().keys() | record.raw.sessions.keys())
             sender = Sender(store, member, record)
             sender.demand()
             sender.erase_all()
@@ -250,7 +266,7 @@ def _compare(record: Record, member: Membership, sessions: Iterable[LocalSession
         changed.append(s)
         if before is not None and before.month != s.month:
             gone.append((key, before))
-    for key, sent in record.sessions.items():
+    for key, sent in record.sent().items():
         if key not in present and f"{key.partition('/')[0]}|{sent.month}" in looked:
             gone.append((key, sent))
     return Batch(changed, gone)
@@ -308,6 +324,8 @@ class Sender:
         self.raw = RawSender(store, member, record.raw, self._bucket, self.save)
         self._tables = {name: TeamTable(self._bucket, f"{member.prefix}/{name}") for name in (*(t.name for t in PUBLISHED), LESSONS)}
         self._highest = -1
+        self._again = False
+        """whether commits of an earlier process may have begun"""
         self._erasing: set[str] = set()
         """tables from which rows went that the team must not find again"""
         self._lost = False
@@ -318,46 +336,62 @@ class Sender:
         """Raise StoreError where the bucket asks for a newer version."""
         demand_protocol(self._bucket)
 
-    def _begin(self) -> int:
-        """Return the next number, noted before anything is sent; raises Fenced where somebody else used this machine's name meanwhile."""
+    def _begin(self, names: Collection[str] = ()) -> int:
+        """Return the next number for commits to some tables, or to all, noted before anything is sent.
+
+        Raises Fenced where somebody else used this machine's name meanwhile.
+        """
+        known = max(self._record.number, self._record.pending)
         if self._highest < 0:
-            self._highest = max(at_once(lambda table: table.last_number(self._member.writer), list(self._tables.values())))
-            known = max(self._record.number, self._record.pending)
-            if self._highest > known and (self._record.number or self._least) and self._highest >= self._least:
-                raise fenced(self._member.prefix, self._member.writer)
-            self._lost = self._highest > 0 and not known
+            self._again = self._record.pending > 0
+        chosen = list(names) if known and names else list(self._tables)
+        highest = max(at_once(self._last_number, chosen))
+        if highest > max(known, self._highest) and (self._record.number or self._least) and highest >= self._least:
+            raise fenced(self._member.prefix, self._member.writer)
+        self._lost = highest > 0 and not known
+        self._highest = max(highest, self._highest)
         self.number = self._highest = max(self._highest, self._record.number, self._record.pending, self._least) + 1
         self._record.pending = self.number
         self.save()
         return self.number
 
+    def _last_number(self, name: str) -> int:
+        table = self._tables[name]
+        if (noted := self._record.tables.get(name)) is not None:
+            table.recall((noted.table, noted.version), {self._member.writer: noted.number})
+        return table.last_number(self._member.writer)
+
     def send(self, batch: Batch, done: Published) -> None:
         """Commit one batch to every table that it concerns."""
-        number = self._begin()
         member = self._member
         months = {s.month for s in batch.changed} | {sent.month for _, sent in batch.gone}
         ids = {s.session_id for s in batch.changed} | {key.partition("/")[2] for key, _ in batch.gone}
-        keys = {"machine": {member.machine}} if self._lost else {"machine": {member.machine}, "month": months, "session_id": ids}
-        held = {key: sent for key, sent in self._record.sessions.items() if key.partition("/")[2] in ids}
-        before = list(held.values())
+        held = {key: sent for key, sent in self._record.sent().items() if key.partition("/")[2] in ids}
+        before = {policy for sent in held.values() for policy in sent.policies}
         now = {f"{s.host}/{s.session_id}": member.policy_of(s.project, s.repository) for s in batch.changed}
         narrower = any(set(sent.policies).difference(now.get(key, ())) for key, sent in held.items())
         due: dict[str, pa.Table] = {}
         with closing(self._store.lake.connect()) as connection:
             for published in PUBLISHED:
                 rows = _rows_of(self._store, member, published, batch.changed, connection)
-                if rows is None:
-                    if not self._lost and not any(published.policy in sent.policies for sent in before):
-                        continue
-                    rows = _nothing()
-                due[published.name] = rows
+                if rows is not None or published.policy in before:
+                    due[published.name] = rows if rows is not None else _nothing()
+        self._record.unsure |= {
+            key: Sent(s.month, s.project, list(now[key]), "") for s in batch.changed if (key := f"{s.host}/{s.session_id}")
+        }
+        number = self._begin(due)
+        if self._lost:
+            due = {**{published.name: _nothing() for published in PUBLISHED}, **due}
         if narrower:
             self._erasing |= due.keys()
+        keys = {"machine": {member.machine}} if self._lost else {"machine": {member.machine}, "month": months, "session_id": ids}
+        # rows of sessions that the team never had take the place of none, and no file is read for it
+        replacing = bool(self._lost or self._again or held)
 
         def put(name: str) -> None:
             table = self._tables[name]
             known = table.last_number(member.writer) > 0
-            table.put(due[name], writer=member.writer, number=number, keys=keys if known else None, by=PARTITIONS)
+            table.put(due[name], writer=member.writer, number=number, keys=keys if replacing and known else None, by=PARTITIONS)
 
         at_once(put, list(due))
         done.rows.update({name: rows.num_rows for name, rows in due.items()})
@@ -366,18 +400,20 @@ class Sender:
         done.removed += len(batch.gone)
         for key, _ in batch.gone:
             self._record.sessions.pop(key, None)
+            self._record.unsure.pop(key, None)
         for s in batch.changed:
-            policies = member.policy_of(s.project, s.repository)
-            self._record.sessions[f"{s.host}/{s.session_id}"] = Sent(s.month, s.project, list(policies), _digest(s, policies))
-        self._end()
+            key = f"{s.host}/{s.session_id}"
+            self._record.sessions[key] = Sent(s.month, s.project, list(now[key]), _digest(s, now[key]))
+            self._record.unsure.pop(key, None)
+        self._end(due)
 
     def send_lessons(self, lessons: list[dict[str, Any]], made_of: str) -> None:
         """Put the lessons of this machine in the place of those that it sent before."""
-        number = self._begin()
+        number = self._begin([LESSONS])
         keys = {"machine": {self._member.machine}, "month": {LESSONS_MONTH}}
         self._tables[LESSONS].put(lessons_table(lessons), writer=self._member.writer, number=number, keys=keys, by=PARTITIONS)
         self._record.lessons = made_of
-        self._end()
+        self._end([LESSONS])
 
     def erase(self) -> None:
         """Remove the earlier versions of the tables from which rows went that the team must not find again."""
@@ -422,7 +458,10 @@ class Sender:
         }
         self._bucket.write(head_path(self._member.member, self._member.machine), json.dumps(head).encode())
 
-    def _end(self) -> None:
+    def _end(self, names: Iterable[str]) -> None:
+        for name in names:
+            own, version = self._tables[name].position
+            self._record.tables[name] = Known(own, version, self._tables[name].last_number(self._member.writer))
         self._record.number, self._record.pending = self.number, 0
         self.save()
 

@@ -25,7 +25,7 @@ from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_upkeep import doctor
 from ctx_pipeline.team.published_tables import PARTITIONS
-from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
+from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine, session_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -323,26 +323,109 @@ def test_of_two_workers_on_one_part_the_one_that_stalled_fails_at_its_commit(
     ann.works(1)
     ann.publish()
     stalled, other = hub_of(tmp_path / "a", s3_bucket), hub_of(tmp_path / "b", s3_bucket)
-    rows = TeamTable.rows
+    rows = TeamTable.rows_of
     done: list[str] = []
 
-    def slow(self: TeamTable, *words: Any, **partition: Any) -> Any:
-        found = rows(self, *words, **partition)
+    def slow(self: TeamTable, *words: Any) -> Any:
+        found = rows(self, *words)
         if not done and self.path.startswith("members/ann/sessions"):
             done.append("overtaken")
             ann.works(2)
             ann.publish()
-            other.collect(MARCH)
+            other.collect([MARCH])
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(TeamTable, "rows", slow)
+        patch.setattr(TeamTable, "rows_of", slow)
         with pytest.raises(Fenced):
-            stalled.collect(MARCH)
+            stalled.collect([MARCH])
 
     found = TeamTable(Bucket(s3_bucket), "team/sessions").rows()
     assert found is not None
     assert sorted(found.column("session_id").to_pylist()) == [session_id(1), session_id(2)]
+
+
+@pytest.mark.feature("team.batched")
+def test_a_refresh_commits_once_to_each_table_whatever_the_number_of_members_and_months(tmp_path: Path, folder_bucket: str):
+    machines = [machine(tmp_path, folder_bucket, name, share=("facts",)) for name in ("ann", "bob", "cyd")]
+    for number, who in enumerate(machines):
+        for month in (2, 3):
+            who.works(10 * number + month, started=DAY.replace(month=month))
+        who.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+
+    done = hub.refresh()
+
+    assert len(done.collected) == 6
+    logs = {path: len(list(path.glob("*.json"))) for path in Path(folder_bucket).glob("team/*/_delta_log")}
+    assert {path.parent.name: count for path, count in logs.items()} == dict.fromkeys(
+        ("sessions", "model_calls", "turns", "check_runs", "threads", "tool_calls", "command_runs", "readings"), 1
+    )
+    fresh = hub_of(tmp_path / "other", folder_bucket)
+    assert fresh.refresh().measured == []  # it reads from the tables what the first one had at hand
+    for name in ("members", "signals", "turns"):
+        assert fresh.database.reports((name,)) == hub.database.reports((name,))
+    assert {row["member"]: row["sessions"] for row in hub.database.reports(("members",))["members"]} == {"ann": 2, "bob": 2, "cyd": 2}
+
+
+@pytest.mark.feature("team.batched")
+def test_of_months_in_one_commit_the_one_that_cannot_be_read_stays_and_the_others_come(tmp_path: Path, folder_bucket: str):
+    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
+    for month in (2, 3):
+        bob.works(month, started=DAY.replace(month=month))
+    ann.works(1)
+    for who in (ann, bob):
+        who.publish()
+    for path in Path(folder_bucket).glob("members/bob/turns/**/month=2026-02/*.parquet"):
+        path.unlink()
+
+    done = hub_of(tmp_path, folder_bucket).refresh([])
+
+    assert done.collected == ["ann|2026-03", "bob|2026-03"]
+    assert [text.partition(" ")[0] for text in done.not_collected] == ["bob|2026-02"]
+
+
+@pytest.mark.feature("team.fenced", "team.batched")
+def test_one_part_that_another_worker_took_meanwhile_keeps_a_whole_commit_out(tmp_path: Path, folder_bucket: str):
+    table = TeamTable(Bucket(folder_bucket), "team/sessions")
+    table.put(pa.table({"member": ["ann"], "x": [1]}), writer="hub:ann", number=1, by=("member",))
+    both = {"hub:ann": 2, "hub:bob": 1}
+    stalled = TeamTable(Bucket(folder_bucket), "team/sessions")
+    assert [stalled.last_number(writer) for writer in both] == [1, 0]
+    TeamTable(Bucket(folder_bucket), "team/sessions").put(
+        pa.table({"member": ["bob"], "x": [2]}), writer="hub:bob", number=1, by=("member",)
+    )
+    late = pa.table({"member": ["ann", "bob"], "x": [3, 4]})
+
+    with pytest.raises(Fenced):
+        stalled.put_all(late, numbers=both, keys=[{"member": {"ann", "bob"}}], by=("member",))
+    with pytest.raises(Fenced):
+        TeamTable(Bucket(folder_bucket), "team/sessions").put_all(late, numbers=both, by=("member",))
+
+    found = TeamTable(Bucket(folder_bucket), "team/sessions").rows()
+    assert found is not None
+    assert sorted(found["x"].to_pylist()) == [1, 2]
+
+
+@pytest.mark.feature("team.batched")
+def test_numbers_of_writers_are_those_that_the_table_has_before_and_after_its_log_is_summed_up(tmp_path: Path, folder_bucket: str):
+    bucket = Bucket(folder_bucket)
+    writers = {f"hub:{n}": 0 for n in range(4)}
+    old = TeamTable(bucket, "team/t")
+    for turn in range(25):
+        writer = f"hub:{turn % 4}"
+        writers[writer] += 1
+        TeamTable(bucket, "team/t").put(pa.table({"x": [turn]}), writer=writer, number=writers[writer], by=())
+        if turn == 12:
+            assert old.last_number("hub:0") == 4
+    assert list(Path(folder_bucket).glob("team/t/_delta_log/*.checkpoint.parquet"))
+    old.opened(anew=True)
+    fresh = TeamTable(bucket, "team/t")
+    assert {w: (old.last_number(w), fresh.last_number(w)) for w in writers} == {w: (n, n) for w, n in writers.items()}
+    fresh.vacuum(0)  # entries that were summed up are gone
+    assert {w: TeamTable(bucket, "team/t").last_number(w) for w in writers} == writers
+    (Path(folder_bucket) / "team/t/_delta_log/_last_checkpoint").write_text("{}")
+    assert {w: TeamTable(bucket, "team/t").last_number(w) for w in writers} == writers
 
 
 @pytest.mark.feature("team.fenced")
@@ -392,7 +475,7 @@ def test_the_doctor_names_lag_clocks_versions_files_and_costs(tmp_path: Path, fo
 
     bucket.write("heads/bob/laptop.json", json.dumps(json.loads(head) | {"published_at": "2031-01-01T00:00:00+00:00"}).encode())
     hub = hub_of(tmp_path, folder_bucket)
-    hub.collect(MARCH)
+    hub.collect([MARCH])
 
     found = doctor(hub)
 

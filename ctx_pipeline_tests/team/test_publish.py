@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,64 @@ def test_an_upload_that_was_cut_off_after_any_table_is_made_whole_and_nothing_is
         "turns": 2,
         "check_runs": 2,
     }
+
+
+@pytest.mark.feature("team.once", "team.batched")
+def test_of_an_upload_that_was_cut_off_a_session_that_is_shared_no_more_leaves_no_row_and_may_come_again(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    ann = machine(tmp_path).join(folder_bucket, share=())
+    for name in ("shop", "other"):
+        save(ann.settings, shared(demand(ann.settings), name, "counts"))
+    ann.works(1)
+    ann.publish()
+    ann.works(2, project="other")
+    put = TeamTable.put
+
+    def failing(self: TeamTable, *words: Any, **options: Any) -> int:
+        if self.path.endswith("check_runs"):
+            raise StoreError("the network is gone")
+        return put(self, *words, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TeamTable, "put", failing)
+        with pytest.raises(StoreError, match="the network is gone"):
+            ann.publish()
+    assert len(rows(folder_bucket, "sessions")) == 2
+
+    save(ann.settings, shared(demand(ann.settings), "other", "none"))
+    ann.publish()
+    assert [row["session_id"] for row in rows(folder_bucket, "sessions")] == [session_id(1)]
+    save(ann.settings, shared(demand(ann.settings), "other", "counts"))
+    ann.publish()
+    for name, count in {"sessions": 2, "model_calls": 4, "turns": 2, "check_runs": 2}.items():
+        assert len(rows(folder_bucket, name)) == count, name
+
+
+@pytest.mark.feature("team.batched")
+def test_a_new_session_is_appended_and_no_log_is_read_for_the_numbers_of_a_machine_that_is_alone(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    ann = machine(tmp_path).join(folder_bucket)
+    ann.works(1)
+    ann.publish()
+    ann.works(2)
+    ann.capture()
+    read: list[str] = []
+    original = Bucket.read
+
+    def watched(self: Bucket, path: str) -> bytes | None:
+        read.append(path)
+        return original(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "read", watched)
+        ann.publish()
+
+    assert read == [TEAM_FILE]
+    assert len(rows(folder_bucket, "sessions")) == 2
+    written = [path for path in Path(folder_bucket).glob("members/ann/sessions/**/*.parquet") if "_delta_log" not in path.parts]
+    assert len(written) == 2  # the file of the first session stays as it is
 
 
 @pytest.mark.feature("team.once")

@@ -25,6 +25,8 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 _PATIENCE = timedelta(seconds=20)
+_AT_ONCE = 16
+"""Requests that wait for the bucket at the same time."""
 
 
 class BucketEntry(NamedTuple):
@@ -41,7 +43,7 @@ def at_once(function: Callable[[_Item], _Found], items: Sequence[_Item]) -> list
 
     Raises what the first of them raised, when all have ended; before all else that another process was first.
     """
-    with ThreadPoolExecutor(max(len(items), 1), "ctx-bucket") as pool:
+    with ThreadPoolExecutor(min(max(len(items), 1), _AT_ONCE), "ctx-bucket") as pool:
         asked = [pool.submit(function, item) for item in items]
     errors = [error for one in asked if (error := one.exception())]
     for error in sorted(errors, key=lambda error: not isinstance(error, StoreLocked)):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreLocked
+from ctx_pipeline.storage.team_tables.transactions import Numbers, numbers_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from deltalake import DeltaTable
@@ -43,14 +44,23 @@ def utc(arrow: pa.Table) -> pa.Table:
     return arrow
 
 
+def without_zone(arrow: pa.Table) -> pa.Table:
+    """Return a table whose times are UTC without saying so, as they are in a store."""
+    import pyarrow as pa
+
+    for place, column in enumerate(arrow.schema):
+        if pa.types.is_timestamp(column.type):
+            arrow = arrow.set_column(place, column.name, arrow.column(place).cast(pa.timestamp("us")))
+    return arrow
+
+
 class TeamTable:
     """One Delta table of a team."""
 
     def __init__(self, bucket: Bucket, path: str) -> None:
         self.bucket, self.path = bucket, path
         self._table: DeltaTable | None = None
-        self._numbers: dict[str, tuple[int, int]] = {}
-        """writer -> version of the table, and the writer's last number as of it"""
+        self._numbers: Numbers | None = None
 
     def opened(self, *, anew: bool = False) -> DeltaTable | None:
         """Return the table as it was when it was opened, with ``anew`` as it is now; None where there is none."""
@@ -76,50 +86,83 @@ class TeamTable:
         table = self.opened()
         if table is None:
             return 0
-        version, found = self._numbers.get(writer, (-1, 0))
-        if version != table.version():
-            with self.bucket.explained(self.path):
-                found = int(table.transaction_version(writer) or 0)
-            self._numbers[writer] = (table.version(), found)
-        return found
+        version = table.version()
+        if self._numbers is None or self._numbers.version != version:
+            found = numbers_at(self.bucket, self.path, version, self._numbers)
+            if found is None:
+                with self.bucket.explained(self.path):
+                    return int(table.transaction_version(writer) or 0)
+            self._numbers = found
+        return self._numbers.of.get(writer, 0)
+
+    @property
+    def position(self) -> tuple[str, int]:
+        """Id and version of the table as it was opened."""
+        table = self.opened()
+        return (str(table.metadata().id), table.version()) if table is not None else ("", -1)
+
+    def recall(self, position: tuple[str, int], numbers: Mapping[str, int]) -> None:
+        """Take the numbers of the only writers that will be asked for from a note of an earlier process, if it is of this table."""
+        own, version = self.position
+        if position[0] == own and position[1] <= version:
+            self._numbers = Numbers(position[1], dict(numbers))
 
     def put(self, rows: pa.Table, *, writer: str, number: int, keys: Mapping[str, Collection[str]] | None = None, by: Iterable[str]) -> int:
         """Commit rows as a writer's ``number`` and return the table's version; with ``keys`` in place of all rows that have these values.
 
-        Raises Fenced where the writer's name has committed this number or a later one, or
-        another process commits under it now. Columns
+        Raises as :meth:`put_all` does.
+        """
+        return self.put_all(rows, numbers={writer: number}, keys=None if keys is None else [keys], by=by)
+
+    def put_all(
+        self, rows: pa.Table, *, numbers: Mapping[str, int], keys: Sequence[Mapping[str, Collection[str]]] | None = None, by: Iterable[str]
+    ) -> int:
+        """Commit rows of several writers at once, each under its number, and return the table's version.
+
+        With ``keys`` they take the place of all rows that have the values of one of them.
+        Raises Fenced where one of the writers has committed its number or a later one, or
+        another process commits under its name now. Columns
         that the table lacks are added; rows without a column that it has hold nulls there.
         """
-        from deltalake import CommitProperties, Transaction, write_deltalake
+        from deltalake import CommitProperties, PostCommitHookProperties, Transaction, write_deltalake
 
-        known = self.last_number(writer)
         table = self.opened()
-        if known >= number:
-            raise fenced(self.path, writer)
+        for writer, number in numbers.items():
+            if self.last_number(writer) >= number:
+                raise fenced(self.path, writer)
+        before = table.version() if table is not None else -1
         if not rows.num_rows and (table is None or keys is None):
-            return table.version() if table is not None else 0
-        if not rows.num_rows:
-            return self._erase(keys or {}, writer=writer, number=number)
-        replacing: dict[str, Any] = {"mode": "append"}
-        if keys is not None and table is not None:
-            replacing = {"mode": "overwrite", "predicate": condition(keys)}
+            return max(before, 0)
+        # old entries of the log go when it is summed up; looking for them costs a listing of all
+        after = PostCommitHookProperties(cleanup_expired_logs=None if (before + 1) % int(_CHECKPOINT) == 0 else False)
+        commit = CommitProperties(
+            max_commit_retries=_ATTEMPTS, app_transactions=[Transaction(writer, number) for writer, number in numbers.items()]
+        )
         with self.bucket.explained(self.path):
             try:
-                write_deltalake(
-                    table if table is not None else self._uri(),
-                    utc(rows),
-                    schema_mode="merge",
-                    partition_by=list(by) if table is None else None,
-                    configuration={"delta.checkpointInterval": _CHECKPOINT} if table is None else None,
-                    commit_properties=CommitProperties(
-                        max_commit_retries=_ATTEMPTS, app_transactions=[Transaction(writer, number)], custom_metadata={"writer": writer}
-                    ),
-                    **replacing,
-                )
+                if table is not None and not rows.num_rows:
+                    table.delete(condition(*keys or ()), commit_properties=commit, post_commithook_properties=after)
+                else:
+                    replacing: dict[str, Any] = {"mode": "append"}
+                    if keys is not None and table is not None:
+                        replacing = {"mode": "overwrite", "predicate": condition(*keys)}
+                    write_deltalake(
+                        table if table is not None else self._uri(),
+                        utc(rows),
+                        schema_mode="merge",
+                        partition_by=list(by) if table is None else None,
+                        configuration={"delta.checkpointInterval": _CHECKPOINT} if table is None else None,
+                        commit_properties=commit,
+                        post_commithook_properties=after,
+                        **replacing,
+                    )
             except Exception as error:
-                raise self._conflict(error, writer) from error
+                raise self._conflict(error, numbers) from error
         made = self.opened()  # one that was there is what the commit made of it
-        return made.version() if made is not None else 0
+        version = made.version() if made is not None else 0
+        if version == before + 1 and (self._numbers is None or self._numbers.version == before):
+            self._numbers = Numbers(version, {**(self._numbers.of if self._numbers else {}), **numbers})
+        return version
 
     def _uri(self) -> str:
         if self.bucket.is_folder:
@@ -128,30 +171,17 @@ class TeamTable:
             Path(self.bucket.table_uri(self.path)).mkdir(parents=True, exist_ok=True)
         return self.bucket.table_uri(self.path)
 
-    def _erase(self, keys: Mapping[str, Collection[str]], *, writer: str, number: int) -> int:
-        from deltalake import CommitProperties, Transaction
-
-        table = self.opened()
-        if table is None:
-            return 0
-        with self.bucket.explained(self.path):
-            try:
-                table.delete(
-                    condition(keys), commit_properties=CommitProperties(app_transactions=[Transaction(writer, number)], custom_metadata={})
-                )
-            except Exception as error:
-                raise self._conflict(error, writer) from error
-        return table.version()
-
-    def _conflict(self, error: Exception, writer: str) -> Exception:
-        text = str(error)
-        if "Concurrent transaction" in text or "concurrent transaction" in text:
-            return fenced(self.path, writer)
+    def _conflict(self, error: Exception, writers: Iterable[str]) -> Exception:
+        if "concurrent transaction" in str(error).lower():
+            return fenced(self.path, ", ".join(sorted(writers)[:3]))
         return error
 
     def rows(self, columns: Collection[str] | None = None, **partition: str) -> pa.Table | None:
         """Return the rows of some partitions, times without a zone; None where there is no table."""
-        import pyarrow as pa
+        return self.rows_of([{name: [value] for name, value in partition.items()}] if partition else None, columns)
+
+    def rows_of(self, keys: Sequence[Mapping[str, Collection[str]]] | None, columns: Collection[str] | None = None) -> pa.Table | None:
+        """Return the rows whose partitions have the values of one of the keys, or all; as :meth:`rows` does."""
         import pyarrow.dataset as ds
 
         table = self.opened()
@@ -159,17 +189,17 @@ class TeamTable:
             return None
         with self.bucket.explained(self.path):
             # without it each file of all partitions becomes an object, for every part that is read
-            data = table.to_pyarrow_dataset(file_pruning_predicate=[(name, "=", value) for name, value in partition.items()] or None)
+            data = table.to_pyarrow_dataset(file_pruning_predicate=condition(*keys) if keys else None)
             wanted = None
-            for name, value in partition.items():
-                one = ds.field(name) == value
-                wanted = one if wanted is None else wanted & one
+            for one in keys or ():
+                met = None
+                for name, values in one.items():
+                    equal = ds.field(name).isin(sorted(values)) if len(values) != 1 else ds.field(name) == next(iter(values))
+                    met = equal if met is None else met & equal
+                wanted = met if wanted is None else wanted | met
             names = [name for name in data.schema.names if columns is None or name in columns]
             found = data.to_table(columns=names, filter=wanted)
-        for place, column in enumerate(found.schema):
-            if pa.types.is_timestamp(column.type):
-                found = found.set_column(place, column.name, found.column(place).cast(pa.timestamp("us")))
-        return found
+        return without_zone(found)
 
     def compact(self) -> int:
         """Merge small files of each partition and return how many files went."""
@@ -225,10 +255,13 @@ def fenced(path: str, writer: str) -> Fenced:
     )
 
 
-def condition(keys: Mapping[str, Collection[str]]) -> str:
-    """Return the predicate of rows whose columns have one of these values each."""
-    parts = []
-    for name, values in keys.items():
-        listed = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(values))
-        parts.append(f"{name} IN ({listed})" if len(values) != 1 else f"{name} = {listed}")
-    return " AND ".join(parts)
+def condition(*keys: Mapping[str, Collection[str]]) -> str:
+    """Return the predicate of rows whose columns have one of these values each, by any of the keys."""
+    found = []
+    for one in keys:
+        parts = []
+        for name, values in one.items():
+            listed = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(values))
+            parts.append(f"{name} IN ({listed})" if len(values) != 1 else f"{name} = {listed}")
+        found.append(" AND ".join(parts))
+    return " OR ".join(f"({one})" for one in found) if len(found) != 1 else found[0]

@@ -153,23 +153,27 @@ class HubDatabase:
         with self._connected() as connection:
             return dict(connection.execute("SELECT part, digest FROM loaded").fetchall())
 
-    def load(self, member: str, month: str, tables: Mapping[str, pa.Table | None], made_of: str | None) -> None:
-        """Put the rows of one member and month in the place of those before, at once; ``made_of`` of None forgets the part."""
+    def load(self, parts: Mapping[tuple[str, str], tuple[Mapping[str, pa.Table | None], str | None]]) -> None:
+        """Put the rows of parts (member and month -> tables and a digest) in the place of those before, all at once.
+
+        A part whose digest is None is forgotten.
+        """
         with self._connected() as connection:
             connection.execute("BEGIN")
             connection.execute("DELETE FROM derived")
-            for name, rows in tables.items():
-                connection.execute(f'DELETE FROM "{name}" WHERE member = ? AND month = ?', [member, month])
-                if rows is not None and rows.num_rows:
-                    known = {c.name for c in self._tables[name]}
-                    chosen = rows.select([c for c in rows.column_names if c in known])
-                    connection.register("incoming", chosen)
-                    connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')
-                    connection.unregister("incoming")
-            part = f"{member}|{month}"
-            connection.execute("DELETE FROM loaded WHERE part = ?", [part])
-            if made_of is not None:
-                connection.execute("INSERT INTO loaded VALUES (?, ?)", [part, made_of])
+            for (member, month), (tables, made_of) in parts.items():
+                for name, rows in tables.items():
+                    connection.execute(f'DELETE FROM "{name}" WHERE member = ? AND month = ?', [member, month])
+                    if rows is not None and rows.num_rows:
+                        known = {c.name for c in self._tables[name]}
+                        chosen = rows.select([c for c in rows.column_names if c in known])
+                        connection.register("incoming", chosen)
+                        connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')
+                        connection.unregister("incoming")
+                part = f"{member}|{month}"
+                connection.execute("DELETE FROM loaded WHERE part = ?", [part])
+                if made_of is not None:
+                    connection.execute("INSERT INTO loaded VALUES (?, ?)", [part, made_of])
             connection.execute("COMMIT")
 
     @staticmethod
