@@ -37,6 +37,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "plans": (),
     "prices": (),
     "redaction": ("patterns",),
+    "team": ("publish",),
 }
 """Tables of config.toml with the names in them; those of one without names are free. ``mine`` has tables of methods too."""
 
@@ -117,6 +118,15 @@ class Settings:
                 f"dagster.executor = {name!r} names no executor", hint="write in_process, multiprocess or package.module:name"
             )
         return name
+
+    @property
+    def publishes(self) -> bool:
+        """Whether a machine of a team publishes by itself; ``publish = false`` below ``[team]`` leaves that to ``ctx publish``."""
+        table = self.config.get("team", {})
+        said = table.get("publish", True) if isinstance(table, dict) else None
+        if not isinstance(said, bool):
+            raise SettingsError(f"team.publish = {said!r} is neither true nor false", hint="write [team]\npublish = false")
+        return said
 
     @property
     def embedder(self) -> str:

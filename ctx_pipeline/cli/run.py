@@ -71,6 +71,8 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
         else:
             with ProgressLine(quiet=as_json) as progress:
                 report = run_stages(store, settings, scan=scan, progress=progress, todo=todo)
+    if not demo and (settings.home / MEMBERSHIP).exists():
+        _publish(settings)
     if as_json:
         emit(report.to_json())
     else:
@@ -80,6 +82,18 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
             _explain(report)
     if report.failed:
         raise SystemExit(1)
+
+
+MEMBERSHIP = "team/membership.json"
+"""File of a store that is in a team; where there is none, nothing that a team needs is imported."""
+
+
+def _publish(settings: Settings) -> None:
+    """Send the team what its policies share, where this machine does so by itself, and tell it in one line."""
+    from ctx_pipeline.team.auto import publish_quietly
+
+    if line := publish_quietly(settings):
+        say(one_line(line, 400), err=True)
 
 
 def _demand_whole(failed: list[str]) -> None:

@@ -47,6 +47,7 @@ def team() -> None:
 @click.option("--share", metavar="POLICIES", help="What to share of every project: counts, lessons, facts, texts, raw.")
 @click.option("--key", multiple=True, metavar="KEY", help="The team's public key (age1..., or a file), for raw: transcripts go encrypted.")
 @click.option("--pull/--no-pull", default=None, help="Let lessons of the team reach this machine's agents. On at first.")
+@click.option("--auto/--no-auto", default=None, help="Publish without being asked: after ctx run, after sessions, nightly. On at first.")
 @json_option
 def join(
     url: str,
@@ -55,6 +56,7 @@ def join(
     share: str | None,
     key: tuple[str, ...],
     pull: bool | None,
+    auto: bool | None,
     as_json: bool,
 ) -> None:
     """Enter this machine in the team whose bucket is URL: s3://, gs://, az:// or a folder.
@@ -65,7 +67,7 @@ def join(
     from ctx_pipeline.team.membership import join as run
 
     shares = share.split(",") if share else ()
-    member = run(settings_module.load(), url, name=name, machine=machine, share=shares, pull=pull, key=key)
+    member = run(settings_module.load(), url, name=name, machine=machine, share=shares, pull=pull, key=key, auto=auto)
     if as_json:
         emit(_as_json(member))
         return
@@ -118,8 +120,10 @@ def pull_lessons(as_json: bool) -> None:
 
     Each is checked here again. Refuse one with: ctx memory reject ID. ctx publish does the same.
     """
+    from ctx_pipeline.team.auto import pull_lessons as pull_lessons_here
+
     with _opened() as (settings, store):
-        done = _pull(settings, store)
+        done = pull_lessons_here(store, settings)
     if as_json:
         emit(vars(done))
         return
@@ -153,19 +157,6 @@ def leave(erase: bool, yes: bool, as_json: bool) -> None:
         say("what was published stays there: ctx team join, then ctx team leave --erase")
 
 
-def _pull(settings: Settings, store: Store) -> Pulled:
-    """Pull lessons and bring the memories up to date where any came or went."""
-    from ctx_pipeline.pipeline.consolidate import consolidate
-    from ctx_pipeline.pipeline.index import index_memory
-    from ctx_pipeline.team.pull import pull
-
-    done = pull(store, settings)
-    if done.changes:
-        consolidate(store, settings)
-        index_memory(store, settings)
-    return done
-
-
 def _say_pulled(done: Pulled) -> None:
     if done.changes:
         say(f"{counted(len(done.new) + len(done.changed), 'lesson')} came from the team, {counted(len(done.retired), 'lesson')} went")
@@ -180,6 +171,7 @@ def _as_json(member: Membership) -> dict[str, Any]:
         "machine": member.machine,
         "share": {project: list(policies) for project, policies in member.share.items()},
         "pull": member.pull,
+        "auto": member.auto,
         "key": list(member.key),
     }
 
@@ -190,26 +182,57 @@ def _say_policies(member: Membership) -> None:
         return
     rows = [{"project": name, "shares": ", ".join(policies) or "nothing"} for name, policies in sorted(member.share.items())]
     table(rows, {"project": "project", "shares": "shares"})
+    say("published by itself: after ctx run, after sessions, nightly" if member.auto else "published when asked: ctx publish")
 
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would leave, in rows and an example, and send nothing.")
 @click.option("--all", "whole", is_flag=True, help="Look at every session again, not only at partitions that changed.")
+@click.option(
+    "--auto", is_flag=True, help="Capture first, only where this machine publishes by itself, and end with 0: for hooks and timers."
+)
 @json_option
-def publish(dry_run: bool, whole: bool, as_json: bool) -> None:
+def publish(dry_run: bool, whole: bool, auto: bool, as_json: bool) -> None:
     """Send what changed to the team, by the policy of each project, and bring the team's lessons here."""
+    if auto:
+        _by_itself()
+        return
+    from ctx_pipeline.team.auto import pull_lessons as pull_lessons_here
     from ctx_pipeline.team.membership import demand
     from ctx_pipeline.team.publish import publish as run
 
     with _opened() as (settings, store):
         done = run(store, settings, dry_run=dry_run, whole=whole)
-        pulled = None if dry_run or not demand(settings).pull else _pull(settings, store)
+        pulled = None if dry_run or not demand(settings).pull else pull_lessons_here(store, settings)
     if as_json:
         emit({**done.to_json(), "pulled": vars(pulled) if pulled else None})
         return
     _say_published(done)
     if pulled:
         _say_pulled(pulled)
+
+
+def _by_itself() -> None:
+    """Capture and publish; what goes wrong is one line on standard error."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.errors import CtxError
+    from ctx_pipeline.pipeline.facts import make_facts
+    from ctx_pipeline.pipeline.sync import sync
+    from ctx_pipeline.storage import open_store
+    from ctx_pipeline.team.auto import publish_quietly, publishes
+
+    try:
+        settings = settings_module.load()
+        if not publishes(settings):
+            return
+        with open_store(settings) as store:
+            sync(store, settings)
+            make_facts(store, settings)
+    except CtxError as error:
+        say(one_line(f"not published: {error.message}", 400), err=True)
+        return
+    if line := publish_quietly(settings):
+        say(one_line(line, 400), err=True)
 
 
 def _say_published(done: Published) -> None:

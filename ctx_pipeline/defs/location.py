@@ -53,6 +53,7 @@ def build(
             automation.sensor(keys, given.opened, running=watching),
             sensors.registrar(given.opened),
             sensors.keeper(running=watching),
+            sensors.publisher(keys, given.opened, running=watching),
         ],
         schedules=[automation.build(settings, keys, given.opened, running=watching)],
         jobs=[automation.job(keys)],

@@ -13,7 +13,7 @@ from ctx_pipeline.defs.resources import Pipeline
 from ctx_pipeline.pipeline.capture import placement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SOURCE = dg.AssetKey(["source", "sessions"])
 INTERVAL_SECONDS = 300
 UPKEEP = "upkeep"
+TEAM = "team_publication"
 PARTITIONS = "partitions"
 UPKEEP_SECONDS = 3_600
 MOST_OBSERVED = 50
@@ -75,6 +76,47 @@ def keeper(*, running: bool = False) -> dg.SensorDefinition:
         return dg.SkipReason(f"{made.removed} runs removed")
 
     return tidy
+
+
+def publisher(keys: Collection[str], opened: Callable[[], Pipeline] = Pipeline, *, running: bool = False) -> dg.SensorDefinition:
+    """Return the sensor that publishes to the team what runs of the schedule made, off unless told otherwise. It launches nothing."""
+
+    @dg.sensor(
+        name=TEAM,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
+        description="Publishes to the team what its policies share, when runs of the schedule or the automation have ended.",
+    )
+    def send(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        pipeline = opened()
+        try:
+            return published(context.instance, context.cursor, pipeline, keys)
+        finally:
+            pipeline.close()
+
+    return send
+
+
+def published(
+    instance: dg.DagsterInstance, cursor: str | None, pipeline: Pipeline, keys: Collection[str]
+) -> dg.SensorResult | dg.SkipReason:
+    """Publish where a run that nobody asked for has ended since the last time; one that fails is tried again at the next tick.
+
+    The cursor is the newest such run. `ctx run` publishes by itself.
+    """
+    from ctx_pipeline.team.auto import publish_quietly, publishes
+
+    if not publishes(pipeline.settings):
+        return dg.SkipReason("this machine publishes nothing by itself")
+    ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], tags={run_records.LAUNCHED_BY: ["nightly", "automation"]})
+    newest = next((run.run_id for run in instance.get_runs(ended, limit=1)), "")
+    if newest in ("", cursor):
+        return dg.SkipReason("no run of the schedule has ended since")
+    if busy := run_records.under_way(instance, keys):
+        return dg.SkipReason(f"waits for run {busy}")
+    line = publish_quietly(pipeline.settings)
+    failed = line.startswith("not published")
+    return dg.SensorResult(skip_reason=line or "nothing new for the team", cursor=cursor if failed else newest)
 
 
 def _label(context: dg.SensorEvaluationContext) -> str:

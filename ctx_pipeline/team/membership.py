@@ -78,6 +78,8 @@ class Membership:
     """whether lessons of the team reach this machine"""
     key: tuple[str, ...] = ()
     """public keys of age to which exact transcripts are encrypted"""
+    auto: bool = True
+    """whether this machine publishes by itself what its policies share"""
 
     @property
     def prefix(self) -> str:
@@ -156,12 +158,13 @@ def join(
     share: Sequence[str] = (),
     pull: bool | None = None,
     key: Sequence[str] = (),
+    auto: bool | None = None,
 ) -> Membership:
     """Enter this machine in a team's bucket and return its membership; run again it changes names and keeps policies.
 
     The name of a machine is taken by a conditional put: a second machine that asks for it
     gets a StoreError. ``share`` are policies of all projects; ``pull`` says whether lessons of the team come to this machine;
-    ``key`` are public keys of age, or files of them, for the policy ``raw``.
+    ``key`` are public keys of age, or files of them, for the policy ``raw``; ``auto`` says whether it publishes by itself.
     """
     place = team_url(url)
     before = membership(settings)
@@ -174,7 +177,8 @@ def join(
         raise UsageError(f"{SHARD} is the name of what workers publish", hint="give this machine another one: --machine NAME")
     pulls = pull if pull is not None else kept.pull if kept else True
     keys = tuple(recipients_of(key)) if key else kept.key if kept else ()
-    made = Membership(place, member, host, own, dict(kept.share) if kept else {}, pulls, keys)
+    by_itself = auto if auto is not None else kept.auto if kept else True
+    made = Membership(place, member, host, own, dict(kept.share) if kept else {}, pulls, keys, by_itself)
     if share:
         made = shared(made, EVERY, ",".join(share))
     bucket = Bucket(place)

@@ -161,7 +161,9 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
             done.transcript_bytes = sender.raw.size_of(due_raw)
             _describe(store, member, batches, lessons if lessons_due else [], done)
         else:
-            sender.demand()
+            anything = bool(batches or lessons_due or due_raw.changed or due_raw.back)
+            if anything:  # a machine with nothing new asks nothing of the network
+                sender.demand()
             again = sender.raw.revoke(due_raw.back)
             done.transcript_bytes = sender.raw.send(due_raw)
             for batch in batches:
@@ -169,7 +171,7 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
             sender.erase()
             if lessons_due:
                 sender.send_lessons(lessons, lessons_digest)
-            if batches or lessons_due or due_raw.changed or due_raw.back:
+            if anything:
                 sender.write_head()
             if due or record.cells.keys() - {cell.key for cell in gates}:
                 record.cells = {cell.key: gate for cell, gate in gates.items() if cell.key not in again}

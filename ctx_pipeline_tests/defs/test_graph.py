@@ -146,7 +146,7 @@ def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
     repository = definitions.get_repository_def()
 
     off = {s.name for s in repository.sensor_defs if s.default_status == dg.DefaultSensorStatus.STOPPED}
-    assert off == {"automation", "upkeep", *map(sensors.sensor_name, discovery.hosts().values())}
+    assert off == {"automation", "upkeep", "team_publication", *map(sensors.sensor_name, discovery.hosts().values())}
     assert {s.name for s in repository.sensor_defs} - off == {"partitions"}, "which only says which partitions there are"
     nightly = repository.get_schedule_def("nightly")
     hour, minute = map(int, settings_file.NIGHTLY.split(":"))

@@ -37,6 +37,12 @@ _EMPTIED = ("clear", "compact")
 _COMPACTING = b'"PreCompact"'
 """Stands in the payload of a hook before a compaction."""
 
+_ENDED = b'"SessionEnd"'
+"""Stands in the payload of a hook at the end of a session."""
+
+_MEMBERSHIP = "team/membership.json"
+"""File of a store that is in a team."""
+
 _LEAST_SHORTENED = 1_200
 """Bytes of a payload from which on its output may be worth shortening."""
 
@@ -72,6 +78,9 @@ def answer(words: Sequence[str]) -> None:
         elif does == CAPTURE:
             if _COMPACTING in payload and len(payload) <= _LARGEST_PAYLOAD:
                 _start(settings, "hook", PREPARE, host, payload=payload)
+            if _ENDED in payload[:_LARGEST_PAYLOAD] and (settings.home / _MEMBERSHIP).exists():
+                # waits for the sync, and says in the log what it sent
+                _start(settings, "publish", "--auto")
         else:
             log(settings.home, f"{does!r} is nothing that a hook does")
     except _Ended as ended:
