@@ -17,7 +17,12 @@ DATABASE, BROKER, BUCKET = "CTX_HUB_DATABASE", "CTX_HUB_BROKER", "CTX_TEAM_URL"
 """Environment of every process of a hub: PostgreSQL (``postgresql+psycopg2://...``), Redis (``redis://...``), the team's bucket."""
 
 _RUNS = 16
-_DAY = 86_400
+HELD_SECONDS = 60
+"""Seconds after which a task goes back to the queue that no living worker says it holds; workers say so three times as often."""
+
+_START_SECONDS = 3_600
+"""Seconds that a launched run waits for a free worker; then it is lost, as one that Redis gave to a worker that died at that moment."""
+
 _HOME = "/hub"
 _NO_KEY = "/run/no-key"
 _PACKAGES = "'ctx-pipeline[workers]' dagster-k8s"
@@ -36,11 +41,20 @@ def instance_settings() -> dict[str, Any]:
         "run_launcher": {
             "module": "ctx_pipeline.defs.hub_workers",
             "class": "WorkerRunLauncher",
-            # acknowledged at its end a run is never taken ahead of another, where it would wait with a worker that dies
             "config": {
                 "broker": {"env": BROKER},
                 "backend": {"env": BROKER},
-                "config_source": {"task_acks_late": True, "broker_transport_options": {"visibility_timeout": _DAY}},
+                "config_source": {
+                    # acknowledged at its end a run is never taken ahead of another, where it would wait with a worker that dies
+                    "task_acks_late": True,
+                    "worker_prefetch_multiplier": 1,
+                    # what a dead worker held is given to another one; living ones renew what they hold (hub_workers)
+                    "broker_transport_options": {
+                        "visibility_timeout": HELD_SECONDS,
+                        "unacked_restore_interval": 10,
+                        "unacked_restore_throttle": 1,
+                    },
+                },
             },
         },
         "concurrency": {"pools": {"granularity": "run", "default_limit": _RUNS}, "runs": {"max_concurrent_runs": _RUNS}},
@@ -48,7 +62,7 @@ def instance_settings() -> dict[str, Any]:
         "run_monitoring": {
             "enabled": True,
             "poll_interval_seconds": 10,
-            "start_timeout_seconds": _DAY,  # a launched run waits for a free worker
+            "start_timeout_seconds": _START_SECONDS,
             "max_resume_run_attempts": 0,
         },
         "run_retries": {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False},

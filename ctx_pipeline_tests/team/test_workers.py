@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -53,10 +54,10 @@ def broker() -> Iterator[str]:
 
 
 @contextmanager
-def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """End a process and what it started."""
     try:
-        yield
+        yield process
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -139,6 +140,63 @@ def test_two_workers_bring_in_what_four_members_published_though_one_is_killed(
 
 
 TASK = "dagster-celery/task_id"
+
+_HOLDER = """
+import sys, time
+from dagster_celery.launcher import CeleryRunLauncher
+from ctx_pipeline.defs import hub_workers
+from ctx_pipeline.team.deployment import instance_settings
+broker, name, folder, seconds = sys.argv[1:]
+source = instance_settings()["run_launcher"]["config"]["config_source"]
+source["broker_transport_options"] = {**source["broker_transport_options"], "visibility_timeout": 6, "unacked_restore_interval": 1}
+app = hub_workers.app_of(CeleryRunLauncher("dagster", broker, broker, config_source=source))
+
+@app.task(name="hold")
+def hold(number):
+    open(f"{folder}/{number}-{name}", "w").close()
+    time.sleep(float(seconds))
+
+if name == "ask":
+    for number in range(3):
+        hold.apply_async((number,), queue="dagster", routing_key="dagster.execute_job")
+else:
+    app.worker_main(["worker", "--concurrency", "1", "-Q", "dagster", "--loglevel", "WARNING", "--without-gossip", "-n", f"{name}@%h"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.feature("team.held-tasks")
+def test_what_a_killed_worker_held_goes_to_another_one_and_what_a_living_one_holds_is_taken_once(tmp_path: Path, broker: str):
+    def begin(name: str, seconds: float = 600) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-c", _HOLDER, broker, name, str(folder), str(seconds)]
+        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def begun() -> list[str]:
+        return sorted(path.name for path in folder.iterdir())
+
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    assert begin("ask").wait(60) == 0
+    with ExitStack() as stack:
+        workers = {}
+        for name in ("one", "two"):
+            workers[name] = stack.enter_context(ended(begin(name)))
+            assert eventually(lambda name=name: any(path.endswith(name) for path in begun()), 60), begun()
+        held = begun()
+        assert len({path.partition("-")[0] for path in held}) == 2  # each took one, and the third waits
+        third = stack.enter_context(ended(begin("three", seconds=0.1)))
+        assert eventually(lambda: len(begun()) == 3, 60)
+        time.sleep(13)  # twice as long as a task may be held without a word
+        assert len(begun()) == 3
+        assert third.poll() is None
+
+        os.killpg(workers["one"].pid, signal.SIGKILL)
+
+        (lost,) = (path.partition("-")[0] for path in held if path.endswith("one"))
+        assert eventually(lambda: f"{lost}-three" in begun(), 60), begun()
+        time.sleep(8)
+        assert len(begun()) == 4  # that of the other worker stays with it
 
 
 @pytest.mark.feature("team.workers")
