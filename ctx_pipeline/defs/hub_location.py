@@ -106,8 +106,7 @@ def build() -> dg.Definitions:
     def signals(context: dg.AssetExecutionContext) -> Any:
         hub = Hub(settings_module.load())
         chosen = sorted(key.path[-1] for key in context.selected_asset_keys)
-        published = hub.parts()
-        hub.measure({part: published.get(part, "") for part in _parts(context)}, chosen)
+        hub.measure(_parts(context), chosen)
         for name in chosen:
             yield dg.MaterializeResult(asset_key=["team_signals", name])
 

@@ -182,13 +182,15 @@ class Hub:
 
     # steps
 
-    def collect(self, parts: Sequence[Part]) -> Collected:
+    def collect(self, parts: Sequence[Part], published: Mapping[Part, str] | None = None) -> Collected:
         """Copy what members published of some months to the team's tables, checked: one commit a table, whatever the number of parts.
 
         The numbers of the commits, one for each part, are drawn before anything is read: a worker that stalled
         meanwhile, while another one did its work, fails with Fenced at its commit. Of a part nothing is
         committed before all its tables were read: where one cannot be, the others stay as they are too.
+        ``published`` is what :meth:`parts` said before.
         """
+        said = self.parts() if published is None else published
         of_table: dict[str, list[Part]] = {}
         for part in parts:
             for name in [LESSONS] if part.month == LESSONS_MONTH else [t.name for t in PUBLISHED]:
@@ -228,6 +230,9 @@ class Hub:
                 target.put_all(joined(found), numbers=own, keys=_places(chosen), by=PARTITIONS)
 
         at_once(put, list(of_table))
+        at_once(
+            lambda part: self.bucket.write(_collected_path(part), json.dumps({"published": said.get(part, "")}).encode()), list(done.rows)
+        )
         return done
 
     def _published(self, member: str, name: str, months: Sequence[str]) -> dict[str, pa.Table | StoreError | None]:
@@ -244,22 +249,20 @@ class Hub:
         return {month: self._published(member, name, [month])[month] for month in months}
 
     def measure(
-        self,
-        parts: Mapping[Part, str],
-        families: Collection[str] | None = None,
-        known: Mapping[Part, dict[str, pa.Table | None]] | None = None,
+        self, parts: Sequence[Part], families: Collection[str] | None = None, known: Mapping[Part, dict[str, pa.Table | None]] | None = None
     ) -> dict[Part, list[str]]:
         """Take the readings of members' months that signals can be asked for over published facts; return the families that were due.
 
-        ``parts`` are given with the digest of what was published. Families whose code and input are as they were cost one small
-        read a part; all others are one commit. ``known`` are rows that this process has just collected; their readings join them
-        where all families were due.
+        Readings are of what had been published when the part was collected: what members publish between the two is due when it was
+        collected. Families whose code and input are as they were cost two small reads a part; all others are one commit.
+        ``known`` are rows that this process has just collected; their readings join them where all families were due.
         """
         asked = list(parts)
         states = dict(zip(asked, at_once(lambda part: json_object(self.bucket.read(_state_path(part))), asked), strict=True))
+        collected = self._collected(asked)
         due: dict[Part, dict[str, str]] = {}
         for part, state in states.items():
-            wanted = {name: f"{parts[part]} {family_code(name)}" for name in (families if families is not None else measurable())}
+            wanted = {name: f"{collected[part]} {family_code(name)}" for name in (families if families is not None else measurable())}
             if changed := {name: value for name, value in wanted.items() if state.get(name) != value}:
                 due[part] = changed
         if not due:
@@ -281,6 +284,12 @@ class Hub:
             if known and part in known and due[part].keys() >= every:
                 known[part][READINGS_TABLE] = without_zone(readings)
         return {part: sorted(names) for part, names in due.items()}
+
+    def _collected(self, parts: Sequence[Part]) -> dict[Part, str]:
+        """Return a digest of what had been published when each part was collected; where that is not known, of what is now."""
+        found = at_once(lambda part: json_object(self.bucket.read(_collected_path(part))).get("published"), parts)
+        now = {} if all(isinstance(one, str) for one in found) else self.parts()
+        return {part: one if isinstance(one, str) else now.get(part, "") for part, one in zip(parts, found, strict=True)}
 
     def load(self, parts: Mapping[Part, str], known: Mapping[Part, Mapping[str, pa.Table | None]] | None = None) -> None:
         """Load parts of the team's tables into this machine's database; a part with an empty digest is removed.
@@ -374,14 +383,14 @@ class Hub:
         asked = [part for part in now | due if part in due or (part.month != LESSONS_MONTH and known.get(part.key) != code)]
         for start in range(0, len(asked), _PARTS):
             parts = asked[start : start + _PARTS]
-            collected = self.collect([part for part in parts if part in due])
+            collected = self.collect([part for part in parts if part in due], now)
             done.problems += collected.problems
             for part, error in collected.failed.items():
                 done.not_collected.append(f"{part.key} {error.message}")
                 failed.add(part.member)
             done.collected += [part.key for part in collected.rows]
             sound = [part for part in parts if part not in collected.failed]
-            wanted = {part: now.get(part, "") for part in sound if part.month != LESSONS_MONTH}
+            wanted = [part for part in sound if part.month != LESSONS_MONTH]
             made = self.measure(wanted, families, collected.rows) if wanted else {}
             done.measured += [f"{part.key} {name}" for part, names in made.items() for name in names]
             known |= {part.key: code for part in sound}
@@ -427,11 +436,16 @@ def _stale(now: Mapping[Part, str], held: Mapping[str, str]) -> dict[Part, str]:
 
 def _writer(part: Part) -> str:
     """Return the name under which a part is committed: of two workers on one part the second fails."""
-    return f"hub:{part.key}"
+    # a log keeps the names of its writers for good, and a member who leaves is not to be named there
+    return f"hub:{digest(part.key)[:16]}"
 
 
 def _state_path(part: Part) -> str:
     return f"{STATE}/{part.member}/{part.month}/readings.json"
+
+
+def _collected_path(part: Part) -> str:
+    return f"{STATE}/{part.member}/{part.month}/collected.json"
 
 
 def _places(parts: Iterable[Part]) -> list[dict[str, set[str]]]:

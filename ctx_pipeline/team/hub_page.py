@@ -48,6 +48,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...], str], ...] = (
         (
             ("member", "member"),
             ("sessions", "sessions"),
+            ("counted_elsewhere", "with another member"),
             ("calls", "calls"),
             ("output_tokens", "tokens out"),
             ("cost_nano", "cost"),
@@ -116,6 +117,8 @@ def build_page(hub: Hub, lessons: list[dict[str, Any]]) -> Path:
     reports = hub.database.reports()
     for row in reports["members"]:
         row["member"] = hub.alias(str(row["member"]))
+    # signals that say a word, or nothing of these sessions, have neither mean nor median
+    reports["signals"] = [row for row in reports["signals"] if row["sessions"]]
     reports["lessons"] = [
         row | {"accepted_by": hub.shown(row["accepted_by"]), "rejected_by": hub.shown(row["rejected_by"])}
         for row in lessons

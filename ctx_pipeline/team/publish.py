@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ctx_pipeline import __version__
+from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import FACTS_ASSET, TABLES
 from ctx_pipeline.redaction.redactor import Redactor
@@ -40,6 +41,9 @@ LEASE = "team/publish"
 _BATCH = 2_000
 """Sessions of one commit."""
 
+_PRUNED = 25
+"""Versions of a table after which its small files are merged."""
+
 _NUMBERS = 1_000_000
 """Commits that one token is enough for."""
 
@@ -59,6 +63,8 @@ class Known(msgspec.Struct):
     table: str
     version: int
     number: int
+    pruned: int = 0
+    """version when its small files were merged last"""
 
 
 class Record(msgspec.Struct):
@@ -173,6 +179,7 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
                 sender.send_lessons(lessons, lessons_digest)
             if anything:
                 sender.write_head()
+                sender.prune()
             if due or record.cells.keys() - {cell.key for cell in gates}:
                 record.cells = {cell.key: gate for cell, gate in gates.items() if cell.key not in again}
                 sender.save()
@@ -426,6 +433,22 @@ class Sender:
             self._record.erased += 1
             self.save()
 
+    def prune(self) -> None:
+        """Merge the small files of tables that got many, and remove what no version of the last week needs; the next time does what fails.
+
+        Each publication leaves a file in each table, and a hub reads them all. Files of other machines of the member stay as they are.
+        """
+        for name, known in self._record.tables.items():
+            if known.version < known.pruned + _PRUNED:
+                continue
+            table = self._tables[name]
+            with suppress(StoreError):
+                table.compact(machine=self._member.machine)
+                table.vacuum()
+            own, version = table.position
+            self._record.tables[name] = Known(own, version, known.number, pruned=version)
+            self.save()
+
     def erase_all(self) -> None:
         """Remove every row of this machine for good, its card and its head; the member's folder where no other machine is in it."""
         member, number = self._member, self._begin()
@@ -463,7 +486,9 @@ class Sender:
     def _end(self, names: Iterable[str]) -> None:
         for name in names:
             own, version = self._tables[name].position
-            self._record.tables[name] = Known(own, version, self._tables[name].last_number(self._member.writer))
+            before = self._record.tables.get(name)
+            pruned = before.pruned if before is not None and before.table == own else 0
+            self._record.tables[name] = Known(own, version, self._tables[name].last_number(self._member.writer), pruned)
         self._record.number, self._record.pending = self.number, 0
         self.save()
 

@@ -44,10 +44,9 @@ from ctx_pipeline import settings
 from ctx_pipeline.team.hub import Hub, Part
 home, url, family, *keys = sys.argv[1:]
 hub = Hub(settings.load({"HOME": home, "CTX_HOME": home, "TZ": "UTC"}), url)
-published = hub.parts()
 parts = [Part(*key.split("|", 1)) for key in keys]
 for start in range(0, len(parts), 25):
-    hub.measure({part: published[part] for part in parts[start : start + 25]}, [family])
+    hub.measure(parts[start : start + 25], [family])
 """
 
 

@@ -45,6 +45,7 @@ def test_a_forgotten_session_leaves_no_word_in_the_bucket(tmp_path: Path, folder
         done = CliRunner().invoke(cli, ["forget", session_id(1), "--yes"])
     assert done.exit_code == 0, done.output
     assert "1 of them were removed from the team" in done.output
+    assert "1 session forgotten." in done.output
     assert hub.refresh().erased > 0
 
     assert unpacked(folder_bucket, "lighthouse", session_id(1), "harbor") == {"harbor"}
@@ -119,6 +120,25 @@ def test_a_machine_that_leaves_and_erases_is_gone_and_others_stay(tmp_path: Path
     assert {row["member"] for row in hub.database.reports(("members",))["members"]} == {"bob"}
     with pytest.raises(UsageError):
         demand(ann.settings)
+
+
+@pytest.mark.feature("team.erase")
+def test_who_left_and_erased_is_named_in_no_byte_of_the_bucket(tmp_path: Path, s3_bucket: str, unpacked: Unpacked):
+    gone, bob = machine(tmp_path, s3_bucket, "annabel-lee", name="kingdom"), machine(tmp_path, s3_bucket, "bob")
+    for number, one in enumerate((gone, bob), 1):
+        one.works(number, words="lighthouse" if one is gone else "pier")
+        one.publish()
+    hub = hub_of(tmp_path, s3_bucket)
+    hub.refresh()
+    hub.lessons()
+    words = ("annabel-lee", "kingdom", session_id(1), "lighthouse", "pier")
+    assert unpacked(s3_bucket, *words) == set(words)
+
+    with open_store(gone.settings) as store:
+        leave(store, gone.settings, erase=True)
+    hub.refresh()
+
+    assert unpacked(s3_bucket, *words) == {"pier"}
 
 
 @pytest.mark.feature("team.erase")

@@ -368,6 +368,30 @@ def test_a_refresh_commits_once_to_each_table_whatever_the_number_of_members_and
     assert {row["member"]: row["sessions"] for row in hub.database.reports(("members",))["members"]} == {"ann": 2, "bob": 2, "cyd": 2}
 
 
+@pytest.mark.feature("team.signals", "team.hub")
+def test_what_is_published_between_collecting_and_measuring_is_measured_when_it_was_collected(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path, folder_bucket, "ann", share=("facts",))
+    ann.works(1)
+    ann.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.collect([MARCH])
+    ann.works(1, turns=2)
+    ann.works(2)
+    ann.publish()
+
+    assert hub.measure([MARCH], ["activity"]) == {MARCH: ["activity"]}  # of what was collected
+    hub.collect([MARCH])
+    assert hub_of(tmp_path, folder_bucket).measure([MARCH], ["activity"]) == {MARCH: ["activity"]}
+    assert hub.measure([MARCH], ["activity"]) == {}
+
+    found = TeamTable(Bucket(folder_bucket), "team/readings").rows()
+    assert found is not None
+    assert {row["session_id"]: row["value"] for row in found.to_pylist() if row["signal"] == "tool_call_count"} == {
+        session_id(1): 2,
+        session_id(2): 1,
+    }
+
+
 @pytest.mark.feature("team.batched")
 def test_of_months_in_one_commit_the_one_that_cannot_be_read_stays_and_the_others_come(tmp_path: Path, folder_bucket: str):
     ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
@@ -461,6 +485,27 @@ def test_the_page_escapes_what_members_publish_and_shows_aliases_where_the_team_
     assert page.stat().st_mode & 0o777 == 0o600
     hub.team = {**hub.team, "aliases": True}
     assert ">ann<" not in build_page(hub, hub.lessons()).read_text("utf-8")
+
+
+@pytest.mark.feature("team.page")
+def test_the_page_says_whose_sessions_are_counted_with_another_member_and_shows_no_signal_without_a_figure(
+    tmp_path: Path, folder_bucket: str
+):
+    ann, eve = (machine(tmp_path, folder_bucket, name, share=("facts",)) for name in ("ann", "eve"))
+    ann.works(1)
+    ann.publish()
+    shutil.copytree(ann.home.root, eve.home.root)
+    eve.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.refresh()
+
+    text = " ".join(build_page(hub, hub.lessons()).read_text("utf-8").split())
+
+    assert '<td class="">eve</td> <td class="n">0</td> <td class="n">1</td>'.replace("> <", "><") in text.replace("> <", "><")
+    signals = {row["signal"]: row["sessions"] for row in hub.database.reports(("signals",))["signals"]}
+    assert (signals["command_count"], signals["exit_statuses"]) == (1, 0)
+    assert ">command_count<" in text
+    assert ">exit_statuses<" not in text
 
 
 @pytest.mark.feature("team.doctor")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,36 @@ def test_a_new_session_is_appended_and_no_log_is_read_for_the_numbers_of_a_machi
     assert len(written) == 2  # the file of the first session stays as it is
 
 
+@pytest.mark.feature("team.pruned")
+def test_many_publications_leave_few_files_and_nothing_of_another_machine_is_touched(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(publish.__globals__, "_PRUNED", 4)
+    desk = machine(tmp_path, name="desk").join(folder_bucket)
+    desk.works(90)
+    desk.publish()
+
+    def files(name: str) -> list[str]:
+        found = TeamTable(Bucket(folder_bucket), "members/ann/sessions").opened()
+        assert found is not None
+        return [uri for uri in found.file_uris() if f"machine={name}" in uri]
+
+    kept = files("desk")
+    ann = machine(tmp_path).join(folder_bucket)
+    most = 0
+    for number in range(1, 11):
+        ann.works(number)
+        ann.publish()
+        most = max(most, len(files("laptop")))
+
+    assert most <= 5
+    assert files("desk") == kept
+    assert sorted(row["session_id"] for row in rows(folder_bucket, "sessions")) == sorted(map(session_id, [*range(1, 11), 90]))
+    ann.works(3, turns=2)
+    assert ann.publish().sessions == 1
+    assert len(rows(folder_bucket, "sessions")) == 11
+
+
 @pytest.mark.feature("team.once")
 def test_a_machine_that_lost_its_record_sends_all_again_and_nothing_is_there_twice(tmp_path: Path, folder_bucket: str):
     ann = machine(tmp_path).join(folder_bucket)
@@ -266,8 +297,29 @@ def test_without_credentials_the_error_says_so_within_seconds(tmp_path: Path, s3
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+    began = time.monotonic()
     with pytest.raises(StoreError, match="no credentials for s3://"):
         machine(tmp_path).join(s3_bucket)
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.feature("team.bad-input")
+def test_a_machine_whose_credentials_are_gone_says_so_when_it_publishes_and_sends_all_when_they_are_back(
+    tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    ann = machine(tmp_path).join(s3_bucket)
+    ann.works(1)
+    with monkeypatch.context() as patch:
+        patch.delenv("AWS_ACCESS_KEY_ID")
+        patch.delenv("AWS_SECRET_ACCESS_KEY")
+        patch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+        with pytest.raises(StoreError, match="no credentials for s3://") as said:
+            ann.publish()
+        assert "AWS_ACCESS_KEY_ID" in str(said.value.hint)
+        with pytest.raises(StoreError, match="no credentials for s3://"):
+            TeamTable(Bucket(s3_bucket), "members/ann/sessions").rows()
+
+    assert ann.publish().sessions == 1
 
 
 @pytest.mark.feature("team.publish")

@@ -322,7 +322,7 @@ def _tell_forgotten(
         say(f"{report.totals['saved']:,} copies of their messages went from conversations that you saved.")
     seen = report.searched
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.files.items()))
-    say(f"{report.totals['sessions']} sessions forgotten. The page is rebuilt by: ctx run")
+    say(f"{counted(report.totals['sessions'], 'session')} forgotten. The page is rebuilt by: ctx run")
     say(f"Searched every file of the store, unpacked ({kinds}): {'nothing of them is left' if not seen.found else 'still named in'}")
     for rel in seen.found[:_LISTED]:
         say(f"  {one_line(rel, 200)}")

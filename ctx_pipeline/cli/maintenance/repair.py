@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ctx_pipeline.cli.output import confirm, emit, json_option, one_line, say
+from ctx_pipeline.cli.output import confirm, counted, emit, json_option, one_line, say
 from ctx_pipeline.model.display import size
 
 
@@ -152,5 +152,5 @@ def restore(folder: Path, identity: Path | None, yes: bool, as_json: bool) -> No
     if done.aside:
         say(f"the store that was there lies in {done.aside}")
     if done.forgotten:
-        say(f"{done.forgotten:,} sessions that were forgotten since are forgotten again")
+        say(f"{counted(done.forgotten, 'session')} forgotten since {'is' if done.forgotten == 1 else 'are'} forgotten again")
     say("make the tables, the search and the page current: ctx run")

@@ -23,6 +23,10 @@ _ATTEMPTS = 6
 _CHECKPOINT = "10"
 """Commits after which a table's log is summed up: who opens it reads so many entries at most, each an object."""
 
+_GONE = "delta.deletedFileRetentionDuration"
+_SETTINGS = {"delta.checkpointInterval": _CHECKPOINT, _GONE: "interval 0 hours"}
+"""Of a new table; a file that is gone is named in no summed-up log, since its path names the member. Vacuums look at all files instead."""
+
 VACUUM_HOURS = 168
 """Hours for which files that no version needs are kept for readers, where nothing has to be erased at once."""
 
@@ -151,7 +155,7 @@ class TeamTable:
                         utc(rows),
                         schema_mode="merge",
                         partition_by=list(by) if table is None else None,
-                        configuration={"delta.checkpointInterval": _CHECKPOINT} if table is None else None,
+                        configuration=_SETTINGS if table is None else None,
                         commit_properties=commit,
                         post_commithook_properties=after,
                         **replacing,
@@ -201,13 +205,14 @@ class TeamTable:
             found = data.to_table(columns=names, filter=wanted)
         return without_zone(found)
 
-    def compact(self) -> int:
-        """Merge small files of each partition and return how many files went."""
+    def compact(self, **partition: str) -> int:
+        """Merge small files of each partition, or of some, and return how many files went."""
         table = self.opened()
         if table is None:
             return 0
+        filters = [(name, "=", value) for name, value in partition.items()] or None
         with self.bucket.explained(self.path):
-            return int(table.optimize.compact()["numFilesRemoved"])
+            return int(table.optimize.compact(partition_filters=filters)["numFilesRemoved"])
 
     def vacuum(self, hours: int = VACUUM_HOURS) -> int:
         """Remove files that no version of the last ``hours`` needs and return how many; 0 hours erases what was replaced for good."""
@@ -215,8 +220,10 @@ class TeamTable:
         if table is None:
             return 0
         with self.bucket.explained(self.path):
-            gone = len(table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=hours == 0))
+            gone = len(table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True))
             if hours == 0:
+                if _GONE not in table.metadata().configuration:  # a table of an earlier version
+                    table.alter.set_table_properties({_GONE: _SETTINGS[_GONE]})
                 # statistics of earlier versions hold the first and last values of their columns
                 table.create_checkpoint()
                 self._forget_log(table.version())
