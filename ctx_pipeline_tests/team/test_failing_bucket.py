@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MEMBERS = ("ann", "bob", "cyd", "dan")
 DAYS, KILLS, SEED = 7, 30, 3
-NAMES_OF_FILES = re.compile(r"'[0-9a-f]{16}(\.\d+)*'|'[0-9a-f]{64}'")
+NAMES_OF_FILES = re.compile(r"['\"][0-9a-f]{16}(\.\d+)*['\"]|'[0-9a-f]{64}'")
 
 
 def hub_of(tmp_path: Path, url: str, name: str) -> Hub:
