@@ -22,6 +22,7 @@ from ctx_pipeline.cli.output import (
     table,
     tokens,
 )
+from ctx_pipeline.cli.signal import complete_signals
 from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
@@ -271,34 +272,40 @@ def status(asset: str | None, as_json: bool) -> None:
     say("everything that a run makes is fresh" if todo.nothing_to_do and not broken else "bring it up to date: ctx run")
     for row in rows:
         if row["filled_by"] == "night" and row["missing"] + row["stale"]:
-            say(f"{row['asset']} is filled by the nightly schedule, or now: ctx backfill --asset {row['asset']}")
+            say(f"{row['asset']} is filled by the nightly schedule, or now: ctx backfill {row['asset']}")
     if broken:
         raise SystemExit(1)
 
 
 @click.command()
+@click.argument("name", required=False, shell_complete=complete_signals)
 @click.option("--signal", "family", help="A signal family (a file in signals/) or one of its signals.")
 @click.option("--asset", help="Any asset key, e.g. mined/error_resolutions.")
 @click.option("--partition", "--cell", "cells", multiple=True, help="Only this partition, e.g. 'HOST|2026-03'; may be repeated.")
 @click.option("--force", is_flag=True, help="Fresh partitions too.")
 @json_option
-def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], force: bool, as_json: bool) -> None:
-    """Fill the missing and stale partitions of a signal family or any asset; nothing else runs."""
+def backfill(name: str | None, family: str | None, asset: str | None, cells: tuple[str, ...], force: bool, as_json: bool) -> None:
+    """Fill the missing and stale partitions of a signal family or any asset; nothing else runs.
+
+    NAME is a signal, a signal family or the key of an asset.
+    """
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UnknownName, UsageError
 
-    if bool(family) == bool(asset):
-        raise UsageError("name one thing to fill", hint="ctx backfill --signal NAME, or --asset KEY")
+    if sum(map(bool, (name, family, asset))) != 1:
+        raise UsageError("name one thing to fill", hint="ctx backfill NAME: a signal, or an asset of ctx status")
+    if name:
+        family, asset = (None, name) if "/" in name else (name, None)
     settings, _ = choose(settings_module.load(), demo=False)
     discovery.look_in(settings.home / "config")
     if family:
         owner = discovery.signals().get(family)
-        name = owner.family if owner else family
-        if name not in discovery.families():
+        of_family = owner.family if owner else family
+        if of_family not in discovery.families():
             raise UnknownName("signal", family, [*discovery.families(), *discovery.signals()])
-        asset = f"signals/{name}"
+        asset = f"signals/{of_family}"
     if not force and not cells and not _due(settings, str(asset)):
         from ctx_pipeline.pipeline.run import Outcome
 

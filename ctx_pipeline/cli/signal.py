@@ -314,7 +314,7 @@ def new(name: str, sql: bool, group: str, packaged: bool, as_json: bool) -> None
         return
     say(f"wrote {path}")
     say(f"fill it in until its examples hold: ctx signal check {name}")
-    say(f"then compute it for every session:  ctx backfill --signal {name}")
+    say(f"then compute it for every session:  ctx backfill {name}")
 
 
 @signal.command()

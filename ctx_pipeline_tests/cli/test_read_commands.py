@@ -229,7 +229,7 @@ def test_status_after_a_run_is_all_fresh(ran: Ctx):
     assert report["nothing_to_do"] is True
     assert all(a["stale"] == a["missing"] == 0 for a in report["assets"] if a["filled_by"] == "run")
     assert [a["asset"] for a in report["assets"] if a["missing"]] == ["tokens/exact", "memory/effect"]
-    assert "ctx backfill --asset tokens/exact" in ran("status").stdout
+    assert "ctx backfill tokens/exact" in ran("status").stdout
     assert {"raw/segments", "normalized/events", "signals/outcomes", "dashboard/site"} <= {a["asset"] for a in report["assets"]}
 
 
