@@ -160,6 +160,11 @@ def day(moment: datetime) -> str:
     return f"{moment.day} {moment:%b %Y}"
 
 
+def words(command: str) -> Markup:
+    """Return a command, escaped, that a narrow place breaks between its words and not inside ``--until``."""
+    return Markup(" ").join(Markup('<span class="word">{}</span>').format(word) for word in command.split(" "))
+
+
 def milliseconds(moment: datetime | None) -> int | None:
     """Return a naive UTC time as milliseconds since 1970, as JavaScript counts."""
     return None if moment is None else (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

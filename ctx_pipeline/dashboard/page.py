@@ -235,6 +235,6 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("count", "short", "money", "share", "size", "reading", "duration", "plural", "day"):
+    for name in ("count", "short", "money", "share", "size", "reading", "duration", "plural", "day", "words"):
         environment.filters[name] = getattr(figures, name)
     return environment

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctx_pipeline import settings as settings_of
+from ctx_pipeline.dashboard.figures import words
+from ctx_pipeline.dashboard.page import ASSETS
 from ctx_pipeline.model.display import money
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store
-from ctx_pipeline_tests.browser.conftest import NEEDED, PAGES
+from ctx_pipeline_tests.browser.conftest import NEEDED, PAGES, watched
 from ctx_pipeline_tests.factories.history import HOSTILE, TITLES
 from ctx_pipeline_tests.signals.golden import SAMPLES
 
@@ -413,3 +415,20 @@ def test_a_chunk_that_is_gone_is_said_in_words(opened, site):
     finally:
         hidden.rename(site / "data")
     assert trouble == ["Failed to load resource: net::ERR_FILE_NOT_FOUND"]
+
+
+@pytest.mark.feature("dashboard.findings")
+@pytest.mark.parametrize("width", [240, 330, 470])
+def test_a_command_in_a_narrow_place_breaks_between_its_words_only_and_says_them_all(browser, width: int):
+    typed = "ctx usage session --cache --sort tokens --since 2026-10-25 --until 2026-10-31 --project <b>x</b>"
+    style = (ASSETS / "style.css").read_text("utf-8")
+    with watched(browser) as (page, trouble):
+        page.set_content(f'<style>{style}</style><div style="width:{width}px"><code class="command">{words(typed)}</code></div>')
+        code = page.locator("code")
+        lines = code.locator(".word").evaluate_all("all => all.map(w => w.offsetHeight / parseFloat(getComputedStyle(w).lineHeight))")
+
+        assert code.text_content() == typed
+        assert page.locator("code b").count() == 0
+        assert code.evaluate("c => c.offsetHeight") > 30, "nothing was broken"
+        assert max(lines) < 1.5
+        assert trouble == []

@@ -136,7 +136,7 @@ def _say_session(found: Explained, settings: Settings) -> None:
 
 
 _STREAM_NAMES = {"input": "input", "output": "output", "cache_read": "read from the cache", "cache_write": "written to the cache"}
-_AS_EVER = 0.05
+_SAME = 0.05
 """Part by which a period may differ from the usual one and be as ever."""
 
 
@@ -163,7 +163,7 @@ def _streams(found: Explained) -> None:
     table(rows, columns)
     if usual and usual.cost_nano:
         change = paid / usual.cost_nano
-        so = "as ever" if abs(change - 1) < _AS_EVER else f"{change:.1f} times that" if change >= 2 else f"{change - 1:+.0%}"
+        so = "about the same" if abs(change - 1) < _SAME else f"{change:.1f} times that" if change >= 2 else f"{change - 1:+.0%}"
         mean = f"mean of {usual.periods} of the {BEFORE[found.kind]} before"
         told = f"a usual {found.kind} costs {_usd(usual.cost_nano)} in {_calls(usual.calls)} ({mean})"
         paragraph(f"{told}; this one is {so}")

@@ -52,7 +52,7 @@ def figures(week: Week) -> list[Figure]:
         note = "" if usual is None else f"usually {written(usual)}"
         if usual and week.compared:
             change = now / usual - 1
-            note += f", {'as ever' if abs(change) < 0.05 else f'{change:+.0%}'}"
+            note += f", {'about the same' if abs(change) < 0.05 else f'{change:+.0%}'}"
         found.append(Figure(name, written(now), note))
     return found
 
