@@ -74,9 +74,6 @@ _COSTLY = 3
 _AT_ONCE = 30_000_000
 """Recorded bytes of the sessions that are drawn between two looks at the list of those left."""
 
-_UNDRAWN = "undrawn.json"
-"""The chunks of the page that have no transcript yet, by name."""
-
 _BATCH = 2_000
 """Sessions whose figures are read together, with one scan of all events."""
 
@@ -161,7 +158,7 @@ def _write(
         content_hash = digest(page.content_of(data), size=64)
         made = Made(input_fp, code_version, content_hash, len(data.sessions))
         folder.put(PAGE_NOTE, json.dumps(made._asdict()).encode())
-        folder.put(_UNDRAWN, json.dumps(left).encode())
+        folder.put(page_digests.UNDRAWN, json.dumps(left).encode())
         page_digests.write(building, site, folder.digests)
         _swap(building, site)
         errors.keep(store, SITE.key)
@@ -239,7 +236,7 @@ def _named(
 def undrawn(site: Path) -> list[str]:
     """Return the names of a page's chunks that have no transcript yet, newest first."""
     with suppress(OSError, ValueError):
-        return [str(name) for name in json.loads((site / _UNDRAWN).read_bytes())]
+        return [str(name) for name in json.loads((site / page_digests.UNDRAWN).read_bytes())]
     return []
 
 
@@ -267,7 +264,9 @@ def draw(store: Store, settings: Settings, name: str | None = None) -> Iterator[
                 finished = _draw_in_place(connection, store, settings, site, some)
             done |= {line.chunk(LIMITS) for line in some} or wanted
             left = [one for one in undrawn(site) if one not in finished]
-            page_digests.replace(site / _UNDRAWN, json.dumps(left).encode())
+            content = json.dumps(left).encode()
+            page_digests.replace(site / page_digests.UNDRAWN, content)
+            page_digests.renew(site, {page_digests.UNDRAWN: page_digests.of(content)})
         yield len(left)
 
 

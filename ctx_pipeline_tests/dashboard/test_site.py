@@ -15,7 +15,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.dashboard.page import STYLES, file_of, scripts
 from ctx_pipeline.pipeline import render as stage
-from ctx_pipeline.pipeline.repair import page_digests
+from ctx_pipeline.pipeline.repair import damaged_outputs, page_digests
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import database
@@ -252,10 +252,12 @@ def test_what_is_left_is_drawn_into_an_open_page_whose_files_keep_their_names(en
     listed = {row["id"][-3:]: row["chunk"] for row in _sessions(site)}
     index = (site / "data" / "sessions.js").read_bytes()
     with open_store(chosen) as store:
+        damaged_outputs.note(store)
         one = list(stage.draw(store, chosen, listed["002"]))
         left = stage.undrawn(site)
         rest = list(stage.draw(store, chosen))
         sound = page_digests.damaged(site)
+        told = [path for deep in (False, True) for path, _ in damaged_outputs.damaged(store, deep=deep) if path.startswith("site")]
         whole = _chunks(site)
         stage.render(store, chosen, force=True, refresh=False, complete=True)
 
@@ -266,7 +268,23 @@ def test_what_is_left_is_drawn_into_an_open_page_whose_files_keep_their_names(en
     assert all(_data(site / "data" / f"{name}.js")["transcript"]["total"] for name in listed.values())
     assert _chunks(site) == whole, "a page drawn anew takes them over"
     assert stage.undrawn(site) == []
-    assert sound == [], "the digests of the page are those of the new files"
+    assert sound == told == [], "the digests of the page are those of the new files"
+
+
+@pytest.mark.feature("dashboard.drawn-in-place")
+@pytest.mark.parametrize("name", [page_digests.NAME, page_digests.UNDRAWN])
+@pytest.mark.parametrize("content", [b"", b"[", b'{"data/x.js": "0"}'])
+def test_a_damaged_list_of_the_pages_files_is_told_and_the_page_drawn_again(environ, name: str, content: bytes):
+    site = build_site(environ, tables(2, hostile=False), "rows")
+    with open_store(settings_of.load(environ)) as store:
+        damaged_outputs.note(store)
+        (site / name).write_bytes(content)
+        told = [path for path, _ in damaged_outputs.damaged(store, deep=True) if path.startswith("site")]
+        damaged_outputs.note_damaged(store, told)
+        damaged_outputs.release_damaged(store, settings_of.load(environ))
+
+    assert told
+    assert not (site / "index.html").exists(), "a page that is not there is what the next run draws"
 
 
 @pytest.mark.feature("dashboard.one-repository-a-row")

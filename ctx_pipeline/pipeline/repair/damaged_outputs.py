@@ -94,7 +94,7 @@ def note_damaged(store: Store, paths: Iterable[str]) -> None:
     """Remember what a thorough look found damaged and a run, which looks at sizes and times, would not see: the next one mends it."""
     found = sorted(paths)
     damaged_raw.note(store, [path for path in found if path.startswith("raw/")])
-    chunks = [path.removeprefix(f"{_SITE}/") for path in found if page_digests.is_chunk(path.removeprefix(f"{_SITE}/"))]
+    chunks = [path.removeprefix(f"{_SITE}/") for path in found if page_digests.is_drawn_later(path.removeprefix(f"{_SITE}/"))]
     if chunks:
         save_notes(store, {**noted_of(store), _CHUNKS: chunks})
 
@@ -184,10 +184,10 @@ def _drop(store: Store, output: _Output) -> str:
 
 
 def _drop_chunks(store: Store, names: Iterable[str]) -> list[str]:
-    """Remove damaged scripts of the page's data: the page is drawn again, and they are with it."""
+    """Remove damaged scripts of the page's data and lists of them: the page is drawn again, and they are with it."""
     said = []
     for rel in sorted({*names}):
-        if page_digests.is_chunk(rel):
+        if page_digests.is_drawn_later(rel):
             store.files.remove(f"{_SITE}/{rel}")
             store.files.remove(f"{_SITE}/index.html")
             said.append(f"{_SITE}/{rel} is damaged: it is made again")
@@ -227,10 +227,11 @@ def _record(store: Store, output: _Output) -> str:
 
 
 def _members(store: Store, output: _Output) -> list[str]:
-    """Return the files of an output; of the page those that are not of one session."""
+    """Return the files of an output; of the page those that drawing transcripts leaves as they are."""
     if not output.name.startswith(f"{_SITE}/"):
         return [output.name]
-    return [rel for rel in store.files.walk(_SITE) if not rel.startswith(f"{_SITE}/data/")]
+    own = (f"{_SITE}/data/", f"{_SITE}/{page_digests.NAME}", f"{_SITE}/{page_digests.UNDRAWN}")
+    return [rel for rel in store.files.walk(_SITE) if not rel.startswith(own)]
 
 
 def _stamp(store: Store, output: _Output) -> str:

@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "digests.json"
+UNDRAWN = "undrawn.json"
+"""The chunks of the page that have no transcript yet, by name."""
+
 CHUNKS = ("data", "words")
 """Folders of the page whose files are carried over from one page to the next."""
 
 
-def is_chunk(rel: str) -> bool:
-    """Tell whether a name below the page is that of a script of its data."""
+def is_drawn_later(rel: str) -> bool:
+    """Tell whether a file of the page changes when transcripts are drawn into it, and so has its digest here alone."""
+    return rel in {NAME, UNDRAWN} or _is_chunk(rel)
+
+
+def _is_chunk(rel: str) -> bool:
     folder, _, name = rel.partition("/")
     return folder in CHUNKS and bool(name) and "/" not in name and name not in {".", ".."}
 
@@ -67,11 +74,13 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def damaged(site: Path) -> list[tuple[str, str]]:
-    """Return (name, what is wrong) of the page's data scripts that are not what was written."""
+    """Return (name, what is wrong) of the page's data scripts and lists that are not what was written."""
     found = []
+    if (site / NAME).exists() and not read(site):
+        found.append((NAME, "cannot be read"))
     for rel, told in sorted(read(site).items()):
         try:
-            content = (site / rel).read_bytes() if is_chunk(rel) else None
+            content = (site / rel).read_bytes() if is_drawn_later(rel) else None
         except OSError as error:
             refused(error)
             found.append((rel, "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"))
