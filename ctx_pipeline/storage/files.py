@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -301,6 +302,8 @@ class Made(NamedTuple):
 class PrivateFolder:
     """Writes files below one folder, each whole and for the owner alone (0600, folders 0700).
 
+    A link is replaced, and what it leads to stays. Into a pipe or a terminal, and what ``/dev/stdout``
+    leads to, the content is written; nothing takes their place.
     Raises StoreError for a file that cannot be written; nothing of it is left then.
     """
 
@@ -314,6 +317,13 @@ class PrivateFolder:
     def bytes(self, rel: str, data: bytes) -> None:
         """Write a file; ``rel`` uses slashes."""
         path = self._target.joinpath(*rel.split("/"))
+        if is_stream(path):
+            try:
+                with path.open("ab") as stream:
+                    stream.write(data)
+            except OSError as error:
+                raise unwritable(path, error) from error
+            return
         partial = path.with_name(f".{path.name[:50]}.{os.getpid()}")
         try:
             self.folder(path.parent)
@@ -337,6 +347,19 @@ class PrivateFolder:
     def lines(self, rel: str, rows: Iterable[Any]) -> None:
         """Write one JSON value a line."""
         self.text(rel, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
+
+
+def is_stream(path: Path) -> bool:
+    """Tell whether a path is, or leads to, what cannot be replaced by a file; raises StoreError for a disk and the like."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or path.parts[1:2] in {("dev",), ("proc",)}:
+        return True
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise StoreError(f"{path} is no file", hint="name another file", path=str(path))
+    return False
 
 
 def unwritable(target: Path, error: OSError) -> StoreError:

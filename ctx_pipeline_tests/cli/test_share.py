@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +69,30 @@ def test_a_session_is_shared_without_what_is_private_and_says_what_was_replaced(
     assert many["replaced"]["mail addresses"] == 2
     assert all(json.loads(line) for line in (told.folder / "out.jsonl").read_text().splitlines())
     assert "--share takes out private paths" in plain.stdout
+
+
+@pytest.mark.feature("cli.written-out")
+def test_a_session_is_written_into_a_pipe_or_the_standard_output_and_nothing_takes_their_place(told: Ctx):
+    whole = told("render", "11111111").stdout
+    before = Path("/dev/stdout").readlink()
+    pipe, link, folder = told.folder / "pipe", told.folder / "link.md", told.folder / "kept.md"
+    os.mkfifo(pipe)
+    folder.write_text("kept")
+    link.symlink_to(folder)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
+    reader.start()
+    told("render", "11111111", "-o", "pipe")
+    reader.join(30)
+    told("render", "11111111", "-o", "link.md")
+
+    assert got == [whole]
+    assert pipe.is_fifo()
+    assert told("render", "11111111", "-o", "-").stdout == whole
+    assert told("render", "11111111", "-o", "/dev/stdout").stdout == whole
+    assert Path("/dev/stdout").readlink() == before
+    assert folder.read_text() == "kept"
+    assert (link.is_symlink(), link.read_text()) == (False, whole)
+    assert told("render", "11111111", "-o", "new/", ok=False).returncode == 2
+    assert not (told.folder / "new").exists()
+    assert list(told.folder.glob("-")) == []

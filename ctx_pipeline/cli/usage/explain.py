@@ -453,22 +453,25 @@ def render(host: str, session_id: str, longest: int, whole: bool, share: bool, o
     To pass it on: ctx render SESSION --share -o session.md. What was replaced, and how
     often, is said on stderr.
     """
+    from ctx_pipeline.errors import UsageError
     from ctx_pipeline.sessions.markdown import FOLDED
     from ctx_pipeline.sessions.markdown import render as run
 
+    if out and out.endswith("/"):
+        raise UsageError(f"{plain(out)} names a folder", hint=f"ctx render SESSION -o {plain(out)}session.md")
     replaced = Counter[str]()
     folded = 0 if whole else FOLDED
     text = run(host, session_id, longest=longest, folded=folded, replaced=replaced if share else None, settings=for_reading())
-    if out is None:
+    if out in {None, "-"}:
         say(text, nl=False)
     else:
         from pathlib import Path
 
-        from ctx_pipeline.storage.files import PrivateFolder
+        from ctx_pipeline.storage.files import PrivateFolder, is_stream
 
-        path = Path(out).absolute()
+        path = Path(str(out)).absolute()
         PrivateFolder(path.parent).text(path.name, plain(text))
-        say(f"{size(path.stat().st_size)} in {plain(out)}")
+        say(f"{size(len(plain(text).encode()))} in {plain(out)}", err=is_stream(path))
     if share:
         say(shared_note(replaced, share=share), err=True)
 
