@@ -19,6 +19,7 @@ import pytest
 
 from ctx_pipeline.mcp_server.server import build
 from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.bench import __main__ as main_module
 from ctx_pipeline_tests.bench.__main__ import excess, shown
 from ctx_pipeline_tests.bench.bench_mcp import ASKED, NOT_ASKED, WHOLE
 from ctx_pipeline_tests.bench.budgets import BUDGETS, Budget
@@ -124,6 +125,38 @@ def test_a_row_above_its_budget_is_named_and_one_at_it_is_not():
     assert excess(shown(Row(name, 50.001, "ms"), None)) == [f"{name}: 50.001 ms, of 50.000 at most"]
     for row in (Row(name, 50, "ms"), Row("page: drawn anew, over a home, processor", 10**6), Row("mcp: of no bound", 10**6, "ms")):
         assert excess(shown(row, None)) == []
+
+
+@pytest.mark.feature("bench.above-budget")
+@pytest.mark.parametrize(("milliseconds", "ended"), [(60, 1), (40, 0)])
+def test_the_benchmark_ends_with_1_and_names_the_row_where_one_is_above_its_budget(
+    milliseconds: int, ended: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(main_module, "functions", lambda: {"mcp.rows": lambda: [Row("mcp: ctx_verify, median", milliseconds, "ms")]})
+    monkeypatch.setattr(sys, "argv", ["bench"])
+    monkeypatch.setenv("CTX_HOME", os.environ.get("CTX_HOME", ""))
+    try:
+        main_module.main()
+        status = 0
+    except SystemExit as error:
+        status = int(str(error.code))
+
+    assert status == ended
+    assert ("mcp: ctx_verify, median: 60.000 ms" in capsys.readouterr().err) == bool(ended)
+
+
+@pytest.mark.feature("bench.sizes")
+@pytest.mark.parametrize(
+    "typed",
+    ["--plot x.svg", "--size 1m --sessions 4 --plot x.svg --only ingest.read", "--size 1m --size 2m --json", "--size 1m --trial",
+     "--size 1m --sessions 4 --sessions 5"],
+)  # fmt: skip
+def test_what_cannot_be_measured_is_refused_before_it_is(typed: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "argv", ["bench", *typed.split()])
+    with pytest.raises(SystemExit) as ended:
+        main_module.main()
+
+    assert ended.value.code == 2
 
 
 @pytest.mark.feature("bench.above-budget")

@@ -21,29 +21,42 @@ ROOT = Path(__file__).resolve().parents[1]
 SMALL, LARGE = Size(40, 5), Size(400, 50)
 
 
-def read(home: Path, store: Path) -> tuple[int, int, int]:
-    """Return the sessions, the model calls and the records that were put aside that a first sync of a home finds."""
+def read(home: Path, store: Path) -> tuple[int, dict[str, int], int]:
+    """Return the sessions, the model calls of each host and the records that were put aside that a first sync of a home finds."""
     settings = Settings(home=store, demo_roots={"claude": (home / ".claude",), "codex": (home / ".codex",)})
     with open_store(settings) as opened:
         sync(opened, settings)
         with closing(opened.lake.connect()) as connection:
             opened.lake.views(connection, ("sessions", "model_calls"))
-            calls = connection.execute("SELECT count(*) FROM model_calls WHERE owner").fetchone()
+            calls = connection.execute("SELECT host, count(*) FROM model_calls WHERE owner GROUP BY host").fetchall()
             rows = connection.execute("SELECT count(*), sum(quarantined) FROM sessions").fetchone()
-    return int(rows[0]), int(calls[0]), int(rows[1])
+    return int(rows[0]), dict(calls), int(rows[1])
 
 
 @pytest.mark.feature("bench.sizes")
 def test_a_home_that_is_made_has_the_sessions_and_the_bytes_that_were_asked_for_and_none_is_a_copy_of_another(tmp_path: Path):
     few = read(make_home(tmp_path / "few", sessions=12, megabytes=0.4), tmp_path / "few.store")
     many = read(make_home(tmp_path / "many", sessions=24, megabytes=0.8), tmp_path / "many.store")
+    longer = read(make_home(tmp_path / "longer", sessions=12, megabytes=4), tmp_path / "longer.store")
 
-    assert (few[0], many[0]) == (12, 24)
-    assert few[2] == many[2] == 0
+    assert (few[0], many[0], longer[0]) == (12, 24, 12)
+    assert few[2] == many[2] == longer[2] == 0
     # copies of one session share their calls, and these are counted once
-    assert many[1] == pytest.approx(2 * few[1], rel=0.2)
-    bytes_of = {name: sum(p.stat().st_size for p in (tmp_path / name).rglob("*.jsonl")) / 1e6 for name in ("few", "many")}
-    assert bytes_of == {"few": pytest.approx(0.4, rel=0.2), "many": pytest.approx(0.8, rel=0.2)}
+    assert many[1] == {host: pytest.approx(2 * calls, rel=0.2) for host, calls in few[1].items()}
+    assert longer[1] == {host: pytest.approx(10 * calls, rel=0.3) for host, calls in few[1].items()}
+    written = {name: sum(p.stat().st_size for p in (tmp_path / name).rglob("*.jsonl")) / 1e6 for name in ("few", "many", "longer")}
+    assert written == {"few": pytest.approx(0.4, rel=0.2), "many": pytest.approx(0.8, rel=0.2), "longer": pytest.approx(4, rel=0.2)}
+
+
+@pytest.mark.feature("bench.sizes")
+def test_many_sessions_lie_in_one_year_and_too_few_bytes_for_them_are_refused(tmp_path: Path):
+    home = make_home(tmp_path, sessions=8_000, megabytes=160)
+    days = {path.parent.relative_to(home / ".codex" / "sessions").as_posix() for path in home.rglob("rollout-*.jsonl")}
+
+    assert min(days) >= "2025/10/30"
+    assert len(days) > 360
+    with pytest.raises(ValueError, match="at least"):
+        make_home(tmp_path / "less", sessions=200, megabytes=0.5)
 
 
 @pytest.mark.feature("bench.sizes")

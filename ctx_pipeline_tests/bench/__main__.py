@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--trial", action="store_true", help="little work over a small home: do all rows still work?")
     parser.add_argument("--json", action="store_true", help="an object a row")
     chosen = parser.parse_args()
+    sizes = sizes_of(parser, chosen)
     with tempfile.TemporaryDirectory() as folder:
         # no row works in the store of the person who measures
         os.environ["CTX_HOME"] = str(Path(folder) / "store")
@@ -62,7 +63,6 @@ def main() -> None:
             chosen.home, chosen.members = Path(folder) / "home", 2
             for host in ("claude", "codex"):
                 shutil.copytree(_SAMPLES / host, chosen.home / f".{host}")
-        sizes = [Size(one, size) for size, one in _pairs(chosen.size, chosen.sessions)]
         if len(sizes) > 1 or chosen.plot:
             _compare(chosen.only or "sizes.", sizes, Path(folder), chosen.plot)
             return
@@ -112,10 +112,17 @@ def megabytes(text: str) -> float:
     return float(number) * (1000 if unit == "g" else 1)
 
 
-def _pairs(sizes: list[float], sessions: list[int]) -> list[tuple[float, int]]:
-    if sessions and len(sessions) != len(sizes):
-        raise SystemExit("--sessions is given as often as --size, or not at all")
-    return list(zip(sizes, sessions or [max(1, round(size)) for size in sizes], strict=True))
+def sizes_of(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> list[Size]:
+    """Return the homes that are to be made; ends with an error where what was typed cannot be done."""
+    if chosen.sessions and len(chosen.sessions) != len(chosen.size):
+        parser.error("--sessions is given as often as --size, or not at all")
+    if chosen.size and (chosen.home or chosen.trial):
+        parser.error("--size makes a home: it is not given with --home or --trial")
+    if chosen.plot and (not chosen.size or "sizes.size_rows".find(chosen.only or "sizes.") < 0):
+        parser.error("--plot draws the rows of sizes: give --size, and no other --only")
+    if len(chosen.size) > 1 and chosen.json:
+        parser.error("several sizes are printed as a table, not as --json")
+    return [Size(n, size) for size, n in zip(chosen.size, chosen.sessions or [max(1, round(size)) for size in chosen.size], strict=True)]
 
 
 def _compare(only: str, sizes: list[Size], folder: Path, picture: Path | None) -> None:
