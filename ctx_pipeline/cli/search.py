@@ -256,8 +256,8 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
     for number, ((host, session_id), hits) in enumerate(sessions.items()):
         if whole and all(hit.score and hit.score["tier"] >= _SOME for hit in hits):
             whole = False
-            if number:
-                say("these hold only some of the words:", bold=True)
+            if number or (found.offset and found.with_all_words):
+                say("in these no text holds all of the words:", bold=True)
         say_row(f"{host} {session_id}" + (f"  {one_line(title_text(hits[0].title), 100)}" if hits[0].title else ""), bold=True)
         for hit in hits:
             call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
@@ -327,6 +327,7 @@ def _missing(found: SearchResult) -> str:
 
 def _summary(found: SearchResult) -> str:
     """Return how many hits there are and how they were found."""
+    copies = 0
     if not found.hits:
         told = "nothing found"
         if found.level in _LEVELS and not any(c.isalnum() for c in found.query):
@@ -336,12 +337,13 @@ def _summary(found: SearchResult) -> str:
     elif found.offset or found.next_offset is not None:
         copies = sum(len(hit.also_in) for hit in found.hits)
         last = found.next_offset or found.offset + len(found.hits) + copies
-        told = f"hits {found.offset + 1:,}-{last:,}" + (f", {counted(copies, 'copy', 'copies')} told with another" if copies else "")
+        told = f"hits {found.offset + 1:,}-{last:,}"
     else:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     told += _level(found) if found.hits else ""
     told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
     told += _missing(found) if found.hits else ""
+    told += f"; {counted(copies, 'copy', 'copies')} told with another" if copies else ""
     if found.next_offset is not None:
         told += f"; from {found.next_offset + 1:,} on: --offset {found.next_offset}"
     if found.partial:

@@ -208,7 +208,11 @@ def _items(
 
 
 _ONLY_STATUS = lazy_pattern(r"(?:(?:Error: )?Exit code -?\d{1,10})?")
-_ONLY_COUNT = lazy_pattern(r"(?:Found )?\d{1,7} (?:issue|error|problem|warning)s?[.:]?")
+_ONLY_COUNT = lazy_pattern(
+    r"\W{0,4}(?:Found )?\d{1,7} (?:issue|error|problem|warning)s?(?: in \d{1,7} files?)?(?: \([^()\n]{1,60}\))?[.:]?"
+    r"|\W{0,4}\d{1,7} fixable with the `--fix` option.{0,80}"
+    r"|(?:error: )?could not compile `[^`\n]{1,80}`(?: \([^()\n]{1,40}\))? due to .{1,60}"
+)
 """What a linter says last: how much is wrong, and not what."""
 _LONGEST_WHY = 200
 

@@ -47,6 +47,18 @@ def test_a_call_failed_with_the_first_line_that_says_something(line):
             "a.go:9:2: Error return",
         ),
         ("a.py:3:1: F401 `os` imported but unused\nFound 1 error.", "Found 1 error.", "a.py:3:1: F401 `os` imported but unused"),
+        (
+            "a.py:1: error: Name x\nFound 3 errors in 1 file (checked 2 files)",
+            "Found 3 errors in 1 file (checked 2 files)",
+            "a.py:1: e",
+        ),
+        ("  3:1  error  'x' is not defined\n\n✖ 5 problems (3 errors, 2 warnings)", "✖ 5 problems (3 errors, 2 warnings)", "3:1 error"),
+        ("a.py:1:1: F401 `os` unused\n[*] 3 fixable with the `--fix` option.", "[*] 3 fixable with the `--fix` option.", "a.py:1:1: F401"),
+        (
+            "error[E0425]: cannot find value `x`\nerror: could not compile `a` due to 2 previous errors",
+            "could not compile `a` due to 2 previous errors",
+            "error[E0425]",
+        ),
         ("nothing more is known\nFound 1 error.", "Found 1 error.", "Found 1 error."),
     ],
 )
