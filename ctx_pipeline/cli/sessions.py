@@ -133,7 +133,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted:
     columns |= {"reading": readings} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
     whole = terminal_width() is None
     columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
-    columns |= {"left": "agent deletes in"} if whole or any(row["left"] not in {"", _NEVER} for row in rows) else {}
+    columns |= {"left": "deleted in"} if whole or any(row["left"] not in {"", _NEVER} for row in rows) else {}
     if rows:
         _say_outcomes(listing)
         table(rows, columns, drop=("captured", "left", "host", "project", "last", "cost"), paths=("reading",) if unchecked else ())

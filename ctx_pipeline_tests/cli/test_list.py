@@ -58,7 +58,7 @@ def test_a_pipe_gets_the_same_columns_whatever_is_listed(ran: Ctx):
         ran("list", *words).stdout.splitlines()[0].split("host")[1].strip() for words in ((), ("--host", "codex"), ("--host", "claude"))
     }
 
-    assert {" ".join(head.split()) for head in heads} == {"state agent deletes in"}
+    assert {" ".join(head.split()) for head in heads} == {"state deleted in"}
     assert all(line.endswith("  never") for line in ran("list", "--host", "codex").stdout.splitlines()[1:3]), "it deletes nothing"
 
 

@@ -213,7 +213,7 @@ def test_lists_carry_title_age_size_project_host_and_days_until_deletion(invoke,
     assert listing["hosts"]["claude"] == "Claude Code"
     (line,) = [line for line in printed.splitlines() if SESSION in line]
     assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d +bookshop-api +Fix rounding in discount codes +\$[\d.]+ +claude +grown +(39|40) d", line)
-    assert re.search(r"last active +project +title +cost +host +state +agent deletes in", printed)
+    assert re.search(r"last active +project +title +cost +host +state +deleted in", printed)
     assert "4 claude, 2 codex; times in UTC" in printed
 
 
