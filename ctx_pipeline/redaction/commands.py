@@ -48,7 +48,7 @@ COMMANDS: tuple[Detector, ...] = (
         ("smbclient ", "htpasswd -", "rabbitmqctl ", "sqlplus ", "http-basic.", "IDENTIFY ", "identify ", "net use "),
         rb"(?:smbclient[ \t](?:"
         + _WORDS
-        + rb")?-U[ \t]*[^\s%]{1,60}%|htpasswd -[a-zA-Z]*b[a-zA-Z]*[ \t]+(?:[^\s]{1,200}[ \t]+){1,2}"
+        + rb")?-U[ \t]*[^\s%]{1,60}%|htpasswd -(?=[a-zA-Z]{0,12}b)[a-zA-Z]{1,16}+[ \t]+(?:[^\s]{1,200}[ \t]+){1,2}"
         + rb"|rabbitmqctl (?:add_user|change_password)[ \t]+[^\s]{1,60}[ \t]+|sqlplus[ \t]+(?:-[A-Za-z]+[ \t]+){0,3}[^\s/]{1,60}/"
         + rb"|http-basic\.[\w-]{1,60}[ \t]+[^\s]{1,60}[ \t]+|(?i:identify)[ \t]+|net use[ \t](?:[^\s]{1,200}[ \t]+){1,3}?)"
         + QUOTE
@@ -158,7 +158,7 @@ COMMANDS: tuple[Detector, ...] = (
         "signed-request",
         "signature of a signed request to AWS",
         ("X-Amz-Signature=", "X-Amz-Security-Token="),
-        rb"X-Amz-(?:Signature|Security-Token)=(?P<s>[A-Za-z0-9%+/=_-]{40,4000}+)",
+        rb"X-Amz-(?:Signature|Security-Token)=(?P<s>[A-Za-z0-9%+/=]{40,4000}+)",
         like("https://b.example.test/k?X-Amz-Signature=<s>", HEX, 64),
         long_drawn,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -106,3 +107,16 @@ def test_secrets_that_programs_are_given_are_replaced_in_nearly_every_form_and_a
 )
 def test_commands_without_a_secret_stay(text: str) -> None:
     assert REDACTOR.redact(text) == text
+
+
+@pytest.mark.feature("redaction.linear-time")
+@pytest.mark.parametrize("head", ["htpasswd -", "unzip ", "X-Amz-", "TRUE\t0\t", "net use "])
+@pytest.mark.parametrize("unit", ["b", "X-Amz-Signature=", "htpasswd -b ", "zip -P ", "TRUE\t", "net use a "])
+def test_a_hundred_kilobytes_that_begin_like_a_command_are_read_at_once(head: str, unit: str) -> None:
+    REDACTOR.redact(head + unit)
+    hostile = head + unit * (100_000 // len(unit))
+    began = time.process_time()
+
+    REDACTOR.redact(hostile)
+
+    assert time.process_time() - began < 1.2
