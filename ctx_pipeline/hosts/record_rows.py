@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.hosts._call_arguments import accessed
 from ctx_pipeline.hosts.record_values import exit_status, no_object, tokens, written
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts
+from ctx_pipeline.model.titles import title_in_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
-
-TITLE = 800
-"""Characters of a title that are kept: more than is shown, and lines as they are, since secrets are found in it first."""
-"""Characters of a title that is made of a prompt."""
 
 
 class Place(NamedTuple):
@@ -109,7 +106,7 @@ class Rows:
     def title(self, said: str | None, source: str) -> None:
         """Name the session; a title that comes first stays."""
         if said and said.strip() and self.facts.title is None:
-            self.facts.title, self.facts.title_source = said.strip()[:TITLE], source
+            self.facts.title, self.facts.title_source = title_in_lines(said), source
 
     def thread(self, thread_id: str, kind: str | None = None, **said: Any) -> ThreadFacts:
         """Return the facts of a thread, which are made when it is first named; what was said first stays, and none is its own parent."""

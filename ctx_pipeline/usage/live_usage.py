@@ -19,6 +19,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Identity, Parsed, SessionFacts, SessionInput, StreamBytes, project_of, repository_of
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
+from ctx_pipeline.model.titles import title_line
 from ctx_pipeline.model.usage_rules import SAME_CALLS, ancestors, decide, is_running_total, replays, same_calls, with_replays
 from ctx_pipeline.storage.raw.home_files import HEAD, Problem, Seen, is_lines, readable_head, walk, whole_lines
 
@@ -406,7 +407,7 @@ def shown(
             one = _shown_of(session, text)
         facts = one.parsed.facts if one.parsed is not None else SessionFacts()
         found[place] = Shown(
-            " ".join(redact(facts.title).split())[:300] if facts.title else None,
+            title_line(redact(facts.title), 300) if facts.title else None,
             redact(one.project) if one.project else None,
             redact(facts.cwd) if facts.cwd else None,
             min((row[TS] for row in one.calls if row[TS] is not None), default=None),

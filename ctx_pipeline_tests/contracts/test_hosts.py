@@ -23,6 +23,7 @@ import pytest
 from ctx_pipeline import discovery
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TABLES, TOOL_ACTIONS, TOOL_CALLS
+from ctx_pipeline.model.titles import KEPT, title_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +136,7 @@ def summary(parsed: Parsed) -> dict[str, Any]:
     calls = [MODEL_CALLS.row(*row) for row in parsed.model_calls if row[MODEL_CALLS.names.index("owner")]]
     tools = [TOOL_CALLS.row(*row) for row in parsed.tool_calls]
     return {
-        "title": parsed.facts.title,
+        "title": title_line(parsed.facts.title, KEPT),
         "title_source": parsed.facts.title_source,
         "cwd": parsed.facts.cwd,
         "branch": parsed.facts.branch,

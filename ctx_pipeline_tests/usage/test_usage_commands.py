@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline_tests import preloaded
+from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, usage
 from ctx_pipeline_tests.factories.shipped import copied
 from ctx_pipeline_tests.terminal import on_terminal
@@ -328,3 +329,23 @@ def test_before_a_session_is_captured_its_calls_are_told_by_its_name_and_its_win
     for command in ("explain", "cost"):
         assert ctx(command, "latest").stdout.startswith(title)
     assert "none is captured yet: ctx run" in ctx("history", "latest").stderr
+
+
+@pytest.mark.feature("redaction.everywhere")
+def test_a_key_behind_many_blanks_is_in_no_title_before_its_session_is_captured_and_after(ctx: Ctx):
+    key = "AIza" + "Sy9Kd72hQw0LmZx4Vb6Nc8Rt1Ue3Yo5PiAa"
+    begin = {"timestamp": "2027-03-01T10:00:00.000Z"}
+    end = {"usages": [usage(10, 1)], "timestamp": "2027-03-01T10:00:05.000Z"}
+    for number, blanks in enumerate((752, 20_000)):
+        made = ClaudeHome(ctx.folder / "claude").session(f"7777777{number}-7777-4777-8777-777777777777", cwd="/code/new")
+        made.prompt("fix this:\n" + " " * blanks + key + " thanks", **begin)
+        made.answer(text("done"), **end).save()
+    thread = "019f0000-0000-7000-8000-000000000001"
+    codex.write(ctx.folder / "codex", codex.session(thread, prompt="fix this:" + " " * 155 + key), thread)
+
+    shown = [ctx(*command).stdout for command in (("list", "--json"), ("usage", "session"))]
+    ctx("sync")
+    shown += [ctx(*command).stdout for command in (("list", "--json"), ("usage", "session"))]
+
+    assert [one for one in shown if "fix this:" not in one or key[:6] in one] == []
+    assert [one.count("[REDACTED:google-key]") for one in shown[::2]] == [2, 2]

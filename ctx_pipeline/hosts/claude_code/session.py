@@ -16,6 +16,7 @@ from ctx_pipeline.model.agent_config import HeadlessAnswer
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import APPROVED_PLAN, approved_plan
 from ctx_pipeline.model.raw import Parsed, SessionFacts, ThreadFacts
+from ctx_pipeline.model.titles import title_in_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _KINDS = {"todos": "todo", "tasks": "todo", "workflow": "attachment"}
-_HINT_CHARS = 2_000
 
 
 def read_side_file(state: Gathered, stream: StreamBytes) -> None:
@@ -104,7 +104,7 @@ def hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
             session = prompt.session_id
             if session and session not in known and prompt.display and not prompt.display.startswith("/"):
                 known.add(session)
-                yield session, "first_prompt", prompt.display[:_HINT_CHARS]
+                yield session, "first_prompt", title_in_lines(prompt.display)
     elif kind == "index":
         try:
             index: Index = index_decoder.decode(data)
@@ -112,12 +112,10 @@ def hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
             return
         for entry in index.entries or ():
             if entry.session_id and entry.summary:
-                yield entry.session_id, "title", entry.summary[:_HINT_CHARS]
+                yield entry.session_id, "title", title_in_lines(entry.summary)
 
 
 _LINES = {"transcript": 0, "agent": 1, "journal": 2}
-_TITLE_CHARS = 800
-"""More than is shown, and lines as they are: secrets are found in it first."""
 _DETACHED = "HEAD"
 """What is recorded as the branch where none is checked out."""
 
@@ -250,7 +248,7 @@ def _title(state: Gathered, session: SessionInput, main: Thread) -> tuple[str | 
         (prompt or hints.get("first_prompt"), "prompt"),
     ):
         if text and text.strip():
-            return text.strip()[:_TITLE_CHARS], source
+            return title_in_lines(text), source
     return None, "none"
 
 

@@ -13,6 +13,7 @@ from ctx_pipeline.hosts.codex.paths import HISTORY, INDEX, LOOSE, ROLLOUT, STATE
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
+from ctx_pipeline.model.titles import title_in_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -220,7 +221,7 @@ def _text(row: dict[str, Any], key: str) -> str | None:
     value = row.get(key)
     if not isinstance(value, str) or not value.strip():
         return None
-    return safe_id(value) if key in {"id", "session_id", "child_thread_id", "parent_thread_id"} else value.strip()[:500]
+    return safe_id(value) if key in {"id", "session_id", "child_thread_id", "parent_thread_id"} else title_in_lines(value)
 
 
 def _objects(data: bytes) -> Iterator[dict[str, Any]]:

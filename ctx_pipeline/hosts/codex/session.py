@@ -20,6 +20,7 @@ from ctx_pipeline.model import usage_rules
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.raw import Parsed, SessionFacts, ThreadFacts
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.titles import title_in_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _KEY, _THREAD, _TS, _OWNER = map(MODEL_CALLS.names.index, ("call_key", "thread_id", "ts", "owner"))
 """owner, copy_of and rule follow one another"""
 
-_TITLE = 200
 _NAME_LENGTH = 60
 """Indexes cut the prompts that stand in for names at about this length."""
 
@@ -320,7 +320,7 @@ def _title(walk: Walk, hints: Mapping[str, str]) -> tuple[str | None, str]:
             return name, source
     prompt = walk.first_prompt or hints.get("first_prompt")
     if prompt:
-        return prompt.partition("\n")[0][:_TITLE], "prompt"
+        return title_in_lines(prompt.partition("\n")[0]), "prompt"
     return None, "none"
 
 

@@ -13,6 +13,7 @@ from ctx_pipeline.hosts.record_values import tokens
 from ctx_pipeline.model.codec import LATEST, micros
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts
+from ctx_pipeline.model.titles import title_in_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -232,8 +233,6 @@ _MARKER = lazy_pattern(r"\[\[ ## \w+ ## \]\]")
 _FORM = lazy_pattern(r"\n\s*Respond with (?:the corresponding output fields|a JSON object)\b.*", re.DOTALL)
 """what DSPy's adapters write behind a program's question"""
 
-_TITLE = 200
-
 
 def parse(session: SessionInput) -> Parsed:
     """Return the rows of one session of a callback store."""
@@ -283,7 +282,7 @@ class _Rows:
     @property
     def title(self) -> str | None:
         text = " ".join(_MARKER.sub(" ", _FORM.sub("", self.first_prompt or "")).split())
-        return text[:_TITLE] or self.mode
+        return title_in_lines(text) or self.mode
 
     def add(self, fact: Fact) -> None:
         body = fact.payload

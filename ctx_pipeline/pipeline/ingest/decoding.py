@@ -18,6 +18,7 @@ from ctx_pipeline.model.host_records import ShellAnswers, approved_plan
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import UNKNOWN, ThreadFacts, project_of, repository_of
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
+from ctx_pipeline.model.titles import title_line
 from ctx_pipeline.pipeline.ingest.split_texts import split_secrets
 from ctx_pipeline.redaction.liveness import is_live, named
 from ctx_pipeline.storage.lake.columns import columns_of
@@ -411,9 +412,7 @@ def _clock(timed: tuple) -> tuple[bool, int]:
 
 
 def _short(text: str | None) -> str | None:
-    """Return a text as one line of a title, None when nothing is left of it."""
-    line = " ".join(text[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS] if text else ""
-    return line or None
+    return title_line(text, _TITLE_CHARS)
 
 
 def _nullable(redact: Callable[[str], str]) -> Callable[[str | None], str | None]:
