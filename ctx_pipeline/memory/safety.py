@@ -73,12 +73,15 @@ _INJECTIONS = tuple(
         ),
         ("curl wget", r"(?:\b(?:ba|z|da)?sh|\bsource|\beval|(?:^|[\s;&])\.)\s+(?:-c\s+)?[\"']?(?:<\(|\$\(|`)\s*(?:curl|wget)\b"),
         ("urlopen", r"\bexec\s*\([^\n]{0,80}\burlopen\b"),
-        ("authorized_keys", r"\b(?:echo|printf|cat|tee|curl|wget)\b[^\n]{0,300}\bauthorized_keys\b"),
+        (
+            "authorized_keys",
+            r"(?:>>|(?<=\S)[ \t]\d?>)\s*[\"']?[^\s<>|]{0,80}authorized_keys\b|\b(?:tee|(?:curl|wget)\b[^\n]{0,200}\s-o)\b[^\n]{0,80}\bauthorized_keys\b",  # noqa: E501
+        ),
         (
             "supersede overrule replace",
-            r"\b(?:supersedes?|overrules?|replaces?)\s+(?:everything|anything|all|any)\b(?:\W+\w+){0,4}?\W+(?:told|given|instructed|said)\b",
+            r"\b(?:supersedes?|overrules?|replaces?)\s+(?:everything|anything|all|any)\b(?:\W+\w+){0,4}?\W+(?:(?:you|we|i)\b(?:\W+\w+){0,3}?\W+(?:told|given|instructed|said)\b|(?:told|given|said)\W+(?:to\W+)?you\b)",
         ),
-        ("instructions", r"\b(?:from\s+now\s+on|henceforth)\b(?:\W+\w+){0,3}?\W+instructions\s+(?:come|are)\b"),
+        ("instructions", r"\b(?:from\s+now\s+on|henceforth)\b(?:\W+\w+){0,3}?\W+(?:your\s+instructions|instructions\s+come\s+from)\b"),
         (
             "pretend",
             r"\bpretend\s+(?:that\s+)?(?:to\s+be|you\s+are|you'?re)\s+(?:an?\s+)?(?:unrestricted|unfiltered|uncensored|jailbroken)\b",
@@ -109,7 +112,7 @@ _FOREIGN = tuple(
         r"(?:\uc9c0\uc2dc|\uba85\ub839|\uaddc\uce59|\uc9c0\uce68).{0,12}(?:\ubb34\uc2dc|\uc78a)",
         r"(?:\u062a\u062c\u0627\u0647\u0644|\u0627\u0646\u0633\u064e?|\u062a\u062c\u0627\u0648\u0632).{0,30}(?:\u062a\u0639\u0644\u064a\u0645\u0627\u062a|\u0623\u0648\u0627\u0645\u0631|\u0642\u0648\u0627\u0639\u062f)",
         r"(?:\u0928\u093f\u0930\u094d\u0926\u0947\u0936|\u0928\u093f\u092f\u092e|\u0906\u0926\u0947\u0936).{0,30}(?:\u0905\u0928\u0926\u0947\u0916\u093e|\u092d\u0942\u0932|\u0909\u092a\u0947\u0915\u094d\u0937\u093e)",
-        r"\bignor(?:er|\u00e9r)\b.{0,40}\b(?:instruktion|instruks|regl|regel|anvisning|ordre)\w*",
+        r"\bignor(?:er|\u00e9r)\b.{0,40}\b(?:(?:instruktion|instruks|anvisning)\w*|regle(?:r|rne|ne)|ordre(?:r|rne|ne))\b",
         r"(?:ignoruj|zapome\u0148|zabudni|nedbej)\w*.{0,40}(?:pokyn|instrukc|p\u0159\xedkaz|pravid|pr\xedkaz)",
         r"ignor[a\u0103]\w*.{0,40}(?:instruc\u021biuni|reguli|indica\u021bii)",
         r"(?:figyelmen k\xedv\xfcl|felejtsd el).{0,40}(?:utas\xedt|szab\xe1ly|parancs)",
@@ -131,7 +134,8 @@ _FOREIGN_HINT = lazy_pattern(
 _HINT = lazy_pattern(
     r"ignor|disregard|forget|overrid|supersed|overrul|bypass|skip|drop|system|instruct|inst\]|im_start|you (?:are|were)|act as|pretend|tell|without|curl|wget"  # noqa: E501
     r"|send|post|upload|exfil|transmit|rm -|base64|assistant|prompt|[^\x00-\x7f]{2}|vergiss|vergesst|missacht|oubli|olvida|descarta|esque"
-    r"|desconsid|dimentic|trascura|negeer|vergeet|bortse|zapomnij|abaikan|lupakan|talimat|kural|komut"
+    r"|desconsid|dimentic|trascura|negeer|vergeet|bortse|zapom|zabudni|nedbej|unohda|ohita|felejtsd|abaikan|lupakan|talimat|kural|komut"
+    r"|iwr|irm|webrequest|restmethod|downloadstring|urlopen|authorized_keys|henceforth|from now on|replace|huomiot|v\xe4lit\xe4|figyelmen"
 )
 """What every order has one of: of a disguised reading that has none nothing more is asked."""
 
