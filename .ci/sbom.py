@@ -17,21 +17,22 @@ from packaging.requirements import Requirement
 def closure(root: str) -> dict[str, Distribution]:
     """Return name -> distribution of a package and of all that it requires here."""
     found: dict[str, Distribution] = {}
+    asked: set[tuple[str, str]] = set()
     waiting = [Requirement(root)]
     while waiting:
         wanted = waiting.pop()
         name = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        new = {"", *wanted.extras} - {extra for known, extra in asked if known == name}
+        if not new:
+            continue
+        asked.update((name, extra) for extra in new)
         try:
-            one = distribution(name)
+            found[name] = distribution(name)
         except PackageNotFoundError:
             continue
-        new = name not in found
-        found[name] = one
-        for text in one.requires or () if new or wanted.extras else ():
+        for text in found[name].requires or ():
             inner = Requirement(text)
-            extras = wanted.extras or {""}
-            wanted_here = inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in extras)
-            if wanted_here and re.sub(r"[-_.]+", "-", inner.name).lower() not in found:
+            if inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in new):
                 waiting.append(inner)
     return found
 

@@ -168,6 +168,35 @@ def test_what_is_audited_are_the_libraries_of_the_bill_of_materials_at_their_ver
     assert {"click", "duckdb", "pyarrow", "dagster", "cryptography"} & {name for name, _ in audited} >= {"click", "duckdb", "pyarrow"}
 
 
+@pytest.mark.feature("package.audit")
+def test_a_library_that_is_found_already_is_asked_again_for_the_extras_that_another_one_wants(tmp_path):
+    requirements = {
+        "root": ["first", "second"],
+        "first": ["part"],
+        "second": ["part[more]"],
+        "part": ["extra-one; extra == 'more'"],
+        "extra-one": [],
+    }
+    for order in (requirements["root"], requirements["root"][::-1]):
+        for name, needed in {**requirements, "root": order}.items():
+            folder = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+            folder.mkdir(exist_ok=True)
+            lines = [
+                "Metadata-Version: 2.1",
+                f"Name: {name}",
+                "Version: 1.0",
+                *(f"Requires-Dist: {one}" for one in needed),
+                "Provides-Extra: more",
+            ]
+            (folder / "METADATA").write_text("\n".join(lines) + "\n")
+        command = [sys.executable, str(ROOT / ".ci" / "sbom.py"), "root", "--requirements"]
+        printed = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=60, env={**os.environ, "PYTHONPATH": str(tmp_path)}
+        ).stdout
+
+        assert printed.split() == ["extra-one==1.0", "first==1.0", "part==1.0", "second==1.0"]
+
+
 @pytest.mark.feature("rot.dspy-versions")
 def test_the_oldest_dspy_that_we_name_runs_the_tests_of_the_callback_as_the_newest_does():
     (named,) = PROJECT["optional-dependencies"]["dspy"]
