@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction.contexts import QUOTE, SPACE, WORD, after, drawn, like, long_drawn
 from ctx_pipeline.redaction.shapes import ALNUM, BREAK, HEX, Detector, digits
+
+if TYPE_CHECKING:
+    import re
 
 _SLASH = rb"\\{0,3}/"
 _WORDS = rb"[^\n|;&]{0,200}?[ \t]"
@@ -11,6 +17,27 @@ _WORDS = rb"[^\n|;&]{0,200}?[ \t]"
 _NAMED = rb"[A-Za-z0-9_-]{0,40}(?:PASS|PASSWORD|SECRET|TOKEN|KEY|SALT|[pP]ass|[pP]assword|[sS]ecret|[tT]oken|[kK]ey)"
 _PART = rb"(?P<s>[^\s\"'`\\<>\x1b\xc2]{8,400}?)"
 """A value up to what its program writes behind it."""
+_ALONE = rb"(?:(?<![.\w-])|(?<=\\[nrt]))"
+"""No part of a longer word before it."""
+_NO_SECRET = rb"(?![\w-]{0,40}(?i:cache|idempotency|websocket|surrogate|partition|public)[_-]?(?i:key)(?![\w-]))"
+"""Names that end like a key's and hold none."""
+_IS_SECRET = lazy_pattern(_NAMED)
+_STORES = lazy_pattern(rb"(?:create|add)[ \t]+(secret|configmap|cm)\b")
+_FLAG_BEFORE = lazy_pattern(rb"--[a-z][\w-]{0,40}[ \t=]+\Z")
+
+
+def _given(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a password looks drawn and its program is no word that another one's flag is given."""
+    return drawn(secret, match) and _FLAG_BEFORE.search(match.string[max(0, match.start() - 60) : match.start()]) is None
+
+
+def _stored(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a value that looks drawn is stored as a secret: by its name, by the command, or as long as a key."""
+    if match["name"] is None or _IS_SECRET.search(match["name"]):
+        return drawn(secret, match)
+    *_, kind = [b"", *_STORES.findall(match.string[max(0, match.start() - 600) : match.start()])]
+    return drawn(secret, match) if kind == b"secret" else not kind and long_drawn(secret, match)
+
 
 COMMANDS: tuple[Detector, ...] = (
     after(
@@ -29,7 +56,9 @@ COMMANDS: tuple[Detector, ...] = (
         + _WORDS
         + rb")?-p[ \t]+|(?:sqlcmd|bcp)[ \t](?:"
         + _WORDS
-        + rb")?-P[ \t]*|zip[ \t](?:"
+        + rb")?-P[ \t]*|"
+        + _ALONE
+        + rb"(?:un)?zip[ \t](?:"
         + _WORDS
         + rb")?(?:-P[ \t]*|--password[ \t=])|7za?[ \t](?:"
         + _WORDS
@@ -40,17 +69,19 @@ COMMANDS: tuple[Detector, ...] = (
         + rb"?"
         + WORD,
         like("sqlcmd -S db -U sa -P <s> -Q 'select 1'"),
-        drawn,
+        _given,
     ),
     after(
         "user-password",
         "password given behind the name of a user",
-        ("smbclient ", "htpasswd -", "rabbitmqctl ", "sqlplus ", "http-basic.", "IDENTIFY ", "identify ", "net use "),
+        ("smbclient ", "htpasswd -", "rabbitmqctl ", "sqlplus ", "http-basic.", "NickServ", "nickserv", "NICKSERV", "/msg ", "net use "),
         rb"(?:smbclient[ \t](?:"
         + _WORDS
         + rb")?-U[ \t]*[^\s%]{1,60}%|htpasswd -(?=[a-zA-Z]{0,12}b)[a-zA-Z]{1,16}+[ \t]+(?:[^\s]{1,200}[ \t]+){1,2}"
         + rb"|rabbitmqctl (?:add_user|change_password)[ \t]+[^\s]{1,60}[ \t]+|sqlplus[ \t]+(?:-[A-Za-z]+[ \t]+){0,3}[^\s/]{1,60}/"
-        + rb"|http-basic\.[\w-]{1,60}[ \t]+[^\s]{1,60}[ \t]+|(?i:identify)[ \t]+|net use[ \t](?:[^\s]{1,200}[ \t]+){1,3}?)"
+        + rb"|http-basic\.[\w-]{1,60}[ \t]+[^\s]{1,60}[ \t]+|(?i:nickserv|/msg[ \t]+[^\s]{1,40})(?i:[ \t:]+identify)[ \t]+|"
+        + _ALONE
+        + rb"net use[ \t]+(?=[A-Za-z]:|[*\\\"'])(?:[^\s]{1,200}[ \t]+){1,4}?(?!/))"
         + QUOTE
         + rb"?(?P<s>[^\s\"'`\\,;&|<>()\[\]{}$@\x1b\xc2]{6,200}+)",
         like("smbclient -U bob%<s> //srv/share"),
@@ -64,7 +95,7 @@ COMMANDS: tuple[Detector, ...] = (
         + _WORDS
         + rb")?(?:--body|-b)[ =]|--from-literal[= ]"
         + QUOTE
-        + rb"?[\w.-]{1,80}=|ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?|auth=\("
+        + rb"?(?P<name>[\w.-]{1,80})=|ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?|auth=\("
         + QUOTE
         + rb"[^\s\"'\\]{1,60}"
         + QUOTE
@@ -73,7 +104,7 @@ COMMANDS: tuple[Detector, ...] = (
         + rb"?"
         + WORD,
         like("gh secret set DEPLOY --body <s>"),
-        drawn,
+        _stored,
     ),
     after(
         "piped-key",
@@ -105,15 +136,18 @@ COMMANDS: tuple[Detector, ...] = (
         ("define(", "SetEnv ", "_header ", "fastcgi_param "),
         rb"(?:define\([ ]?"
         + QUOTE
+        + _NO_SECRET
         + _NAMED
         + QUOTE
         + rb",[ ]{0,4}"
         + QUOTE
         + rb"|(?:SetEnv|fastcgi_param)[ \t]+"
+        + _NO_SECRET
         + _NAMED
         + rb"[ \t]+"
         + QUOTE
         + rb"?|_header[ \t]+"
+        + _NO_SECRET
         + _NAMED
         + rb"[ \t]+"
         + QUOTE
@@ -130,7 +164,7 @@ COMMANDS: tuple[Detector, ...] = (
         + BREAK
         + rb"[^\s\\]{1,80})?"
         + BREAK
-        + rb"|(?:\n|\\n)pass = )"
+        + rb"|(?:\n|\\n)pass = (?![^\s\"'`\\<>]{0,80}[(\[]))"
         + QUOTE
         + rb"?(?P<s>[^\s\"'`\\<>\x1b\xc2]{8,400}+)",
         like("[Peer]\nPresharedKey = <s>\n", ALNUM, 43),
@@ -167,6 +201,11 @@ COMMANDS: tuple[Detector, ...] = (
         "cookie in a file of curl or a browser",
         ("TRUE\t", "FALSE\t", "TRUE\\", "FALSE\\"),
         rb"(?:TRUE|FALSE)"
+        + SPACE
+        + _SLASH
+        + rb"(?:[^\s\\]|\\{1,3}/){0,200}"
+        + SPACE
+        + rb"(?:TRUE|FALSE)"
         + SPACE
         + rb"[0-9]{1,12}"
         + SPACE

@@ -146,9 +146,10 @@ _LABEL_OF_NAME = lazy_pattern(
 )
 _WRITTEN = lazy_pattern(
     rb"[A-Za-z]{2,}[0-9]{0,3}(?:[-_./:]+[A-Za-z]*[0-9]{0,4})*|(?:[A-Z][a-z]+[0-9]?){2,}|[A-Za-z]+[-_]v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|v?[0-9]+(?:[.:,][0-9]+)+\S*"
-    rb"|[^@\s]+@[A-Za-z0-9-]+\.[A-Za-z.]+|[a-z0-9+.-]+://.*|[0-9a-f]{32,}|(?:sha|SHA|md|MD)[0-9]+.*|.*\.[a-z]{1,4}[0-9]?"
+    rb"|[^@\s]+@[A-Za-z0-9-]+\.[A-Za-z.]+|[a-z0-9+.-]+://.*|[0-9a-f]{32,}|(?:sha|SHA|md|MD)[0-9]+.*|(?:TLS|SSL)v?[0-9][0-9.]*(?:[-+_:/][A-Z0-9]+)*|.*\.[a-z]{1,4}[0-9]?"
 )
 """What is no secret below a label: words and names, times, versions, addresses, digests, files."""
+_JOINED, _BEGUN = lazy_pattern(rb"[-_.:+]+"), lazy_pattern(rb"[A-Za-z][a-z]{3}")
 _SIGN = lazy_pattern(rb"[!@#$%^*?+=~]")
 _LOWER, _UPPER = lazy_pattern(rb"[a-z]"), lazy_pattern(rb"[A-Z]")
 _LINE_MARK = rb"(?:" + _WHERE + rb"|(?:#|//|--|;)[ ]| {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92)|[+>])?(?:[ \t]|\\{1,4}t){0,12}+"
@@ -188,7 +189,13 @@ def _password_below(secret: bytes, match: re.Match[bytes]) -> bool:
 
 def _key_below(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether what stands below the label of a key or token is one, and no digest."""
-    return long_drawn(secret, match) and not _WRITTEN.fullmatch(secret) and _labeled(match)
+    return long_drawn(secret, match) and not _WRITTEN.fullmatch(secret) and not _of_words(secret) and _labeled(match)
+
+
+def _of_words(secret: bytes) -> bool:
+    """Tell whether a text is words and versions joined by signs, as names of code, models and releases are."""
+    parts = _JOINED.split(secret)
+    return len(parts) > 1 and _BEGUN.search(secret) is not None and all(len(p) <= 16 and len(_DIGIT.findall(p)) <= 3 for p in parts)
 
 
 def _under(labels: tuple[bytes, ...]) -> tuple[str, ...]:

@@ -156,6 +156,10 @@ def test_what_stands_below_a_label_without_a_colon_is_replaced(text: str) -> Non
         "Secret\nkubernetes-2024-deployment-x1\n",
         "Access token\n3f786850e387550fdab836ed7e6dc881de23001b\n",
         "API token\nv1.24.3-rc2.build77\n",
+        "Token\nTokenKind::Ident2Foo3",
+        "TOKEN\nbert-base-uncased-v2x3",
+        "Password\nTLSv1.2+AES256",
+        "## Secret\n\nk8s-secret-v1beta1x-2a",
     ],
 )
 def test_what_stands_below_a_label_and_was_written_stays(text: str) -> None:
