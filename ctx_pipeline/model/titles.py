@@ -7,18 +7,18 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 KEPT = 800
 """Characters of a title that are kept: more than is shown, since secrets are found in it first."""
 _READ = 16 * KEPT
-_BLANKS = lazy_pattern(r"[^\S\n]+")
-_EMPTY_LINES = lazy_pattern(r"\n(?: ?\n){2,}")
+_BLANKS = lazy_pattern(r"([^\S\n])[^\S\n]+")
+_EMPTY_LINES = lazy_pattern(r"\n(?:[^\S\n]?\n){2,}")
 _LAST_WORD = lazy_pattern(r"[!-~]+\Z")
 
 
 def title_in_lines(text: str) -> str:
-    """Return the beginning of a text with its lines, as redaction needs them.
+    """Return the beginning of a text with its lines and tabs, as redaction needs them, of several blanks the first.
 
     A word that the cut would part is left out: of a secret that is cut, the rest would not be known as one.
     """
     begun = text.lstrip()
-    head = _EMPTY_LINES.sub("\n\n", _BLANKS.sub(" ", begun[:_READ]))
+    head = _EMPTY_LINES.sub("\n\n", _BLANKS.sub(r"\1", begun[:_READ]))
     if len(begun) <= _READ and len(head) <= KEPT:
         return head.rstrip()
     kept = head[:KEPT]

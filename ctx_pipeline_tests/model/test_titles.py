@@ -9,8 +9,9 @@ from ctx_pipeline.model.titles import KEPT, title_in_lines, title_line
 
 @pytest.mark.feature("redaction.everywhere")
 def test_blanks_go_before_a_title_is_cut_and_its_lines_stay() -> None:
-    assert title_in_lines("  Password \t is\r\n\n \n\n" + " " * 30_000) == "Password is"
+    assert title_in_lines("  Password \t is\r\n\n \n\nx" + " " * 30_000) == "Password is\r\n\nx"
     assert title_in_lines("a" + " " * 700 + "\n" + " " * 700 + "b") == "a \n b"
+    assert title_in_lines("a\tTRUE\t/\t \tb") == "a\tTRUE\t/\tb", "a row of cookies is known by its tabs"
 
 
 @pytest.mark.feature("redaction.everywhere")

@@ -281,7 +281,7 @@ class _Rows:
 
     @property
     def title(self) -> str | None:
-        text = " ".join(_MARKER.sub(" ", _FORM.sub("", self.first_prompt or "")).split())
+        text = _MARKER.sub(" ", _FORM.sub("", self.first_prompt or ""))
         return title_in_lines(text) or self.mode
 
     def add(self, fact: Fact) -> None:
