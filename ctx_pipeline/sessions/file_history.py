@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.file_accesses import CHANGES, READ
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.sessions.copy_order import origins_first, own
 from ctx_pipeline.sessions.files import accesses, fits, renamed, session_files
 from ctx_pipeline.storage.own_sessions import UNNAMED
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
+    from ctx_pipeline.sessions.copy_order import Key
     from ctx_pipeline.sessions.files import Touch
     from ctx_pipeline.settings import Settings
 
@@ -60,11 +60,8 @@ class FileHistory:
     only_read: int
 
 
-_Key = tuple[str, str]
-
-
 class _Change(NamedTuple):
-    """One change, with what makes it the same in a copy of its session first."""
+    """One change or reading, with what makes it the same in a copy of its session first."""
 
     host: str
     cwd: str | None
@@ -89,9 +86,9 @@ def file_history(path: str, *, limit: int | None = None, settings: Settings | No
     for the newest ``limit`` sessions alone. A change that a copy repeats is that of the session
     which was copied.
     """
-    made: dict[_Key, list[_Change]] = {}
-    read: set[_Key] = set()
-    last: dict[_Key, int] = {}
+    made: dict[Key, list[_Change]] = {}
+    read: dict[Key, list[_Change]] = {}
+    last: dict[Key, int] = {}
     with reading(settings) as (store, chosen):
         touched, moves = accesses(store)
         shown, copied = store.shown(), store.ledger.copied_sessions()
@@ -100,42 +97,27 @@ def file_history(path: str, *, limit: int | None = None, settings: Settings | No
             last[key] = max(last.get(key, 0), now.ts)
             if not any(fits(name, path) for name in (now.path, then.path, then.recorded)):
                 continue
-            if now.kind == READ:
-                read.add(key)
-            if now.kind in CHANGES:
+            if now.kind == READ or now.kind in CHANGES:
                 cwd = shown.get(key, UNNAMED).cwd
-                made.setdefault(key, []).append(_Change(now.host, cwd, then.kind, then.recorded, then.ts, now.path, now.project or ""))
+                access = _Change(now.host, cwd, then.kind, then.recorded, then.ts, now.path, now.project or "")
+                (read if now.kind == READ else made).setdefault(key, []).append(access)
         known = {key: shown.get(key, UNNAMED) for key in made}
-        # what was copied ended before a copy that went on
-        order = sorted(made, key=lambda key: (key in copied, last[key], key))
+        order = origins_first(last, copied, store.ledger.origins())
     found = {}
-    for key, own, copies in _own(order, made, copied):
-        found[key] = Changed(*key, known[key].title or "", own[0].project, max(c.ts for c in own), len(own), copies=copies)
-        found[key].files = {c.file for c in own}
-        found[key].recorded = {c.recorded for c in own}
-        made[key] = own
+    for key, mine, copies in own([key for key in order if key in made], made, copied, _same):
+        found[key] = Changed(*key, known[key].title or "", mine[0].project, max(c.ts for c in mine), len(mine), copies=copies)
+        found[key].files = {c.file for c in mine}
+        found[key].recorded = {c.recorded for c in mine}
+        made[key] = mine
     sessions = sorted(found.values(), key=lambda one: (-one.last, one.host, one.session_id))
     for one in sessions[:limit]:
         kept = {(c.recorded, iso(c.ts)) for c in made[one.host, one.session_id]}
         touches = session_files(one.host, one.session_id, settings=chosen).touches
         one.touches = [t for t in touches if t.did in CHANGES and t.path in one.recorded and (t.ts is None or (t.path, t.ts) in kept)]
-    only_read = {key for key in read if key not in made and key not in copied}
+    only_read = {key for key, *_ in own([key for key in order if key in read], read, copied, _same)} - made.keys()
     return FileHistory(sessions, len(only_read))
 
 
-def _own(
-    order: Iterable[_Key], made: Mapping[_Key, list[_Change]], copied: Mapping[_Key, str]
-) -> Iterator[tuple[_Key, list[_Change], list[str]]]:
-    """Yield each session with the changes that no session before it in order made, and those that repeat its own alone."""
-    first: dict[tuple[Any, ...], _Key] = {}
-    own: dict[_Key, list[_Change]] = {}
-    copies: dict[_Key, list[str]] = {}
-    for key in order:
-        origin = (key[0], copied.get(key, ""))
-        mine = [c for c in made[key] if first.setdefault(c[:_SAME], key) == key] if origin not in own else []
-        if mine:
-            own[key] = mine
-        else:
-            copies.setdefault(origin if origin in own else first[made[key][0][:_SAME]], []).append(key[1])
-    for key, mine in own.items():
-        yield key, mine, copies.get(key, [])
+def _same(one: _Change) -> tuple[Any, ...]:
+    """Return what a change or reading and the copy of it share."""
+    return one[:_SAME]

@@ -17,6 +17,7 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.host_records import counted
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.sessions.checkouts import Checkouts
+from ctx_pipeline.sessions.copy_order import own_accesses
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place, lines
 from ctx_pipeline.sessions.session_details import resolve, view_of
@@ -32,7 +33,7 @@ from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
 
     from ctx_pipeline.model.host_records import FileChange
     from ctx_pipeline.settings import Settings
@@ -357,8 +358,7 @@ def heat(
         elif project:
             only = {(line.host, line.session_id) for line in lines(store, key) if project in project_names(line.project, line.repository)}
         found, moves = accesses(store, host=key, only=only, roots=roots)
-        began = {name: one.cwd for name, one in store.shown().items()}
-        found = _without_copies(found, store.ledger.copied_sessions(), began)
+        found = own_accesses(store, found)
     found = renamed(found, moves, apart=everywhere)
     chosen = [
         a for a in found if (path is None or fits(a.path, path)) and (first is None or a.ts >= first) and (last is None or a.ts < last)
@@ -369,24 +369,13 @@ def heat(
     return _summed(chosen, old, asked.timezone, apart=everywhere)
 
 
-def _without_copies(
-    found: list[Access], copied: Mapping[tuple[str, str], str], began: Mapping[tuple[str, str], str | None]
-) -> list[Access]:
-    """Return accesses in order of time without those that a copy repeats: the same at the same moment, in a session of the same folder."""
-    there = {(a.host, a.session_id) for a in found}
-    copies = {key for key, origin in copied.items() if (key[0], origin) in there}
-    first: dict[tuple[Any, ...], str] = {}
-    mine = ((began.get((a.host, a.session_id)), a) for a in found if (a.host, a.session_id) not in copies)
-    return [a for cwd, a in mine if first.setdefault((a.host, cwd, a.kind, a.recorded, a.ts), a.session_id) == a.session_id]
-
-
 def sessions_with_file(store: Store, path: str) -> dict[tuple[str, str], str]:
     """Return (host, session id) -> how often a file was changed and read, as ``2 changes, 3 reads``, of the sessions that did.
 
-    ``path`` is what :func:`fits` takes.
+    ``path`` is what :func:`fits` takes; what a copy of a session repeats is no touch of its own.
     """
     counts: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
-    for access in accesses(store)[0]:
+    for access in own_accesses(store, accesses(store)[0]):
         if (access.kind == READ or access.kind in CHANGES) and (fits(access.path, path) or fits(access.recorded, path)):
             counts[access.host, access.session_id][access.kind in CHANGES] += 1
     told = ((True, "change"), (False, "read"))

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ctx_pipeline.cli import cli
+from ctx_pipeline.sessions.copy_order import origins_first
 from ctx_pipeline.settings import Settings
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested
@@ -125,3 +126,55 @@ def test_a_copy_is_no_session_of_its_own_and_one_that_went_on_has_what_it_did_it
     assert CliRunner().invoke(cli, ["files", "src/till.py", "--diff"]).stdout.count(f" edit {FILE} ") == 2
     (heat,) = json.loads(CliRunner().invoke(cli, ["heatmap", "--all", "--json"]).stdout)["files"]
     assert (heat["path"], heat["edit"], heat["sessions"]) == ("src/till.py", 2, 2)
+
+
+@pytest.fixture
+def forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Return what runs a command over a session and its fork, whose id is the smaller one, and which ended before its origin went on."""
+    home = claude.ClaudeHome(tmp_path / "claude")
+    origin, fork = home.session(NEWER), home.session(OLDER, started=datetime(2026, 3, 7, 10, 0, tzinfo=UTC), mark="n")
+    origin.prompt("count the till")
+    edit(origin, "a1", "a\nb\n", "a\n")
+    origin.call("a2", "Read", "a", file_path="/home/dev/shop/src/price.py")
+    fork.records = [
+        record | {"sessionId": OLDER, "forkedFrom": {"sessionId": NEWER, "messageUuid": record["uuid"]}} for record in origin.records
+    ]
+    fork.prompt("and the door").call("b1", "Read", "a", file_path="/home/dev/shop/src/door.py").save()
+    origin.started = datetime(2026, 3, 9, 10, 0, tzinfo=UTC)
+    origin.prompt("go on").call("c1", "Read", "a", file_path="/home/dev/shop/src/lamp.py").save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+    for name, value in (("CTX_HOME", settings.home), ("CLAUDE_CONFIG_DIR", tmp_path / "claude"), ("TZ", "UTC")):
+        monkeypatch.setenv(name, str(value))
+
+    def run(*words: str) -> str:
+        return CliRunner().invoke(cli, list(words)).stdout
+
+    return run
+
+
+@pytest.mark.feature("files.history-copies")
+def test_what_a_fork_repeats_is_its_origins_also_where_the_origin_went_on_longer(forked) -> None:
+    (one,) = json.loads(forked("files", "src/till.py", "--json"))["sessions"]
+    assert (one["session_id"], one["changes"], one["copies"]) == (NEWER, 1, [OLDER])
+
+    heat = {one["path"]: one for one in json.loads(forked("heatmap", "--all", "--json"))["files"]}
+    assert (heat["src/till.py"]["edit"], heat["src/till.py"]["sessions"]) == (1, 1)
+    listed = json.loads(forked("list", "--file", "src/till.py", "--json"))
+    assert [one["session_id"] for one in listed.get("sessions", listed)] == [NEWER]
+
+
+@pytest.mark.feature("files.history-copies")
+def test_a_fork_that_went_on_reads_a_file_once_with_its_origin(forked) -> None:
+    assert json.loads(forked("files", "src/price.py", "--json")) == {"path": "src/price.py", "sessions": [], "only_read": 1}
+    assert json.loads(forked("files", "src/door.py", "--json"))["only_read"] == 1
+    heat = {one["path"]: one for one in json.loads(forked("heatmap", "--all", "--json"))["files"]}
+    assert (heat["src/price.py"]["read"], heat["src/price.py"]["sessions"]) == (1, 1)
+
+
+@pytest.mark.feature("files.history-copies")
+def test_sessions_that_hold_calls_of_each_other_are_all_put_in_order() -> None:
+    a, b, c, d = (("toy", name) for name in "abcd")
+    ended = {a: 3, b: 2, c: 1, d: 0}
+    assert origins_first(ended, (), {}) == [d, c, b, a]
+    assert origins_first(ended, [d], {c: {a, ("toy", "gone")}, a: {a}}) == [b, a, c, d]
+    assert origins_first(ended, (), {a: {b}, b: {a}, d: {a}}) == [c, b, a, d]

@@ -187,13 +187,30 @@ def copies(connection: sqlite3.Connection, cell: Cell | None = None) -> dict[Cel
     return found
 
 
+_MOVED = (
+    " FROM owners o CROSS JOIN calls c ON c.call_key = o.call_key"
+    " CROSS JOIN callers n ON n.number = c.session AND n.host = o.host AND n.session_id <> o.owner_session"
+)
+"""The model calls that sessions recorded and that count for another one."""
+
+
+def origins(connection: sqlite3.Connection) -> dict[tuple[str, str], set[tuple[str, str]]]:
+    """Return (host, session_id) of each session that holds calls of others, or was told a parent -> those sessions."""
+    found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for host, session, owner in connection.execute(
+        f"SELECT n.host, n.session_id, o.owner_session{_MOVED} UNION"
+        " SELECT host, session_id, coalesce(linked_parent, told_parent) FROM sessions"
+        " WHERE coalesce(linked_parent, told_parent) IS NOT NULL"
+    ):
+        found.setdefault((host, session), set()).add((host, owner))
+    return found
+
+
 def copied_sessions(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
     """Return (host, session_id) of each session whose every model call counts elsewhere -> the session for which most of them count."""
     found: dict[tuple[str, str], str] = {}
     for host, session, owner in connection.execute(
-        "WITH moved AS (SELECT n.host, n.session_id, n.number, o.owner_session, count(*) AS times FROM owners o"
-        " CROSS JOIN calls c ON c.call_key = o.call_key"
-        " CROSS JOIN callers n ON n.number = c.session AND n.host = o.host AND n.session_id <> o.owner_session GROUP BY 1, 2, 3, 4)"
+        f"WITH moved AS (SELECT n.host, n.session_id, n.number, o.owner_session, count(*) AS times{_MOVED} GROUP BY 1, 2, 3, 4)"
         " SELECT host, session_id, owner_session FROM moved m"
         " WHERE (SELECT sum(times) FROM moved WHERE number = m.number) = (SELECT count(*) FROM calls WHERE session = m.number)"
         " ORDER BY host, session_id, times DESC, owner_session"

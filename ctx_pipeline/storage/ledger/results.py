@@ -39,6 +39,10 @@ class Results(Sessions):
         """Return (host, session_id) of each session that is a copy as a whole -> the session for which its model calls count."""
         return owners.copied_sessions(self.connection)
 
+    def origins(self) -> dict[tuple[str, str], set[tuple[str, str]]]:
+        """Return (host, session_id) of each session that holds calls of others, or was told a parent -> those sessions."""
+        return owners.origins(self.connection)
+
     def copies(self, cell: Cell) -> dict[tuple[str, str], owners.Owner]:
         """Return (session_id, call_key) -> (owner session, rule) of the cell's calls that count in another session."""
         return owners.copies(self.connection, cell).get(cell, {})
