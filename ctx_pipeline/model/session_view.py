@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 Made = TypeVar("Made")
 
@@ -31,6 +31,8 @@ class SessionView:
     """signal name -> reading row, for methods that declare families"""
     seen: dict[str, Any] = field(default_factory=dict)
     """name of something outside -> what was observed of it, for signals that declare it"""
+    origin_calls: Mapping[str, Collection[str]] | None = None
+    """session for which model calls of this one count -> ids of its tool calls; None where they were not read"""
     analyses: Mapping[str, Callable[[SessionView], Any]] = field(default_factory=dict, compare=False, repr=False)
     """name -> what works out a shared figure of this session; see :meth:`analysis`"""
     _made: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)

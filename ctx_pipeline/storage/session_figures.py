@@ -47,6 +47,8 @@ class Present(NamedTuple):
     cell: Cell
     made_of: str
     """what identifies its rows; empty while they are being replaced"""
+    with_origins: str
+    """the same with the rows of the sessions that it holds calls of, or was told as its parents"""
 
 
 class KeptFigure(NamedTuple):
@@ -105,7 +107,11 @@ def _read_present(store: Store) -> dict[Key, Present]:
             for session in part.live:
                 rows = known.get((cell.host, session))
                 made_of = digest(manifest.hashes.get(session, ""), *rows, size=32) if rows else ""
-                found[cell.host, session] = Present(cell, made_of)
+                found[cell.host, session] = Present(cell, made_of, made_of)
+    for key, origins in store.ledger.origins().items():
+        if (one := found.get(key)) and one.made_of:
+            rows_of = [found[origin].made_of for origin in sorted(origins) if origin in found]
+            found[key] = one._replace(with_origins=digest(one.made_of, *rows_of, size=32))
     return found
 
 

@@ -17,6 +17,7 @@ import msgspec
 from ctx_pipeline import __version__
 from ctx_pipeline.model.source_versions import version_of
 from ctx_pipeline.storage import session_figures as storage
+from ctx_pipeline.storage.origin_calls import with_origin_calls
 from ctx_pipeline.storage.session_figures import KeptFigure, NewFigure
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ class Figure(NamedTuple):
     """kinds of events that it looks at"""
     timeless: bool = False
     """It speaks of the session as a whole."""
+    of_origins: bool = False
+    """It looks at the calls of the sessions that this one was copied from (:func:`ctx_pipeline.storage.origin_calls.with_origin_calls`)."""
+
+    def made_of(self, one: Present) -> str:
+        """Return what identifies the rows that it is made of; empty while they are being replaced."""
+        return one.with_origins if self.of_origins else one.made_of
 
 
 class SessionFigure(NamedTuple):
@@ -73,7 +80,7 @@ def figures(
     """
     there = {key: one for key, one in storage.present(store).items() if only is None or only(key)}
     known, totals = _loaded(settings, figure)
-    missing = {key: one for key, one in there.items() if key not in known or known[key].made_of != one.made_of or not one.made_of}
+    missing = {key: one for key, one in there.items() if key not in known or known[key].made_of != figure.made_of(one) or not one.made_of}
     made = dict(_made(store, settings, [figure], missing))
     part_of = {key for key in there.keys() - missing.keys() if _cut(known[key], bounds)}
     cut = storage.parts(settings.home, figure.name, part_of) if part_of else {}
@@ -107,7 +114,7 @@ def keep(store: Store, settings: Settings, wanted: Sequence[Figure], *, most: in
     known = storage.made_of(settings.home, versions)
     for figure in wanted:
         for key, one in there.items():
-            if one.made_of and known[figure.name].get(key) != one.made_of:
+            if one.made_of and known[figure.name].get(key) != figure.made_of(one):
                 missing[key].append(figure)
     count = len(missing)
     if most is not None and count > most:
@@ -175,7 +182,8 @@ def _made(
     waiting: dict[Any, set[str]] = defaultdict(set)
     for key, one in missing.items():
         held = [_unkept.get((str(settings.home), f.name, key)) for f in wanted]
-        if one.made_of and all(pair is not None and pair[0] == f"{one.made_of}{settings.cost_mode}" for pair in held):
+        of = [f"{figure.made_of(one)}{settings.cost_mode}" for figure in wanted]
+        if one.made_of and all(pair is not None and pair[0] == rows for pair, rows in zip(held, of, strict=True)):
             yield from (((f.name, key), pair[1]) for f, pair in zip(wanted, held, strict=True) if pair)
         else:
             waiting[one.cell].add(key[1])
@@ -184,11 +192,13 @@ def _made(
         for table, names in figure.columns.items():
             tables[table] = list(dict.fromkeys([*tables.get(table, ()), *names]))
     kinds = {kind for figure in wanted for kind in figure.kinds} or None
+    of_origins = any(figure.of_origins for figure in wanted)
     for cell, sessions in waiting.items():
-        for view in store.lake.read_sessions(cell, sessions, list(tables), tables, kinds):
+        views = store.lake.read_sessions(cell, sessions, list(tables), tables, kinds)
+        for view in with_origin_calls(store, views) if of_origins else views:
             key = (view.host, view.session_id)
             for figure in wanted:
-                new = _new(figure, key, missing[key].made_of, figure.make(view, settings))
+                new = _new(figure, key, figure.made_of(missing[key]), figure.make(view, settings))
                 _unkept[str(settings.home), figure.name, key] = (f"{new.kept.made_of}{settings.cost_mode}", new)
                 yield (figure.name, key), new
     with _lock:

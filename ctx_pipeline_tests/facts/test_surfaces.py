@@ -40,6 +40,7 @@ from ctx_pipeline.sessions.reports.wrapped import wrapped
 from ctx_pipeline.sessions.session_details import show, turns, view_of
 from ctx_pipeline.sessions.states.state import session_state
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.origin_calls import with_origin_calls
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.limits import outcomes
@@ -129,7 +130,8 @@ class Whole:
         found = Counter[str]()
         with reading(self.settings) as (store, _):
             for cell in store.ledger.cells():
-                for view in store.lake.read_sessions(cell, None, ("events", "tool_calls", "model_calls", "command_runs")):
+                views = store.lake.read_sessions(cell, None, ("events", "tool_calls", "model_calls", "command_runs"))
+                for view in with_origin_calls(store, views):
                     calls = set() if (view.host, view.session_id) in self.copies else copied_calls(view)
                     runs = [run for run in command_runs(view) if run.call_event in calls]
                     failed = sum(call.call_event in calls for call in failed_calls(view))

@@ -214,3 +214,31 @@ def test_words_are_found_in_what_is_kept_compressed(homes):
     assert hidden
     for line in hidden:
         assert session_figures.FILE in search(homes.home, Wanted([line])).found
+
+
+@pytest.mark.feature("work.copies")
+def test_a_call_that_the_origin_never_recorded_counts_in_its_copy_until_the_origin_records_it(homes):
+    def total():
+        found = work(host="claude", settings=homes)[0]
+        return found.tool_calls.times, found.commands.times
+
+    keep_all(ingested(homes))
+    before = total()
+    folder = ClaudeHome(homes.demo_roots["claude"][0])
+    origin = folder.session(NEW, mark="n").prompt("list the files")
+    origin.answer(tool_use("n1", "Bash", command="ls"), tool_use("n2", "Bash", command="ls -la"), message_id="msg_new")
+    fork = folder.session(NEW.replace("3", "2"), mark="f")
+    fork.records = [record | {"sessionId": fork.session_id, "forkedFrom": {"sessionId": NEW}} for record in origin.records]
+    fork.prompt("go on").answer(tool_use("f1", "Bash", command="pwd")).save()
+    rest = origin.records.pop()
+    origin.save()
+    keep_all(ingested(homes))
+
+    assert total() == (before[0] + 3, before[1] + 3)
+
+    origin.records.append(rest)
+    origin.save()
+    ingested(homes)
+    assert total() == (before[0] + 3, before[1] + 3)
+    keep_all(homes)
+    assert total() == (before[0] + 3, before[1] + 3)

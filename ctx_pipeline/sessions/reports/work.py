@@ -22,6 +22,7 @@ from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.model.display import percent, table_text, truncate, visible
 from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.sessions.states.handoff import RESUMED
+from ctx_pipeline.storage.origin_calls import with_origin_calls
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.repositories import project_names
@@ -41,8 +42,8 @@ _TABLES = ("events", "tool_calls", "model_calls", "command_runs", "check_runs")
 _COLUMNS = {
     "check_runs": ("call_event", "kind", "result"),
     "events": ("event_id", "subtype", "text", "call_key"),
-    "model_calls": ("call_key", "owner"),
-    "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "ended", "call_event", "result_event"),
+    "model_calls": ("call_key", "owner", "copy_of"),
+    "tool_calls": ("call_id", "thread_id", "tool", "action", "is_error", "started", "ended", "call_event", "result_event"),
     "command_runs": ("call_event", "command", "programs", "purposes", "polls", "background", "result", "event", "started", "ended"),
 }
 CHECK_KINDS = ("test", "lint", "types", "build")
@@ -217,7 +218,8 @@ def _views_with_calls(
         for cell in store.ledger.cells():
             if host not in {None, cell.host}:
                 continue
-            for view in store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_call", "tool_result")):
+            views = store.lake.read_sessions(cell, None, _TABLES, columns=columns, kinds=("tool_call", "tool_result"))
+            for view in with_origin_calls(store, views):
                 named = project is None or project in project_names(view.session.project, view.session.repository)
                 if named and (view.host, view.session_id) not in copied:
                     meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)} - copied_calls(view)
@@ -397,7 +399,7 @@ def _done_in_all(values: Iterable[Any]) -> dict[str, Any]:
     return total
 
 
-WORK = Figure("work", 6, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"))
+WORK = Figure("work", 7, _done, _done_in_all, _COLUMNS, ("tool_call", "tool_result"), of_origins=True)
 
 
 def utc(micros: int | None) -> datetime | None:
