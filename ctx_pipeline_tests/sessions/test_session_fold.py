@@ -14,6 +14,7 @@ from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.context.session_state.view import task_line, view_lines
 from ctx_pipeline.facts.prompts import taken_back
 from ctx_pipeline.model.display import shorten_ask
+from ctx_pipeline.sessions.states.decisions import _asks_only
 from ctx_pipeline.sessions.states.state import safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
 from ctx_pipeline.tokens.estimates import near_count
@@ -747,6 +748,11 @@ def test_a_merge_is_the_last_commit_of_agents_that_committed_before_it():
     named = "git merge --no-ff alice bob -m 'merge round 2: comparison sections' 2>&1"
     work.shell(named, exit=0, text="Trying simple merge with bob\nMerge made by the 'octopus' strategy.")
     assert said(work, "commit")[0] == "Last commit: a merge, “merge round 2: comparison sections”"
+    for glued in ('-m"merge round 3"', "--message='merge round 3'", "-nm 'merge round 3'", "-nqm'merge round 3'"):
+        work.shell(f"git merge bob {glued}", exit=0, text="Merge made by the 'ort' strategy.")
+        assert said(work, "commit")[0] == "Last commit: a merge, “merge round 3”", glued
+    work.shell("git merge bob -sm bob", exit=0, text="Merge made by the 'ort' strategy.")
+    assert said(work, "commit")[0] == "Last commit: a merge by `git merge bob -sm bob`", "a strategy is no message"
     work.shell('git merge alice -m "$(cat message)"', exit=0, text="Merge made by the 'ort' strategy.")
     assert "Last commit: a merge by `git merge alice -m" in said(work, "commit")[0], "what the shell put there is not known"
     detached = view(cwd="/w").prompt("Fix it").shell("git commit -am b", exit=0, text=made.format("detached HEAD", "4ab55a5"))
@@ -866,12 +872,29 @@ def test_who_refuses_a_call_with_nothing_but_a_question_has_not_decided():
         work.answer("I do so.").prompt("now rename all the callers of the parser in b.py").answer("Done.")
         return said(work, "decisions")
 
-    assert decided("really? Can't we give the decoder a setting that makes it strict on unknown keys?") == []
     for words in (
+        "really? Can't we give the decoder a setting that makes it strict on unknown keys?",
+        "why did you do that to the hook types in a commit of its own?",
+        "and do you know what the hook types are for in settings.json? is that a setting?",
+    ):
+        assert decided(words) == []
+    for words in (
+        "Don't push to main, use a branch of your own, understood?",
+        "No, write the whole parser in Go instead, would you?",
+        "use the decoder of the standard library for settings.json, ok?",
+        "Please keep the hook types of the parser in a file of their own, can you?",
         "must that be? No: keep the hook types apart first, in a commit of their own",
         "keep the hook types apart first, in a commit of their own",
     ):
         assert decided(words) == [f"Decided: “{words}” (refusing `sed -i s/a/b/ a.py`)"]
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize("words", ["why?  " * 20_000 + "no", "why is it?" + " " * 100_000 + "no", "no. " * 50_000 + "why", "and " * 50_000])
+def test_long_words_of_a_refusal_are_read_in_no_time(words: str):
+    began = time.perf_counter()
+    assert not _asks_only(words)
+    assert time.perf_counter() - began < 1
 
 
 @pytest.mark.feature("session.proven")

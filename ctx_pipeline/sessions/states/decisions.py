@@ -42,12 +42,23 @@ def _refused(view: SessionView) -> Iterator[tuple[Any, str, str]]:
     calls = {call.call_id: call for call in view.tool_calls if call.action != "ask"}
     for event in words_of_refusals(view):
         words = one_line(event.text or "")
-        if event.call_id in calls and is_request(words) and stands_alone(words) and not _ASKS_ONLY.fullmatch(words):
+        if event.call_id in calls and is_request(words) and stands_alone(words) and not _asks_only(words):
             yield event.ts, f"“{truncate(words, _ANSWER)}” (refusing {called(view, calls[event.call_id])})", event.event_id
 
 
-_ASKS_ONLY = lazy_pattern(r"(?:[^.!?]|[.!](?!\s))+\?(?:\s+(?:[^.!?]|[.!](?!\s))+\?)*\s*")
-"""Nothing but questions: who asks why not otherwise has not decided yet."""
+def _asks_only(words: str) -> bool:
+    """Tell whether words are nothing but questions: who asks why not otherwise has not decided yet, who ends an order with one has."""
+    return all(said.endswith("?") and _ASKS.match(said) for said in _SENTENCE_ENDS.split(words.strip()))
+
+
+_SENTENCE_ENDS = lazy_pattern(r"(?<=[.!?])\s+")
+_ASKS = lazy_pattern(
+    r"(?i)(?:(?:and|but|so|or|ok(?:ay)?|hm+|huh|wait|well|then|also|just)\b[\s,.:\u2026-]*){0,3}"
+    r"(?:(?:why|what|how|who|whose|which|really|seriously)\b"
+    r"|(?:can|could|should|would|will|shall|must|may|might|is|are|am|was|were|has|did|does)(?:n?['\u2019]?t)?\b"
+    r"|(?:do|have|had|where|when) ?(?:you|we|i|they|these|those|any|is|are|was|were|do|does|did|can|could|should|would|will)\b)"
+)
+"""How a question begins. One that begins with an order, or with "no, ", has no more than a question at its end."""
 
 
 def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
