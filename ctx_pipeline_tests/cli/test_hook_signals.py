@@ -32,16 +32,23 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CHECKOUT = str(Path(ctx_pipeline.__file__).parents[1])
 
 
-def asked(environ: Mapping[str, str], megabytes: int | None) -> subprocess.Popen[bytes]:
+def asked(environ: Mapping[str, str], megabytes: int | None, ignored: signal.Signals | None = None) -> subprocess.Popen[bytes]:
     """Return a hook that waits for the rest of what an agent says."""
     most = (megabytes or 0) << 20
+
+    def begin() -> None:
+        if most:
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        if ignored:
+            signal.signal(ignored, signal.SIG_IGN)
+
     hook = processes.start(
         patient_hook.command("weave", "claude"),
         env={"PYTHONPATH": _CHECKOUT, **environ, "PATH": os.environ["PATH"]},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most))) if most else None,
+        preexec_fn=begin if most or ignored else None,
     )
     hook.stdin.write(b"{")
     hook.stdin.flush()
@@ -83,6 +90,22 @@ def test_a_hook_that_is_ended_says_so_in_its_log_alone(
         assert hook.stdout.read() == b""
     assert f"weave claude: ended by {number.name}\n" in (store / "hooks.log").read_text()
     assert [path.name for path in store.iterdir()] == ["hooks.log"]
+
+
+@pytest.mark.parametrize("limited", [None, 900])
+def test_a_hook_goes_on_at_a_signal_that_it_was_started_to_ignore(environ: Mapping[str, str], store: Path, limited: int | None):
+    with asked(environ, limited, ignored=signal.SIGHUP) as hook:
+        assert eventually(lambda: reads(hook))
+        worker = children(hook.pid)[0] if limited else hook.pid
+
+        hook.send_signal(signal.SIGHUP)
+        os.kill(worker, signal.SIGHUP)
+        hook.stdin.write(b"}")
+        hook.stdin.close()
+
+        assert hook.wait(100) == 0
+    log = store / "hooks.log"
+    assert not log.exists() or "ended by" not in log.read_text()
 
 
 def test_the_child_of_a_hook_that_was_killed_ends(environ: Mapping[str, str], store: Path):

@@ -102,7 +102,7 @@ def _alone_where_memory_is_limited() -> None:
     parent = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     if child := os.fork():
-        for number in ENDING:
+        for number in _heeded():
             signal.signal(number, lambda number, _frame: os.kill(child, number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.waitpid(child, 0)
@@ -126,8 +126,13 @@ def _end_quietly() -> None:
             signal.signal(one, signal.SIG_IGN)
         raise _Ended(signal.Signals(number).name)
 
-    for number in ENDING:
+    for number in _heeded():
         signal.signal(number, ended)
+
+
+def _heeded() -> list[signal.Signals]:
+    """Return the signals that end this process: who starts one under nohup has it ignore some."""
+    return [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
