@@ -141,11 +141,18 @@ def _in_words(view: SessionView, made: tuple[Any, re.Match[str] | None], seen: t
     return f"{commit['sha'][:10] if commit else ''}{where}{named}{by}"
 
 
+_MESSAGE = lazy_pattern(r"--message(?:=|$)|-[abcdfghijklnopqrtuvwxyz46]*m")
+"""The option of a message, which may stand behind others that take no value, and before the message itself."""
+
+
 def _named(command: str) -> str:
     """Return the first line of the message that the last merge of a command was given; empty where it is not written there."""
     merge = next((step.words for step in reversed(steps(command)) if step.subject in _MERGES), ())
-    told = [word for flag, word in pairwise(merge) if flag in ("-m", "--message")]
-    told += [word.partition("=")[2] for word in merge if word.startswith("--message=")]
+    told = []
+    for word, after in pairwise((*merge, "")):
+        flag = _MESSAGE.match(word)
+        if flag:
+            told.append(word[flag.end() :] or after)
     subject = told[0].strip().split("\n")[0] if told else ""
     return "" if "$" in subject or "`" in subject else subject
 
