@@ -60,6 +60,10 @@ class Usage:
 
     def by_key(self) -> list[dict[str, Any]]:
         """Return the rows with one for each key (and repository): sums, and names of hosts and models, the most expensive model first."""
+        return with_names(self.by_key_and_model())
+
+    def by_key_and_model(self) -> list[dict[str, Any]]:
+        """Return the rows as :meth:`by_key` does, with each model's cost and calls instead of its name alone."""
         found: dict[tuple[Any, Any], dict[str, Any]] = {}
         column = GROUPINGS[self.by].column
         for row in self.rows:
@@ -71,7 +75,7 @@ class Usage:
             for name in (*SUMS, *_MORE):
                 if name in row:
                     one[name] = one.get(name, 0) + row[name]
-        return [{**one, "hosts": list(one["hosts"]), "models": _most_first(one["models"])} for one in found.values()]
+        return [{**one, "hosts": list(one["hosts"])} for one in found.values()]
 
     def by_session(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Return (host, session) -> the sums of its models, with ``tokens`` as all that was sent and received; of usage by session."""
@@ -105,6 +109,11 @@ class Calls(NamedTuple):
     owned: list[tuple[Counted, list[tuple]]]
     gone: set[tuple[str, str]]
     source: str
+
+
+def with_names(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows with the names of their models instead of each model's cost and calls, the most expensive model first."""
+    return [{**row, "models": _most_first(row["models"])} for row in rows]
 
 
 def _most_first(sums: dict[str, tuple[int, int]]) -> list[str]:

@@ -46,15 +46,22 @@ def repository_names(places: Iterable[tuple[str, str | None]]) -> dict[tuple[str
 
 
 def by_repository(rows: Iterable[dict[str, Any]], sums: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows of usage by project (``project``, ``repository``, ``hosts``, ``models`` and sums) with one row a repository."""
+    """Return rows of usage by project (``project``, ``repository``, ``hosts``, ``models`` and sums) with one row a repository.
+
+    ``models`` are each model's cost and calls, and are added up as well.
+    """
     rows = list(rows)
     names = repository_names((row["project"], row["repository"]) for row in rows)
     found: dict[str, dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: -row.get("cost_nano", 0)):  # models that cost most come first
+    for row in sorted(rows, key=lambda row: -row.get("cost_nano", 0)):  # hosts that cost most come first
         name = names[row["project"], row["repository"]]
-        one = found.setdefault(name, {"project": name, "repository": row["repository"], "hosts": [], "models": []})
-        for field in ("hosts", "models"):
-            one[field] = list(dict.fromkeys([*one[field], *row[field]]))
+        one = found.setdefault(name, {"project": name, "repository": None, "hosts": [], "models": {}})
+        if one["repository"] is None or (is_remote(row["repository"]) and not is_remote(one["repository"])):
+            one["repository"] = row["repository"]
+        one["hosts"] = list(dict.fromkeys([*one["hosts"], *row["hosts"]]))
+        for model, (cost, calls) in row["models"].items():
+            known = one["models"].get(model, (0, 0))
+            one["models"][model] = known[0] + cost, known[1] + calls
         for field in sums:
             if field in row:
                 one[field] = one.get(field, 0) + row[field]

@@ -10,6 +10,7 @@ import pytest
 from ctx_pipeline.cli.output import local_time, short_ids, table
 from ctx_pipeline.cli.usage.tables import _few
 from ctx_pipeline.model.display import title_text
+from ctx_pipeline.usage.engine import with_names
 from ctx_pipeline.usage.repositories import by_repository, project_names
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories import claude
@@ -163,7 +164,7 @@ def test_times_ids_and_titles_read_as_people_read_them():
 @pytest.mark.feature("cli.one-row-a-repository")
 def test_clones_and_worktrees_of_a_repository_are_one_row():
     def row(project: str, repository: str, cost: int) -> dict:
-        return {"project": project, "repository": repository, "hosts": ["claude"], "models": ["m"], "cost_nano": cost}
+        return {"project": project, "repository": repository, "hosts": ["claude"], "models": {"m": (cost, 1)}, "cost_nano": cost}
 
     rows = [
         row("cli", "/home/a/cli", 1),
@@ -182,6 +183,19 @@ def test_clones_and_worktrees_of_a_repository_are_one_row():
         named = {name for name in found if name in project_names(one["project"], one["repository"])}
         assert named
         assert "cli" in named or one["project"] != "cli"
+
+
+@pytest.mark.feature("cli.one-row-a-repository")
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_repository_of_several_folders_has_its_remote_and_the_model_that_cost_most_first(turn: int):
+    rows = [
+        {"project": "p", "repository": "github.com/one/p", "hosts": ["claude"], "models": {"a": (6, 1), "b": (5, 1)}, "cost_nano": 11},
+        {"project": "p", "repository": None, "hosts": ["codex"], "models": {"b": (10, 1)}, "cost_nano": 10},
+        {"project": "p", "repository": "/home/a/p", "hosts": ["codex"], "models": {"b": (30, 2)}, "cost_nano": 30},
+    ]
+    (one,) = with_names(by_repository(rows[::turn], ["cost_nano"]))
+
+    assert (one["repository"], one["models"], one["cost_nano"]) == ("github.com/one/p", ["b", "a"], 51)
 
 
 @pytest.mark.feature("cli.session-near")

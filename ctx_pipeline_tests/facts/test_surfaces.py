@@ -150,7 +150,7 @@ class Whole:
 
     @cached_property
     def by_project(self) -> dict[str, int]:
-        rows = by_repository(usage("project", stored=True, settings=self.settings).by_key(), ("cost_nano",))
+        rows = by_repository(usage("project", stored=True, settings=self.settings).by_key_and_model(), ("cost_nano",))
         return {one["project"]: one["cost_nano"] for one in rows}
 
     @cached_property

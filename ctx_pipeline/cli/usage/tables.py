@@ -225,12 +225,12 @@ def cost_of_row(row: dict[str, Any]) -> int | None:
 
 
 def _merged(report: Usage, key: str) -> list[dict[str, Any]]:
-    rows = report.by_key()
     if key != "project":
-        return rows
+        return report.by_key()
+    from ctx_pipeline.usage.engine import with_names
     from ctx_pipeline.usage.repositories import by_repository
 
-    return by_repository(rows, (*SUMS, "cache_rebuilds", "cache_saved_nano"))
+    return with_names(by_repository(report.by_key_and_model(), (*SUMS, "cache_rebuilds", "cache_saved_nano")))
 
 
 def limited(rows: list[Any], limit: int | None, *, newest_last: bool) -> list[Any]:
