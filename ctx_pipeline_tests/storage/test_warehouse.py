@@ -276,6 +276,16 @@ def test_one_more_event_under_a_lesson_is_another_content(tmp_path):
     assert built("e1") != built("e1", "e2")
 
 
+@pytest.mark.feature("warehouse.rebuild-equal")
+def test_a_list_that_is_unknown_an_empty_one_and_one_of_unknowns_are_other_contents(tmp_path):
+    def built(name: str, evidence: list[str | None] | None) -> str:
+        lesson = {"memory_id": "mem-1", "kind": "rule", "text": "use pnpm", "status": "candidate", "evidence": evidence}
+        return database.build(relations(tmp_path / name, memories=[lesson]), tmp_path / f"{name}.duckdb").content_hash
+
+    hashes = [built("unknown", None), built("empty", []), built("of-unknown", [None]), built("of-one", ["NULL"])]
+    assert len(set(hashes)) == 4
+
+
 @pytest.mark.feature("warehouse.swap")
 def test_a_build_that_fails_keeps_the_old_file_and_leaves_no_other(lake, tmp_path):
     target = tmp_path / "serving" / "ctx.duckdb"

@@ -260,10 +260,16 @@ def _content_hash(connection: DuckDBPyConnection) -> str:
     """Return the hash over all aggregate rows and lessons, in any order; a session's row carries the hash of its events.
 
     DuckDB adds the hashes up, so that no row of a long history is brought into Python for it.
+    Lists are hashed as text as well: its hashes of one that is NULL, of an empty one and of one of NULLs are alike.
     """
     parts = []
+    lists = connection.execute(
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main' AND database_name = current_database()"
+        " AND data_type LIKE '%[%' ORDER BY table_name, column_index"
+    ).fetchall()
     for name in (*AGGREGATES, "memories"):
-        row = connection.execute(f"SELECT count(*), CAST(sum(hash(held)) AS VARCHAR) FROM {name} AS held").fetchone()
+        hashed = ", ".join(("held", *(f'CAST(held."{column}" AS VARCHAR)' for table, column in lists if table == name)))
+        row = connection.execute(f"SELECT count(*), CAST(sum(hash({hashed})) AS VARCHAR) FROM {name} AS held").fetchone()
         parts.append((name, *(row or ())))
     return digest(*parts, size=64)
 
