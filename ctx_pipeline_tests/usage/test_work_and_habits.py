@@ -172,6 +172,9 @@ def test_rows_show_the_total_that_they_are_ordered_by_and_one_agents_tables_come
     assert "one agent's own: ctx work HOST (claude, codex)" in lines
     assert "codex" not in lines
     assert "4 commands, 25% failed; 6 tool calls" in own
+    assert CliRunner().invoke(cli, ["work", "--host", "claude"]).stdout == own
+    assert CliRunner().invoke(cli, ["work", "claude", "--host", "claude"]).stdout == own
+    assert "HOST is claude and --host is codex\n" in str(CliRunner().invoke(cli, ["work", "claude", "--host", "codex"]).exception)
     assert "ctx work HOST" not in own
 
 

@@ -19,8 +19,9 @@ from ctx_pipeline.cli.options import (
     until_option,
 )
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, table, zone_name
-from ctx_pipeline.cli.session_names import short_names
+from ctx_pipeline.cli.session_names import complete_hosts, short_names
 from ctx_pipeline.dashboard.figures import duration
+from ctx_pipeline.errors import UsageError
 from ctx_pipeline.facts.pauses import PAUSE_MINUTES
 from ctx_pipeline.model.display import percent, session_title
 
@@ -61,6 +62,13 @@ def _key(host: str | None) -> str | None:
     return discovery.host(host).key if host else None
 
 
+def _agent(argument: str | None, option: str | None) -> str | None:
+    """Return the agent that HOST or ``--host`` names; raises UsageError where they name two."""
+    if argument and option and _key(argument) != _key(option):
+        raise UsageError(f"HOST is {argument} and --host is {option}", hint=f"ctx work --host {option}")
+    return argument or option
+
+
 @click.command()
 @click.argument("host", required=False)
 @click.option(
@@ -76,9 +84,19 @@ def _key(host: str | None) -> str | None:
 @click.option("--flaky", is_flag=True, help="Instead: tests that failed and passed though nothing changed a file in between.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
 @_ranged
+@click.option("--host", "only", help="Only this host, as HOST.", shell_complete=complete_hosts)
 @json_option
 def work(
-    host: str | None, sort: str, errors: bool, time_spent: bool, days: bool, flaky: bool, out: str | None, as_json: bool, **chosen: Any
+    host: str | None,
+    sort: str,
+    errors: bool,
+    time_spent: bool,
+    days: bool,
+    flaky: bool,
+    out: str | None,
+    only: str | None,
+    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Report what agents did: commands, tools, how often they failed, and what followed what.
 
@@ -90,6 +108,7 @@ def work(
     """
     from ctx_pipeline.sessions.reports import work as api
 
+    host = _agent(host, only)
     settings = for_reading()
     if errors:
         met = api.errors(_key(host), settings=settings, **chosen)
