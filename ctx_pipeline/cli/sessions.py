@@ -116,7 +116,8 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted:
             "session": names.get(one.session_id, one.session_id),
             "last": local_time(int(one.last * 1e6), zone) if one.last else "",
             "project": one.project or "",
-            "title": one_line(session_title(one.title), 70),
+            # a terminal may have no room for the state
+            "title": ("copy: " if one.copy_of and terminal_width() is not None else "") + one_line(session_title(one.title), 70),
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
             "host": one.host,
             "size": size(one.bytes),

@@ -206,6 +206,12 @@ def test_a_copy_of_a_session_is_marked_and_counts_once_in_what_agents_did(bare: 
     shown = {line.split()[0]: line for line in ctx("list").stdout.splitlines() if "  run the tests  " in line}
     assert f"captured, copy of {one.session_id}" in shown[copy]
     assert "copy of" not in shown[one.session_id]
+    narrow = Ctx(ctx.folder, ctx.environ | {"COLUMNS": "80"})("list").stdout.splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert {line.split()[0][:8]: "  copy: run the tests  " in line for line in narrow if "run the tests" in line} == {
+        one.session_id[:8]: False,
+        copy[:8]: True,
+    }
     for words, told in zip(asked, before, strict=True):
         now = ctx.json(*words)
         if words[0] == "wrapped":
