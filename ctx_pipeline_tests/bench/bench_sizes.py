@@ -81,7 +81,7 @@ def size_rows(home: Path) -> list[Row]:
             took[words] = _least(found)
         spent((*CTX, "run"), environ)
         took |= {words: _least([spent((*CTX, *typed), environ) for _ in range(many(3))]) for words, typed in REPORTS.items()}
-        rows = [row for words, one in took.items() for row in _rows(words, one)]
+        rows = [row for words, one in took.items() for row in _told(words, one)]
         return [*rows, Row("size: store / raw", kept / raw, "")]
 
 
@@ -101,7 +101,7 @@ def _least(found: Sequence[Spent]) -> Spent:
     return Spent(min(one.seconds for one in found), min(one.processor for one in found), max(one.megabytes for one in found))
 
 
-def _rows(words: str, took: Spent) -> list[Row]:
+def _told(words: str, took: Spent) -> list[Row]:
     return [
         Row(f"size: {words}, wall", took.seconds),
         Row(f"size: {words}, processor", took.processor),
