@@ -42,7 +42,7 @@ def test_the_walk_of_the_page_works_as_written(ctx):
         said[words[0], words[1] if len(words) > 1 else ""] = ctx(*words).stdout
     assert "long_answers example 1: holds" in said["signal", "check"]
     assert re.search(r"signals/long_answers +0 +0 +[1-9]\d* +new asset", said["status", ""])
-    assert "partitions filled" in said["backfill", "--signal"]
+    assert "partitions filled" in said["backfill", "long_answers"]
     assert "long_answers" in said["signal", "summary"]
     sessions = ctx.json("signal", "summary", "--signal", "long_answers")["signals"][0]
     assert sessions["count"] >= 5
