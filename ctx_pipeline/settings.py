@@ -44,6 +44,10 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
 
+MEMBERSHIP = "team/membership.json"
+"""File of a store that is in a team."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Where things lie and what the person chose; made once by :func:`load`."""
@@ -86,6 +90,11 @@ class Settings:
         if files.announced:
             places += _announced(self.home / "stores")
         return _distinct(places, self.environ)
+
+    @property
+    def in_team(self) -> bool:
+        """Whether this store is in a team; where it is not, nothing that a team needs is imported."""
+        return (self.home / MEMBERSHIP).exists()
 
     def own_roots(self, host: Host) -> tuple[Path, ...]:
         """Return the homes that the host's first environment variable names, else its default places."""

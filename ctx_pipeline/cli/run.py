@@ -72,7 +72,7 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
         else:
             with ProgressLine(quiet=as_json) as progress:
                 report = run_stages(store, settings, scan=scan, progress=progress, todo=todo)
-    if not demo and (settings.home / MEMBERSHIP).exists():
+    if not demo and settings.in_team:
         _publish(settings)
     if as_json:
         emit(report.to_json())
@@ -83,10 +83,6 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
             _explain(report)
     if report.failed:
         raise SystemExit(1)
-
-
-MEMBERSHIP = "team/membership.json"
-"""File of a store that is in a team; where there is none, nothing that a team needs is imported."""
 
 
 def _publish(settings: Settings) -> None:

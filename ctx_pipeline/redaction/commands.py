@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction.contexts import QUOTE, SPACE, WORD, after, drawn, like, long_drawn
+from ctx_pipeline.redaction.contexts import QUOTE, SLASH, SPACE, WORD, after, drawn, like, long_drawn
 from ctx_pipeline.redaction.shapes import ALNUM, BREAK, HEX, Detector, digits
 
 if TYPE_CHECKING:
     import re
 
-_SLASH = rb"\\{0,3}/"
 _WORDS = rb"[^\n|;&]{0,200}?[ \t]"
 """Other words of the same command."""
 _NAMED = rb"[A-Za-z0-9_-]{0,40}(?:PASS|PASSWORD|SECRET|TOKEN|KEY|SALT|[pP]ass|[pP]assword|[sS]ecret|[tT]oken|[kK]ey)"
@@ -175,15 +174,15 @@ COMMANDS: tuple[Detector, ...] = (
         "address of a hook that takes messages from whoever knows it",
         ("hooks.zapier.com", "hooks/", "hooks\\"),
         rb"hooks(?:\.zapier\.com"
-        + _SLASH
+        + SLASH
         + rb"hooks"
-        + _SLASH
+        + SLASH
         + rb"catch"
-        + _SLASH
+        + SLASH
         + rb"(?P<s>[0-9]{4,12}"
-        + _SLASH
+        + SLASH
         + rb"[a-z0-9]{5,12})(?![a-z0-9])|(?<=/hooks)"
-        + _SLASH
+        + SLASH
         + rb"(?P<quoted>[a-z0-9]{26})(?![A-Za-z0-9_-]))",
         like("https://chat.example.test/hooks/<s>", "abcdefghijkmnopqrstuwxyz13456789", 26),
         digits,
@@ -202,7 +201,7 @@ COMMANDS: tuple[Detector, ...] = (
         ("TRUE\t", "FALSE\t", "TRUE\\", "FALSE\\"),
         rb"(?:TRUE|FALSE)"
         + SPACE
-        + _SLASH
+        + SLASH
         + rb"(?:[^\s\\]|\\{1,3}/){0,200}"
         + SPACE
         + rb"(?:TRUE|FALSE)"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _GAP = rb"(?:[ \t\r\n]|\\{1,4}[nrt])"
 SPACE = rb"(?:[ \t]|\\{1,4}t)"
 QUOTE = rb"(?:\\{0,7}[\"'`])"
-_SLASH = rb"\\{0,3}/"
+SLASH = rb"\\{0,3}/"
 _B64 = rb"(?:[A-Za-z0-9+=_-]|\\{0,3}/)"
 _CRUMB = rb"(?:(?!&quot;|&#)[^\s;\"'`\\<>\[\]\x1b\xc2])"
 WORD = rb"(?P<s>(?!\xc2\x9b)[^\s\"'`\\,;&|<>()\[\]{}$*\x1b-][^\s\"'`\\,;&|<>()\[\]{}\x1b\xc2]{3,200}+)"
@@ -458,7 +458,7 @@ CONTEXTS: tuple[Detector, ...] = (
         "url-token",
         "token in front of the host of a URL",
         ":// :\\/\\/",
-        rb":" + _SLASH + _SLASH + rb"(?P<s>[A-Za-z0-9_-]{20,255}+)(?::[^\s@/]{0,40})?@(?=[A-Za-z0-9])",
+        rb":" + SLASH + SLASH + rb"(?P<s>[A-Za-z0-9_-]{20,255}+)(?::[^\s@/]{0,40})?@(?=[A-Za-z0-9])",
         like("git clone https://<s>@git.example.test/team/app.git", ALNUM, 40),
         long_drawn,
     ),
@@ -466,7 +466,7 @@ CONTEXTS: tuple[Detector, ...] = (
         "teams-webhook",
         "Microsoft Teams webhook",
         "webhook.office.com",
-        rb"webhook\.office\.com" + _SLASH + rb"webhookb2" + _SLASH + rb"(?P<s>(?:[A-Za-z0-9@-]|\\{0,3}/){60,400}+)",
+        rb"webhook\.office\.com" + SLASH + rb"webhookb2" + SLASH + rb"(?P<s>(?:[A-Za-z0-9@-]|\\{0,3}/){60,400}+)",
         like("https://acme.webhook.office.com/webhookb2/<s>", HEX, 80),
     ),
     after(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction.commands import COMMANDS
-from ctx_pipeline.redaction.contexts import CONTEXTS
+from ctx_pipeline.redaction.contexts import CONTEXTS, SLASH
 from ctx_pipeline.redaction.shapes import ALNUM, BELOW, HEX, KEYS, PRIVATE_KEY, SHAPES, URLSAFE, Detector, Planted, digits, letters
 
 if TYPE_CHECKING:
@@ -354,7 +354,6 @@ ASSIGNMENTS: tuple[Detector, ...] = (
 )
 
 
-_SLASH = rb"\\{0,3}/"
 _B64 = rb"(?:[A-Za-z0-9+=_-]|\\{0,3}/)"
 _GAP = rb"(?:[ \t\r\n]|\\{1,4}[nrt])"
 _QUOTE = rb"(?:\\{0,7}[\"'])"
@@ -377,7 +376,7 @@ _DRIVERS = ("psycopg2", "psycopg", "asyncpg", "pymysql", "mysqldb", "aiomysql", 
 _AFTER_DATABASE = (
     b"(?:" + b"|".join(b"(?<=%s)" % s.replace("+", r"\+").encode() for s in (*_DATABASES, *(f"+{d}" for d in _DRIVERS))) + b")"
 )
-_CREDENTIALS = rb":" + _SLASH + _SLASH + rb"[^\s/@:\"'`\\<>]{0,100}+:(?P<s>[^\s/@\"'`\\<>]{1,200}+)@(?=[A-Za-z0-9\[_$%{-])"
+_CREDENTIALS = rb":" + SLASH + SLASH + rb"[^\s/@:\"'`\\<>]{0,100}+:(?P<s>[^\s/@\"'`\\<>]{1,200}+)@(?=[A-Za-z0-9\[_$%{-])"
 
 _DISCORD_HEADS = tuple(f"{a}{b}".encode() for a in ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT") for b in "AEIMQUYcgk")
 
@@ -488,14 +487,14 @@ _STRUCTURED: tuple[Detector, ...] = (
         "slack-webhook",
         "Slack incoming webhook",
         (b"hooks.slack.com",),
-        rb"hooks\.slack\.com" + _SLASH + rb"(?:services|workflows|triggers)" + _SLASH + rb"(?P<s>(?:[A-Za-z0-9_]|\\{0,3}/){20,200}+)",
+        rb"hooks\.slack\.com" + SLASH + rb"(?:services|workflows|triggers)" + SLASH + rb"(?P<s>(?:[A-Za-z0-9_]|\\{0,3}/){20,200}+)",
         _slack_hook,
     ),
     Detector(
         "discord-webhook",
         "Discord webhook",
         (b"/webhooks",),
-        rb"(?:(?<=api)|(?<=api\\))/webhooks" + _SLASH + rb"(?P<s>[0-9]{16,20}" + _SLASH + rb"[A-Za-z0-9_-]{40,100}+)",
+        rb"(?:(?<=api)|(?<=api\\))/webhooks" + SLASH + rb"(?P<s>[0-9]{16,20}" + SLASH + rb"[A-Za-z0-9_-]{40,100}+)",
         _discord_hook,
     ),
     Detector(

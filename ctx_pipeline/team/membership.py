@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError, StoreError, UnknownChoice, UsageError
 from ctx_pipeline.memory.scope import identity
+from ctx_pipeline.settings import MEMBERSHIP
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.sealed_copies import recipients_of
 from ctx_pipeline.storage.team_tables.bucket import Bucket, json_object, team_url
@@ -31,7 +32,7 @@ EVERY = "*"
 """Stands for every project without a policy of its own."""
 
 FOLDER = "team"
-FILE = f"{FOLDER}/membership.json"
+FILE = MEMBERSHIP
 PROTOCOL = 1
 """Rises when an older publisher or reader would misread what is in the bucket."""
 

@@ -40,9 +40,6 @@ _COMPACTING = b'"PreCompact"'
 _ENDED = b'"SessionEnd"'
 """Stands in the payload of a hook at the end of a session."""
 
-_MEMBERSHIP = "team/membership.json"
-"""File of a store that is in a team."""
-
 _LEAST_SHORTENED = 1_200
 """Bytes of a payload from which on its output may be worth shortening."""
 
@@ -78,7 +75,7 @@ def answer(words: Sequence[str]) -> None:
         elif does == CAPTURE:
             if _COMPACTING in payload and len(payload) <= _LARGEST_PAYLOAD:
                 _start(settings, "hook", PREPARE, host, payload=payload)
-            if _ENDED in payload[:_LARGEST_PAYLOAD] and (settings.home / _MEMBERSHIP).exists():
+            if _ENDED in payload[:_LARGEST_PAYLOAD] and settings.in_team:
                 # waits for the sync, and says in the log what it sent
                 _start(settings, "publish", "--auto")
         else:
