@@ -31,6 +31,8 @@ CREATE TABLE IF NOT EXISTS figures (
     figure TEXT NOT NULL, host TEXT NOT NULL, session_id TEXT NOT NULL, made_of TEXT NOT NULL,
     first INTEGER, last INTEGER, total BLOB NOT NULL, PRIMARY KEY (figure, host, session_id)
 ) WITHOUT ROWID;
+-- what is kept of which rows is asked at every run, without the figures themselves
+CREATE INDEX IF NOT EXISTS kept_of ON figures (figure, host, session_id, made_of);
 CREATE TABLE IF NOT EXISTS parts (
     figure TEXT NOT NULL, host TEXT NOT NULL, session_id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (figure, host, session_id)
 ) WITHOUT ROWID;

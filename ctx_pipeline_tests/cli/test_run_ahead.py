@@ -33,9 +33,20 @@ _BROKEN = """
 import sys
 from ctx_pipeline.pipeline import background
 def broken(*_): raise ValueError("no")
-setattr(background, sys.argv.pop(1), broken)
+part = sys.argv.pop(1)
+assert hasattr(background, part)
+setattr(background, part, broken)
 from ctx_pipeline.cli import main
 main(sys.argv[1:])
+"""
+
+
+_IMPORTED = """
+import atexit, json, sys
+from ctx_pipeline.cli import main
+made = ["ctx_pipeline.pipeline." + name for name in ("consolidate", "warehouse", "render")]
+atexit.register(lambda: print(json.dumps([name for name in made if name in sys.modules]), file=sys.stderr))
+main(["run", "--json"])
 """
 
 
@@ -77,7 +88,7 @@ def test_the_history_has_every_asset_and_cell_with_what_was_counted(ran: Ctx):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.feature("run.ahead-fails", "stages.parity")
-@pytest.mark.parametrize("part", ["_derive", "_tail"])
+@pytest.mark.parametrize("part", ["_derive", "_unpartitioned"])
 def test_what_the_other_process_cannot_do_is_done_here(ran: Ctx, tmp_path: Path, part: str):
     import shutil
     import subprocess
@@ -93,6 +104,23 @@ def test_what_the_other_process_cannot_do_is_done_here(ran: Ctx, tmp_path: Path,
     rows = {row[:3]: row[4] for row in content(other)}
     assert rows == {row[:3]: row[4] for row in content(ran)}
     assert set(history(other)) == set(history(ran))
+
+
+@pytest.mark.feature("run.ahead")
+def test_what_other_processes_made_is_recorded_without_the_modules_that_make_it(ran: Ctx, tmp_path: Path):
+    import shutil
+    import subprocess
+
+    shutil.copytree(SAMPLES / "claude", tmp_path / "claude")
+    other = Ctx(tmp_path, environment(tmp_path))
+    other("run")  # the first one reads all code for its versions
+    shutil.copytree(SAMPLES / "codex", tmp_path / "codex")
+    done = subprocess.run([sys.executable, "-c", _IMPORTED], env=other.environ, capture_output=True, text=True, check=True, timeout=250)
+
+    assert json.loads(done.stderr.splitlines()[-1]) == []
+    found = history(other)
+    assert found["dashboard/site"][""]["chunks_written"] > 0
+    assert set(found) == set(history(ran))
 
 
 @pytest.mark.slow
