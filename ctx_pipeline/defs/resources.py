@@ -68,10 +68,10 @@ class Pipeline:
         if name in running.MADE_LAST and self.before_tail is not None:
             wait, self.before_tail = self.before_tail, None
             wait()
-        if name in running.MADE_LAST and not self._force and not options.get("force"):
+        made = [report for report in self.earlier if report.stage == name and not report.failed_partitions]
+        if made and name in running.MADE_LAST and not (self._force or options.get("force")):
             # another process of this run has just made it: its modules are not imported here to find that out
-            if made := [report for report in self.earlier if report.stage == name and not report.failed_partitions]:
-                return made
+            return made
         if options.pop("force", False) or (self._force and name != "ingest"):
             if name == "normalize":
                 self.store.ledger.forget_decoded(options["cells"])
