@@ -78,6 +78,8 @@ def test_a_week_in_which_nothing_stands_out_shows_the_whole_history_and_says_so_
     assert "<h4>An old one</h4>" in quiet_week
     assert "Nothing at stake" not in quiet_week
     assert "Nothing stands out in these seven days.</p>" in empty
+    assert "All of the history" in quiet_week
+    assert "All of the history" not in _page(_week(), findings=(), period_findings=())
     assert re.findall(r"<h4>([^<]*)</h4>", lost) == ["Files go tomorrow", "A new one"]
     assert "Nothing stands out" not in lost
 

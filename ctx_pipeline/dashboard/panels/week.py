@@ -193,6 +193,6 @@ def build(data: PageData) -> str:
         findings=found,
         of_all=of_all,
         quiet=quiet(data),
-        all=plural(len(data.findings), "finding"),
+        all=plural(len(data.findings), "finding") if data.findings else "",
         dear=dear(data),
     )
