@@ -7,6 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from ctx_pipeline.tokens.model_tokens import WINDOWS_FILE
+
 # The prices of the installed genai-prices as one small file that loads in milliseconds.
 
 
@@ -92,13 +94,33 @@ def _match(clause: Any) -> list[Any]:
     """Return a clause as [kind, text] or [kind, clauses]."""
     ((key, value),) = vars(clause).items()
     kind = key.rstrip("_")
-    return [kind, [_match(c) for c in value]] if kind in {"or", "and"} else [kind, value]
+    if kind in {"or", "and"}:
+        return [kind, [_match(c) for c in value]]
+    return [kind, value if kind == "regex" else value.lower()]
+
+
+def compile_windows(providers: Any = None) -> list[dict[str, Any]]:
+    """Return which name means a model of what context window, as :mod:`ctx_pipeline.tokens.model_tokens` reads it."""
+    if providers is None:
+        from genai_prices.data import providers
+
+    return [
+        {
+            "id": provider.id,
+            "names": _match(provider.provider_match) if provider.provider_match else None,
+            "claims": _match(provider.model_match) if provider.model_match else None,
+            "fallback": provider.fallback_model_providers or [],
+            "models": [[_match(model.match), model.context_window] for model in provider.models],
+        }
+        for provider in providers
+    ]
 
 
 def main() -> None:
-    """Write ``prices.json`` anew."""
-    text = json.dumps(compile_prices(), separators=(",", ":"), ensure_ascii=True)
-    PRICES_FILE.write_text(text.replace('{"id":', '\n{"id":') + "\n", "utf-8")
+    """Write ``prices.json`` and ``windows.json`` anew."""
+    for path, value in ((PRICES_FILE, compile_prices()), (WINDOWS_FILE, compile_windows())):
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=True)
+        path.write_text(text.replace('{"id":', '\n{"id":') + "\n", "utf-8")
 
 
 if __name__ == "__main__":

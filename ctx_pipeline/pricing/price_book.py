@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.model.name_rules import applies, spellings
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import refreshed_lists as price_lists
 
@@ -130,34 +131,12 @@ class Catalog:
         rules = self._providers.get(provider)
         if rules is None:
             return None
-        for spelling in dict.fromkeys((name, re.sub(r"-(\d{4})(\d\d)(\d\d)$", r"-\1-\2-\3", name))):
+        for spelling in spellings(name):
             for owner in (rules, *(self._providers[p] for p in rules["fallback"] if p in self._providers)):
                 for model, clause, prices, variants in owner["models"]:
                     if applies(clause, spelling):
                         return Entry(owner["id"], model, prices, variants)
         return None
-
-
-def applies(clause: list[Any], name: str) -> bool:
-    """Tell whether a clause of the price list matches a lower-case name."""
-    kind, value = clause
-    match kind:
-        case "equals":
-            return bool(name == value)
-        case "starts_with":
-            return name.startswith(value)
-        case "ends_with":
-            return name.endswith(value)
-        case "contains":
-            return value in name
-        case "regex":
-            return re.search(value, name) is not None
-        case "or":
-            return any(applies(c, name) for c in value)
-        case "and":
-            return all(applies(c, name) for c in value)
-        case _:
-            return False
 
 
 PRICES_FILE = Path(__file__).with_name("prices.json")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.name_rules import applies, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
 # How many tokens a model's context holds.
 
+
+WINDOWS_FILE = Path(__file__).with_name("windows.json")
+"""Which name means a model of what window, compiled from the installed genai-prices, whose import takes longer than all else here."""
 
 _ROUTES = ("-aws", "-bedrock", "-azure", "-vertex", "-gcp", "-gke")
 
@@ -24,17 +30,37 @@ def context_window(model: str | None) -> int | None:
     """Return the tokens of a model's context window, None for an unknown one; the provider's prefix may stand before the name."""
     if not model:
         return None
-    from genai_prices.data_snapshot import get_snapshot
-
-    provider, _, last = model.rpartition("/")
+    prefix, _, last = model.lower().rpartition("/")
     for name in dict.fromkeys(_names(last)):
-        for who in (provider.partition("/")[0] or None, None):
-            try:
-                _, found = get_snapshot().find_provider_model(name, None, who, None)
-            except LookupError:
-                continue
-            if found.context_window:
-                return int(found.context_window)
+        for provider in (_named(prefix.partition("/")[0].strip()), _maker(name)):
+            if provider is not None and (found := _window(provider, name)):
+                return found
+    return None
+
+
+@cache
+def _providers() -> dict[str, dict[str, Any]]:
+    return {provider["id"]: provider for provider in json.loads(WINDOWS_FILE.read_bytes())}
+
+
+def _named(name: str) -> dict[str, Any] | None:
+    """Return the provider of a name or of a spelling of it."""
+    listed = _providers().get(name)
+    return listed or next((p for p in _providers().values() if p["names"] and applies(p["names"], name)), None) if name else None
+
+
+def _maker(model: str) -> dict[str, Any] | None:
+    """Return the first provider that claims names of this kind."""
+    return next((p for p in _providers().values() if p["claims"] and applies(p["claims"], model)), None)
+
+
+def _window(provider: dict[str, Any], name: str) -> int | None:
+    """Return the window of the first model of a provider, or of those that it falls back to, that a name means."""
+    for spelling in spellings(name):
+        for owner in (provider, *(_providers()[key] for key in provider["fallback"] if key in _providers())):
+            for rule, window in owner["models"]:
+                if applies(rule, spelling):
+                    return int(window) if window else None
     return None
 
 

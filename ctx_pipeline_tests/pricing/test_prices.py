@@ -3,15 +3,18 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
+from genai_prices.data import providers
+from genai_prices.data_snapshot import get_snapshot
 
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
-from ctx_pipeline.pricing.list_sources import PRICES_FILE, compile_prices
-from ctx_pipeline.tokens.model_tokens import context_window
+from ctx_pipeline.pricing.list_sources import PRICES_FILE, compile_prices, compile_windows
+from ctx_pipeline.tokens.model_tokens import WINDOWS_FILE, context_window
 
 BOOK = PriceBook()
 
@@ -199,8 +202,41 @@ def test_the_bundled_prices_are_those_of_the_installed_library():
     assert json.loads(PRICES_FILE.read_text("utf-8")) == json.loads(json.dumps(compile_prices()))
 
 
+@pytest.mark.feature("facts.windows")
+def test_the_bundled_windows_are_those_of_the_installed_library_for_every_name_that_it_lists():
+    assert json.loads(WINDOWS_FILE.read_text("utf-8")) == json.loads(json.dumps(compile_windows()))
+    ids = {
+        model.id.lower() for provider in providers for model in provider.models if "/" not in model.id and not model.id.startswith("ft:")
+    }
+    names = {f"{prefix}{name}" for name in sorted(ids)[::7] for prefix in ("", "openrouter/", "azure/")}
+    told = 0
+    for name in names:
+        prefix, _, last = name.rpartition("/")
+        expected = None
+        for who in (prefix or None, None):
+            with suppress(LookupError):
+                expected = expected or get_snapshot().find_provider_model(last, None, who, None)[1].context_window
+        routed = last.endswith(("-aws", "-bedrock", "-azure", "-vertex", "-gcp", "-gke"))
+        assert context_window(name) == expected or routed, name
+        told += expected is not None
+    assert told > len(names) / 4
+
+
+@pytest.mark.feature("pricing.bundled")
+def test_a_name_that_the_list_writes_with_capitals_is_found_however_it_is_written():
+    written = [m.id for p in providers if p.id == "baseten" for m in p.models if m.id != m.id.lower()]
+
+    assert written
+    for name in written:
+        assert BOOK.price(f"baseten/{name}", NOW) == BOOK.price(f"baseten/{name.lower()}", NOW)
+        assert BOOK.describe(BOOK.price(f"baseten/{name}", NOW).id).provider == "baseten"
+
+
 @pytest.mark.feature("pricing.bundled")
 def test_pricing_loads_neither_the_library_nor_anything_heavy():
-    code = "import sys; from ctx_pipeline.pricing import PriceBook; PriceBook().cost_nano('gpt-5', 0, input=1); print(*sys.modules)"
+    code = (
+        "import sys; from ctx_pipeline.pricing import PriceBook; from ctx_pipeline.tokens.model_tokens import context_window;"
+        "PriceBook().cost_nano('gpt-5', 0, input=1); context_window('gpt-5'); print(*sys.modules)"
+    )
     loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
     assert not loaded & {"genai_prices", "pydantic", "duckdb", "pyarrow", "dagster", "httpx"}
