@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction.contexts import QUOTE, SLASH, SPACE, WORD, after, drawn, like, long_drawn
-from ctx_pipeline.redaction.shapes import ALNUM, BREAK, HEX, Detector, digits
+from ctx_pipeline.redaction.shapes import ALNUM, HEX, NEXT_LINE, Detector, digits
 
 if TYPE_CHECKING:
     import re
@@ -120,12 +120,12 @@ COMMANDS: tuple[Detector, ...] = (
         rb"assword(?: for [^\s:]{1,60}:[ ]|:?[*]?"
         + QUOTE
         + rb"(?:"
-        + BREAK
+        + NEXT_LINE
         + rb"|[ \t;{}])+(?:exp_)?send[ \t]+(?:--[ \t]+)?"
         + QUOTE
         + rb")"
         + _PART
-        + rb"(?=\\{1,4}[rn]|[\s\"']|\Z|\x1b|<)",
+        + rb"(?=\\{1,4}[rn]|\\{0,7}[\s\"']|\Z|\x1b|<)",
         like("[sudo] password for bob: <s>\n"),
         drawn,
     ),
@@ -158,12 +158,17 @@ COMMANDS: tuple[Detector, ...] = (
     after(
         "tunnel-secret",
         "secret of a tunnel, a remote or an unlocked vault in its settings",
-        ("PresharedKey", "BW_SESSION", "<auth-user-pass>", "\npass = ", "\\npass = "),
+        (
+            "PresharedKey",
+            "BW_SESSION",
+            "<auth-user-pass>",
+            *(f"{before}pass = " for before in ("\n", "\\n", "\n+", "\\n+", "\t", "\\t", "\u2192")),
+        ),
         rb"(?:PresharedKey[ ]?=[ ]?|BW_SESSION=|<auth-user-pass>(?:"
-        + BREAK
+        + NEXT_LINE
         + rb"[^\s\\]{1,80})?"
-        + BREAK
-        + rb"|(?:\n|\\n)pass = (?![^\s\"'`\\<>]{0,80}[(\[]))"
+        + NEXT_LINE
+        + rb"|(?:(?:\n|\\n)[+]?|\t|\\t|\xe2\x86\x92)pass = (?![^\s\"'`\\<>]{0,80}[(\[]))"
         + QUOTE
         + rb"?(?P<s>[^\s\"'`\\<>\x1b\xc2]{8,400}+)",
         like("[Peer]\nPresharedKey = <s>\n", ALNUM, 43),

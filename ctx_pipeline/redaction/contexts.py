@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction.shapes import ALNUM, BELOW, BREAK, HEX, Detector, Planted, letters, mixed
+from ctx_pipeline.redaction.shapes import ALNUM, BELOW, BREAK, HEX, Detector, Planted, digits, letters, mixed
 
 if TYPE_CHECKING:
     import random
@@ -101,20 +102,24 @@ _IN_PROSE = (
     (rb"achtwoord", (rb" is ", rb": ")),
     ("hasło".encode(), (b": ", b" to ")),
 )
+
+
+def _forms(words: bytes) -> tuple[bytes, ...]:
+    """Return words as they are, as JSON and JSON in JSON write letters beyond ASCII, and as an address does, where these differ."""
+    once = json.dumps(words.decode())[1:-1]
+    address = quote(words).encode() if len(words) != len(words.decode()) else words
+    return words, once.encode(), once.replace("\\", "\\\\").encode(), address
+
+
 _APART, _TOUCHING = (
     tuple(
         dict.fromkeys(
-            json.dumps((name + link.rstrip()).decode())[1:-1].replace("\\", "\\" * depth).encode() if depth else name + link.rstrip()
-            for depth in (0, 1, 2)
-            for name, links in _IN_PROSE
-            for link in links
-            if link.endswith(b" ") is spaced
+            form for name, links in _IN_PROSE for link in links if link.endswith(b" ") is spaced for form in _forms(name + link.rstrip())
         )
     )
     for spaced in (True, False)
 )
-"""As they are, and as JSON and JSON in JSON write letters beyond ASCII: those that a blank or a line break parts from what they name, and
-those that it need not."""
+"""Those that a blank or a line break parts from what they name, and those that it need not."""
 _NEXT = rb":?(?:\*\*)?(?=[ \t\r\n\\])" + BELOW
 """What stands between a sentence and what it tells, also where that is on the next line."""
 
@@ -265,6 +270,7 @@ CONTEXTS: tuple[Detector, ...] = (
         "client-key-data",
         rb"client-key-data" + QUOTE + rb"?:" + _GAP + rb"{0,4}" + QUOTE + rb"?(?P<s>" + _B64 + rb"{24,8000}+)",
         like("    client-key-data: <s>", ALNUM, 300),
+        digits,
     ),
     after(
         "cookie",

@@ -200,7 +200,7 @@ def _in_sql(secret: bytes, match: re.Match[bytes]) -> bool:
 def _is_flag(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether the value of a flag is a secret, or behind one for a password what a person would choose as one."""
     return is_secret(secret, match) or (
-        match.string[: match.start() + 1].endswith((b"password ", b"passwd ")) and (is_password(secret, match) or _given(secret, match))
+        match.string.endswith((b"password ", b"passwd "), 0, match.start() + 1) and (is_password(secret, match) or _given(secret, match))
     )
 
 
@@ -224,7 +224,7 @@ def _is_assigned(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether a value given to the name of a password is one; a word is where the name is a flag."""
     if is_password(secret, match):
         return True
-    return match.string[: match.start() + 1].endswith((b"--password=", b"--passwd=")) and _given(secret, match)
+    return match.string.endswith((b"--password=", b"--passwd="), 0, match.start() + 1) and _given(secret, match)
 
 
 def _number(value: bytes) -> bool:

@@ -29,16 +29,10 @@ _CAPITAL = lazy_pattern(rb"[A-Z]")
 
 _BLANK = rb"(?:[ \t]|\\{1,4}t)"
 BREAK = rb"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
-BELOW = (
-    _BLANK
-    + rb"{0,28}+(?:"
-    + BREAK
-    + rb"(?: {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92)|[+>])?"
-    + _BLANK
-    + rb"{0,28}+){0,3}+(?:`{3}[a-z]{0,12}+"
-    + BREAK
-    + rb")?+"
-)
+BEGIN = rb"(?: {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92)|[+>])?"
+"""What a tool writes before a line that it shows: its number, or the mark of a patch or a quote."""
+NEXT_LINE = BREAK + BEGIN
+BELOW = _BLANK + rb"{0,28}+(?:" + NEXT_LINE + _BLANK + rb"{0,28}+){0,3}+(?:`{3}[a-z]{0,12}+" + NEXT_LINE + rb")?+"
 """What stands between a name and its value, also where that is on a line below: an indent, the number or the mark of a line, a fence."""
 
 LONGEST = 400
@@ -269,7 +263,7 @@ def _shape(name: str, meaning: str, literals: str, pattern: bytes, form: str) ->
     return Detector(name, meaning, tuple(head.encode() for head in literals.split()), pattern, _parts(form), apart=True)
 
 
-_PARTED = rb"\\{0,2}" + BREAK + rb"[ \t]{0,8}"
+_PARTED = rb"\\{0,2}" + NEXT_LINE + rb"[ \t]{0,8}"
 _JOIN = rb"[a-z0-9](?:(?:B)?[a-z0-9]){5}(?:B)?\.(?:(?:B)?[a-z0-9]){16}".replace(b"B", _PARTED)
 """Six and sixteen letters, at any place of which a line may end."""
 

@@ -12,7 +12,8 @@ from ctx_pipeline.redaction.shapes import ALNUM, HEX, Planted, letters
 from ctx_pipeline_tests.factories.secret_kinds import FORMS
 
 REDACTOR = Redactor()
-LEAST = 0.98
+AMBIGUOUS = "smbclient -U bob%<s> //srv/share"
+"""A secret that begins with two hexadecimal figures reads as an escape of an address behind this sign."""
 
 SHORT, LONG = 14, 40
 TEXTS = (
@@ -69,7 +70,7 @@ def planted(text: str, signs: int) -> Planted:
 
 
 @pytest.mark.feature("redaction.commands")
-def test_secrets_that_programs_are_given_are_replaced_in_nearly_every_form_and_all_in_a_prompt() -> None:
+def test_secrets_that_programs_are_given_are_replaced_in_every_form() -> None:
     tried, left = 0, []
     for text, signs in TEXTS:
         one = planted(text, signs)
@@ -81,8 +82,7 @@ def test_secrets_that_programs_are_given_are_replaced_in_nearly_every_form_and_a
                 left.append((text, name))
 
     assert tried == len(TEXTS) * (len(FORMS) + 1)
-    assert [text for text, name in left if name in ("prompt", "answer", "color without a blank")] == []
-    assert 1 - len(left) / tried >= LEAST, left
+    assert [(text, name) for text, name in left if text != AMBIGUOUS or name in ("prompt", "answer", "color without a blank")] == []
 
 
 @pytest.mark.feature("redaction.commands")

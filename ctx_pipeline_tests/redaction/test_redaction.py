@@ -316,3 +316,16 @@ def test_a_process_that_asks_of_long_texts_again_reads_each_of_them_once():
     key = "ghp_" + "Z9y8X7w6V5u4T3s2R1q0P9o8N7m6L5k4J3h2"
     assert not redactor.clears(text + key)
     assert not Redactor({"mine": "test_b"}).clears(text)
+
+
+@pytest.mark.feature("redaction.linear-time")
+@pytest.mark.parametrize("unit", ["password=", "--password abcdef "])
+def test_eight_times_as_many_names_of_passwords_take_eight_times_as_long(unit):
+    def seconds(characters: int) -> float:
+        text = unit * (characters // len(unit))
+        began = time.process_time()
+        REDACTOR.redact(text)
+        return time.process_time() - began
+
+    seconds(1_000)
+    assert seconds(1_600_000) < 13 * min(seconds(200_000) for _ in range(3))
