@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import time
 import weakref
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -20,7 +23,7 @@ from ctx_pipeline.model.process_identity import Owner
 from ctx_pipeline.rot.content import as_text, chars, decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ctx_pipeline.settings import Settings
 
@@ -139,17 +142,60 @@ def connect(path: Path, *, wait: float = WAIT_SECONDS) -> sqlite3.Connection:
     return connection
 
 
-def connect_readonly(path: Path, *, wait: float = WAIT_SECONDS) -> sqlite3.Connection:
-    """Return a connection that cannot write. Raises StoreError where there is no store, StoreDamaged for another file."""
+State = tuple[tuple[int, int], tuple[int, int] | None]
+"""Size and time of a store that no program has open, and of the rows in its log."""
+
+
+def connect_readonly(path: Path, *, wait: float = WAIT_SECONDS) -> tuple[sqlite3.Connection, State | None]:
+    """Return a connection that cannot write and makes no file beside the store, and the state at which it stays, None of one that moves.
+
+    Raises StoreError where there is no store, StoreDamaged for another file.
+    """
     if not path.is_file():
         raise StoreError(f"there is no callback store at {path}", hint="name one with --db, or run the program first", path=str(path))
     try:
-        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA query_only = 1")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error as error:
+        state = still(path)
+        with _as_it_lies(path, state) as uri:
+            connection = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA query_only = 1")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except (sqlite3.Error, OSError) as error:
         raise named(error, path) from error
-    return connection
+    return connection, state
+
+
+@contextmanager
+def _as_it_lies(path: Path, state: State | None) -> Iterator[str]:
+    """Yield the address under which SQLite reads a store, newest rows included, without making a log or its index beside it."""
+    if state is None:
+        yield f"{path.as_uri()}?mode=ro"
+    elif state[-1] is None:
+        yield f"{path.as_uri()}?mode=ro&immutable=1"
+    else:
+        # rows of a program that ended in the middle: the copy is needed until it is open
+        with TemporaryDirectory(prefix="ctx-", ignore_cleanup_errors=True) as folder:
+            copy = Path(folder) / "copy.db"
+            shutil.copyfile(path, copy)
+            shutil.copyfile(_beside(path, "wal"), _beside(copy, "wal"))
+            yield f"{copy.as_uri()}?mode=rw"
+
+
+def still(path: Path) -> State | None:
+    """Return the state of a store, None of one that is gone, that a program has open, or that has no log."""
+    log = _beside(path, "wal")
+    try:
+        with path.open("rb") as file:
+            logged = file.read(20)[18:19] == b"\x02"
+        if not logged or _beside(path, "shm").exists():
+            return None
+        store, rows = path.stat(), log.stat() if log.exists() else None
+    except FileNotFoundError:
+        return None
+    return (store.st_size, store.st_mtime_ns), (rows.st_size, rows.st_mtime_ns) if rows is not None and rows.st_size else None
+
+
+def _beside(path: Path, what: str) -> Path:
+    return path.with_name(f"{path.name}-{what}")
 
 
 def _extend(connection: sqlite3.Connection, path: Path) -> None:

@@ -39,6 +39,8 @@ class Reading:
 
     path: Path
     _connection: sqlite3.Connection
+    _looks = 0
+    """Times that a store was opened anew because a program wrote to it"""
 
     def get_latest_session_id(self) -> str | None:
         """Return the id of the session that began last, None for an empty store."""
@@ -196,7 +198,7 @@ class Reading:
     def change_mark(self) -> tuple[int, int]:
         """Return two numbers that change when another program has written."""
         (version,) = self._rows("PRAGMA data_version")[0]
-        return int(version), self._connection.total_changes
+        return int(version), self._connection.total_changes + self._looks
 
     def _state(self, session: dict[str, Any]) -> str | None:
         """Return how a session ended; abandoned when nothing says so and its process is gone."""
@@ -264,9 +266,10 @@ class CtxRotStore(Reading):
         self.read_only = read_only
         self._lock = threading.RLock()
         self._closed = True
+        self._lay: database.State | None = None
         database.hold(self)
         if read_only:
-            self._connection = database.connect_readonly(self.path)
+            self._look()
             self._closed = False
             return
         self._connection = database.connect(self.path)
@@ -402,6 +405,28 @@ class CtxRotStore(Reading):
         if not self._closed:
             self._closed = True
             self._connection.close()
+
+    def _look(self) -> None:
+        """Open the store to read it, and note how it lay there if no program had it open: what is written later is not seen so."""
+        self._connection, self._lay = database.connect_readonly(self.path)
+        self._looks += 1
+
+    def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple]:
+        if self._lay is None:
+            return super()._rows(query, values)
+        with self._lock:
+            while True:
+                changed: StoreError | None = None
+                try:
+                    rows = super()._rows(query, values)
+                except StoreError as error:
+                    changed, rows = error, []
+                if self._lay is None or self._lay == database.still(self.path):
+                    if changed:
+                        raise changed
+                    return rows
+                self._connection.close()
+                self._look()
 
     def _insert(self, table: str, row: tuple, entry: Entry) -> None:
         with self._lock:

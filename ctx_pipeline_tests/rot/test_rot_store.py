@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 import sqlite3
 
 import pytest
@@ -210,6 +211,34 @@ def test_readers_see_what_a_writer_adds_and_a_closed_store_leaves_no_journal(tmp
     writer.close()
     writer.close()
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith("a.db")] == ["a.db"]
+
+
+@pytest.mark.feature("rot.store-readers")
+@pytest.mark.parametrize("ended", [True, False], ids=["closed", "ended in the middle"])
+def test_a_reader_leaves_the_folder_of_a_store_as_it_was_and_sees_who_writes_later(tmp_path, ended):
+    made, path = tmp_path / "made" / "a.db", tmp_path / "a.db"
+    first = CtxRotStore(made)
+    first.insert_session("s1", NOON)
+    for name in ("a.db", "a.db-wal") if not ended else ():
+        shutil.copyfile(made.with_name(name), path.with_name(name))
+    first.close()
+    if ended:
+        shutil.copyfile(made, path)
+
+    def listed():
+        return {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.glob("a.db*")}
+
+    before = listed()
+    reader = CtxRotStore(path, read_only=True)
+    mark = reader.change_mark()
+    assert reader.get_session_ids() == ["s1"]
+    assert listed() == before
+
+    with CtxRotStore(path) as writer:
+        writer.insert_session("s2", NOON)
+        assert reader.get_session_ids() == ["s1", "s2"]
+        assert reader.change_mark() != mark
+    reader.close()
 
 
 @pytest.mark.feature("rot.migration")
