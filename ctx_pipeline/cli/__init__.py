@@ -19,11 +19,15 @@ def main(args: list[str] | None = None) -> None:
         except BaseException:  # noqa: BLE001 - no memory to import, to begin a thread or to write a line, or a signal: the agent goes on
             os._exit(0)
         return
-    from ctx_pipeline.cli import little_memory
-    from ctx_pipeline.cli.root import run
+    try:
+        from ctx_pipeline.cli import little_memory
+        from ctx_pipeline.cli.root import run
 
-    little_memory.guard()
-    run(args)
+        little_memory.guard()
+        run(args)
+    except KeyboardInterrupt:  # while a module was imported, where no command could say so
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
 
 
 def __getattr__(name: str) -> Any:

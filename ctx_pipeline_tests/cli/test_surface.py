@@ -298,3 +298,21 @@ def test_one_command_imports_everything_and_a_broken_session_leaves_the_others_a
     monkeypatch.setattr(discovery, "hosts", lambda: hosts)
     again = json.loads(CliRunner().invoke(cli, ["import", "all", "--all", "--no-render", "--json"]).stdout)
     assert again["failed"] == 0
+
+
+@pytest.mark.feature("cli.interrupt")
+@pytest.mark.parametrize("module", ["ctx_pipeline.cli.root", "click", "ctx_pipeline.cli.sessions", "ctx_pipeline.sessions"])
+def test_an_interrupt_while_a_module_is_imported_is_one_word_and_130(environ, module: str):
+    interrupted = f"""
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from ctx_pipeline.cli import main
+main(["list"])
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted], env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stderr.strip()) == (130, "interrupted")
