@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import json
 import secrets
 import socket
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from ctx_pipeline.errors import StoreError
@@ -34,6 +35,12 @@ MOST_BYTES = 1 << 20
 
 BODY_SECONDS = 20.0
 """Seconds in which a body must have come."""
+
+HEAD_SECONDS = 10.0
+"""Seconds in which a request's line and headers must have come, once a client is connected."""
+
+MOST_HEAD_BYTES = 1 << 16
+"""Bytes of a request's line and headers, about; more is refused."""
 
 MOST_CLIENTS = 256
 """Connections at a time; a further one is answered 503."""
@@ -92,7 +99,7 @@ class Gate:
             found = await _body(scope, receive)
             if found is None:
                 return
-            answer = found if isinstance(found, Answer) else None
+            answer = found if isinstance(found, Answer) else _unreadable(found) if scope["method"] == "POST" else None
             receive = _replayed(found, receive) if isinstance(found, bytes) else receive
         if answer is None:
             await self._app(scope, receive, send if scope["type"] == "websocket" else _guarded(send))
@@ -182,13 +189,15 @@ def address(listener: socket.socket, path: str, token: str = "") -> str:
 def server(app: ASGIApp, listener: socket.socket, token: str, *, post_only: Collection[str] = ()) -> uvicorn.Server:
     """Return a server of an application behind the gate; ``run(sockets=[listener])`` serves until it is interrupted."""
     import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     gate = Gate(app, token=token, port=listener.getsockname()[1], post_only=post_only)
     # whoever is asked by no proxy believes no proxy's headers; a page that stays open must not hold the end up
     return uvicorn.Server(
         uvicorn.Config(
             gate,
-            log_level="warning",
+            http=_with_bounded_heads(AutoHTTPProtocol),
+            log_level="error",  # every user of the machine can connect, and would write into this person's terminal
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -197,6 +206,50 @@ def server(app: ASGIApp, listener: socket.socket, token: str, *, post_only: Coll
             limit_concurrency=MOST_CLIENTS,
         )
     )
+
+
+def _with_bounded_heads(protocol: Any) -> Any:
+    """Return uvicorn's reader of a connection with limits of size and time for a request's head, for whose end it would wait for ever."""
+
+    class Bounded(protocol):  # type: ignore[misc]
+        _late: asyncio.TimerHandle | None = None
+        _head = 0
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            super().data_received(data)
+            if self.cycle is not before:
+                self._arrived()
+            elif self.cycle is None or self.cycle.response_complete:
+                self._head += len(data)
+                self._wait()
+                if self._head > MOST_HEAD_BYTES and not self.transport.is_closing():
+                    self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
+                    self.transport.close()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._arrived()
+            super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            if self._late is None:
+                self._late = self.loop.call_later(HEAD_SECONDS, self._end)
+
+        def _end(self) -> None:
+            if self.transport.get_protocol() is self:  # no WebSocket reads it now
+                self.transport.close()
+
+        def _arrived(self) -> None:
+            self._head = 0
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
+
+    return Bounded
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | Answer | None:
@@ -222,6 +275,16 @@ async def _body(scope: Scope, receive: Receive) -> bytes | Answer | None:
     except TimeoutError:
         return Answer(408, f"refused: the request took more than {BODY_SECONDS:.0f} seconds", ((b"connection", b"close"),))
     return b"".join(parts)
+
+
+def _unreadable(body: bytes) -> Answer | None:
+    """Return the refusal of a body that is no JSON object, at which the application may fail; None for one that is."""
+    try:
+        if isinstance(json.loads(body), dict):
+            return None
+    except (ValueError, RecursionError):
+        pass
+    return Answer(400, "refused: the body is no JSON object that can be read")
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

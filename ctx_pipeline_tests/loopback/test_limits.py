@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctx_pipeline.loopback import MOST_BYTES
+from ctx_pipeline.loopback import HEAD_SECONDS, MOST_BYTES, MOST_CLIENTS, MOST_HEAD_BYTES
 from ctx_pipeline_tests.loopback.conftest import JSON, SECONDS, Server
 from ctx_pipeline_tests.waiting import eventually
 
@@ -77,10 +77,46 @@ def test_clients_that_vanish_or_stand_still_leave_the_server_as_it_was(server, s
     for begin in gone * 10:
         begin().close()
     standing = [raw(server, f"POST {path} HTTP/1.1\r\nContent-Length: 400", b"{") for _ in range(20)]
+    for junk in (b"\x16\x03\x01\x02\x00\r\n\r\n", b"GET / HTTP/9\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as one:
+            one.sendall(junk)
+            assert one.recv(100).startswith(b"HTTP/1.1 400 ")
     assert answers(server)
     for one in standing:
         one.close()
     assert eventually(lambda: answers(server))
+    assert said.read_text() == before
+
+
+@pytest.mark.feature("servers.limits")
+def test_clients_whose_requests_never_begin_are_dropped_and_the_server_answers_again(server):
+    began = [socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) for _ in range(MOST_CLIENTS)]
+    for number, one in enumerate(began):
+        one.sendall(b"GET / HTTP/1.1\r\n" if number % 2 else b"")
+    assert not answers(server)
+    assert eventually(lambda: answers(server), seconds=3 * HEAD_SECONDS)
+    assert [one.recv(100) for one in began] == [b""] * MOST_CLIENTS
+    for one in began:
+        one.close()
+
+
+@pytest.mark.feature("servers.limits")
+def test_a_head_that_is_too_large_is_refused(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as one, contextlib.suppress(ConnectionError):
+        for _ in range(64):
+            one.sendall(b"GET / HTTP/1.1\r\nX-A: " + b"a" * MOST_HEAD_BYTES)
+        assert b" 431 " in one.recv(100)
+    assert answers(server)
+
+
+@pytest.mark.feature("servers.limits")
+@pytest.mark.parametrize(("name", "path", "log"), [("mcp", "/mcp", "mcp"), ("page", "/api/search", "dashboard"), ("ui", "/graphql", "ui")])
+def test_a_body_that_is_no_json_object_is_refused_without_a_word_in_the_log(request, store, name, path, log):
+    server = request.getfixturevalue(name)
+    said = Path(store[0]) / f"{log}.out"
+    before = said.read_text()
+    for body in (b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000, b'{"query":' + b"9" * 5_000 + b"}"):
+        assert server.ask("POST", path, right(server), body)[0] == 400
     assert said.read_text() == before
 
 
