@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, project_option, require_project
+from ctx_pipeline.cli.options import host_option, project_option, require_project, since_options
 from ctx_pipeline.cli.output import confirm, counted, emit, json_option, one_line, say, table
 from ctx_pipeline.cli.session_names import complete_sessions
 from ctx_pipeline.model.display import size
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _selected(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier."),
-        click.option("--since", metavar="DAY", help="Sessions that began on this day or later."),
+        since_options("Sessions that began on this day or later."),
         project_option,
         click.option("--session-id", "--session", "-s", metavar="SESSION", help="Only this session.", shell_complete=complete_sessions),
         host_option,

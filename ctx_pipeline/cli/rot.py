@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ctx_pipeline.cli.options import since_options
 from ctx_pipeline.cli.output import confirm, counted, dollars, emit, json_option, local_time, one_line, say, table, zone_name
 from ctx_pipeline.cli.session_names import session_name
 
@@ -167,7 +168,7 @@ def _factory(text: str) -> Any:
 @db_option
 @click.option("--session", "-s", "session_ids", multiple=True, help="A session id; may be repeated, and goes before the filters.")
 @click.option("--all", "everything", is_flag=True, help="Every session of the callback stores.")
-@click.option("--since", help="Sessions that began on this day or later.")
+@since_options("Sessions that began on this day or later.")
 @click.option("--until", help="Sessions that began on this day or earlier.")
 @click.option("--only-errored", is_flag=True, help="Only sessions that ended with an error.")
 @click.option("--only-completed", is_flag=True, help="Only sessions that were completed.")

@@ -10,7 +10,7 @@ import click
 
 from ctx_pipeline import discovery
 from ctx_pipeline.cli.homes import for_reading, looked
-from ctx_pipeline.cli.options import branch_option, host_option, model_option, project_option, require_project
+from ctx_pipeline.cli.options import branch_option, host_option, model_option, project_option, require_project, since_options
 from ctx_pipeline.cli.output import (
     counted,
     dollars,
@@ -55,7 +55,7 @@ _NEVER = "never"
 @project_option
 @model_option
 @branch_option
-@click.option("--since", metavar="DAY", help="Last active on this day or later: 2026-03-01, 2026-03, yesterday, monday, 7d.")
+@since_options("Last active on this day or later: 2026-03-01, 2026-03, yesterday, monday, 7d.")
 @click.option("--until", metavar="DAY", help="Last active on this day or earlier.")
 @click.option(
     "--signal", metavar="NAME[=TEXT]", shell_complete=complete_signals, help="Only sessions that this signal says something of, most first."

@@ -86,7 +86,7 @@ def session_duration_seconds(view: SessionView) -> Reading:
 
 @signal(version=3, group="cost", unit="seconds", reads=_TIMED, columns=_COLUMNS, kinds=TURNS.kinds)
 def active_seconds(view: SessionView) -> Reading:
-    """Seconds in which the agent worked: its turns without their pauses, as in ``ctx work --days``, subagents included.
+    """Seconds in which the agent worked: its turns without their pauses, as in ``ctx work --by-day``, subagents included.
 
     A turn ends with the last thing that the agent did in it. A pause is a stretch above
     30 minutes without a record in which no tool ran. It is what the person waited for:

@@ -18,10 +18,10 @@ KNOWN = {"ctx history"}
 
 
 @pytest.mark.feature("cli.work-help")
-def test_time_and_days_of_work_name_each_other():
+def test_time_by_day_of_work_is_named_where_days_are():
     said = {p.name: p.help for p in commands()["ctx work"].params if isinstance(p, click.Option)}
-    assert "--days" in said["time_spent"]
-    assert "--time" in said["days"]
+    assert "--by-day" in said["days"]
+    assert "--time" in said["by_day"]
 
 
 @pytest.mark.feature("cli.help-texts")

@@ -193,7 +193,7 @@ def test_a_copy_of_a_session_is_marked_and_counts_once_in_what_agents_did(bare: 
     one.prompt("run the tests").call("t1", "Bash", "Exit code 1\n1 failed in 0.1s", is_error=True, command="pytest -q")
     one.answer(text("it fails")).save()
     ctx = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root)})
-    asked = [("work",), ("work", "--errors"), ("work", "--time"), ("work", "--days"), ("work", "--flaky"), ("wrapped", "all")]
+    asked = [("work",), ("work", "--errors"), ("work", "--time"), ("work", "--by-day"), ("work", "--flaky"), ("wrapped", "all")]
     ctx("run")
     before = [ctx.json(*words) for words in asked]
     [file] = (home.root / "projects").rglob("11111111*.jsonl")

@@ -12,6 +12,7 @@ import pytest
 from ctx_pipeline.cli.reports.work import _days
 from ctx_pipeline.sessions.reports.working_time import worked_days
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.cli.test_surface import commands
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine
 
@@ -36,6 +37,38 @@ def test_each_day_has_the_time_of_its_turns(ran: Ctx):
     assert [one["day"] for one in ran.json("work", "--days", "--since", "2026-10-09")["days"]] == ["2026-10-19"]
     assert ran.json("work", "--days", "--until", "2026-01-01")["days"] == []
     assert ran("work", "--days", "--project", "nosuch", ok=False).returncode == 1
+    assert ran("work", "--by-day", "--until", "2026-01-01").stdout == "no turns in this range; the newest turn is from 2026-10-19\n"
+    assert ran("work", "--by-day").stdout == ran("work", "--days").stdout == printed
+    assert ran("work", "--days", "codex").stdout == ran("work", "codex", "--by-day").stdout
+
+
+@pytest.mark.feature("cli.last-days")
+def test_the_last_days_are_an_option_wherever_a_first_day_is(ran: Ctx, monkeypatch):
+    takes = {path for path, command in commands().items() if "--since" in {name for one in command.params for name in one.opts}}
+    alike = {path for path in takes if "--days" in {name for one in commands()[path].params for name in one.opts}}
+    assert takes - alike == {"ctx prices refresh"}, "the first day of a list of prices"
+    for command in (["work"], ["usage", "daily"], ["list"], ["heatmap", "--all"], ["search", "order"], ["cost"]):
+        since, days, every = (ran.json(*command, *words) for words in (["--since", "45d"], ["--days", "45"], []))
+        assert since == days, command
+        assert every != days or command == ["search", "order"], command
+    refused = {
+        words: ran("work", *words, ok=False).stderr for words in (("--days", "0"), ("--days", "7d"), ("--days", "7", "--since", "7d"))
+    }
+    assert "--days takes a number in the range" in refused["--days", "0"]
+    assert "--days takes a whole number, not '7d'" in refused["--days", "7d"]
+    assert "--since and --days both name the first day" in refused["--days", "7", "--since", "7d"]
+    assert "--errors and --flaky are reports of their own" in ran("work", "--flaky", "--errors", ok=False).stderr
+
+
+@pytest.mark.feature("work.time")
+def test_the_time_of_each_day_is_told_by_what_went_on_in_it(ran: Ctx):
+    told = ran.json("work", "--time")
+    for name, whole in told["time"].items():
+        assert sum(day[name] for day in told["days"]) == pytest.approx(whole, abs=0.6), name
+    for day in told["days"]:
+        of_day = ran.json("work", "--time", "--since", day["day"], "--until", day["day"])["time"]
+        assert of_day == {name: value for name, value in day.items() if name != "day"}
+    assert re.search(r"\nday +time +model .*\n2026-\d\d-\d\d \w{3} ", ran("work", "--by-day", "--time").stdout)
 
 
 @pytest.mark.feature("cli.working-time")

@@ -9,6 +9,10 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import (
+    DAYS,
+    FIRST_DAY,
+    LAST_DAYS,
+    first_day,
     host_option,
     project_option,
     require_captured,
@@ -26,7 +30,7 @@ from ctx_pipeline.facts.pauses import PAUSE_MINUTES
 from ctx_pipeline.model.display import percent, session_title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from ctx_pipeline.model.readings import Finding
     from ctx_pipeline.sessions.reports.time_spent import Time
@@ -45,17 +49,6 @@ _PARTS = {"model": "model", "tools": "tools", "approval": "to allow", "still": "
 _TIMES = {"total": "total", "median": "median time"}
 
 
-def _ranged(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        timezone_option,
-        project_option,
-        until_option,
-        since_option,
-    ):
-        command = option(command)
-    return command
-
-
 def _key(host: str | None) -> str | None:
     from ctx_pipeline import discovery
 
@@ -69,6 +62,16 @@ def _agent(argument: str | None, option: str | None) -> str | None:
     return argument or option
 
 
+class _DaysOrHost(click.ParamType):
+    """A number of days, or text that does not begin like one."""
+
+    name = "days"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the number, or the text; raises BadParameter."""
+        return DAYS.convert(value, param, ctx) if str(value)[:1].isdecimal() else str(value)
+
+
 @click.command()
 @click.argument("host", required=False)
 @click.option(
@@ -79,11 +82,15 @@ def _agent(argument: str | None, option: str | None) -> str | None:
     help="Most often, most failures or most time first.",
 )
 @click.option("--errors", is_flag=True, help="Instead: the errors that failed calls printed, the most frequent first.")
-@click.option("--time", "time_spent", is_flag=True, help="Instead: where the time went: the model, tools, waits for you; its days: --days.")
-@click.option("--days", is_flag=True, help="Instead: how long turns went on, by day; where that time went: --time.")
+@click.option("--time", "time_spent", is_flag=True, help="Instead: where the time went: the model, tools, waits for you.")
+@click.option("--by-day", is_flag=True, help="Instead: how long turns went on, by day; with --time, where that time went.")
 @click.option("--flaky", is_flag=True, help="Instead: tests that failed and passed though nothing changed a file in between.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
-@_ranged
+@click.option("--since", metavar="DAY", help=FIRST_DAY)
+@click.option("--days", metavar="N", type=_DaysOrHost(), is_flag=False, flag_value="", help=f"{LAST_DAYS} Without N it is --by-day.")
+@until_option
+@project_option
+@timezone_option
 @click.option("--host", "only", help="Only this host, as HOST.", shell_complete=complete_hosts)
 @json_option
 def work(
@@ -91,7 +98,8 @@ def work(
     sort: str,
     errors: bool,
     time_spent: bool,
-    days: bool,
+    by_day: bool,
+    days: int | str | None,
     flaky: bool,
     out: str | None,
     only: str | None,
@@ -108,7 +116,14 @@ def work(
     """
     from ctx_pipeline.sessions.reports import work as api
 
+    if isinstance(days, str):
+        # --days was the name of --by-day, and what stands behind it may be the HOST
+        by_day, host, days = True, _agent(host, days or None), None
+    chosen["since"] = first_day(chosen["since"], days)
     host = _agent(host, only)
+    instead = [name for name, said in (("--errors", errors), ("--flaky", flaky), ("--time", time_spent), ("--by-day", by_day)) if said]
+    if len(instead) > 1 and instead != ["--time", "--by-day"]:
+        raise UsageError(f"{' and '.join(instead)} are reports of their own", hint=f"one at a time: ctx work {instead[0]}")
     settings = for_reading()
     if errors:
         met = api.errors(_key(host), settings=settings, **chosen)
@@ -117,12 +132,12 @@ def work(
         _errors(met, scope(host=_key(host), **chosen), as_json=as_json)
         return
     if time_spent:
-        _time(host, settings, as_json=as_json, **chosen)
+        _time(host, settings, by_day=by_day, as_json=as_json, **chosen)
         return
     if flaky:
         _flaky(host, settings, as_json=as_json, **chosen)
         return
-    if days:
+    if by_day:
         _days(host, settings, as_json=as_json, **chosen)
         return
     found = api.work(_key(host), settings=settings, **chosen)
@@ -140,7 +155,7 @@ def work(
         emit({"hosts": [one.to_json(by=sort) for one in found]})
         return
     if not found:
-        say("no tool calls in this range")
+        _nothing("tool calls", host, settings, chosen)
     else:
         say(scope(host=_key(host), **chosen))
     for one in found[:1]:
@@ -152,7 +167,15 @@ def work(
         say(f"the whole report: {plain(out)}")
 
 
-def _time(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any) -> None:
+def _nothing(what: str, host: str | None, settings: Settings, chosen: Mapping[str, Any]) -> None:
+    """Say that a range has none, and when the newest turn outside of it began."""
+    from ctx_pipeline.sessions.reports.working_time import worked_days
+
+    newest = worked_days(host, settings=settings, **{**chosen, "since": None, "until": None})
+    say(f"no {what} in this range{f'; the newest turn is from {newest[0].day}' if newest else ''}")
+
+
+def _time(host: str | None, settings: Settings, *, by_day: bool, as_json: bool, **chosen: Any) -> None:
     from ctx_pipeline.sessions.reports.time_spent import PARTS, time_spent
 
     found = time_spent(_key(host), settings=settings, **chosen)
@@ -162,7 +185,7 @@ def _time(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
         emit(found.to_json())
         return
     if not found.sessions:
-        say("no turns in this range")
+        _nothing("turns", host, settings, chosen)
         return
     say(scope(host=_key(host), **chosen))
     say()
@@ -173,6 +196,16 @@ def _time(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
         if (spent := found.whole.seconds[part]) >= 1
     ]
     table(rows, {"time": "time", "share": "", "what": "in which"}, keep=("time",), drop=("share",))
+    if by_day:
+        say()
+        table(
+            [{"day": f"{day:%Y-%m-%d %a}", **_parts(one), "turns": one.turns} for day, one in found.days.items()],
+            {"day": "day", "total": "time", **_PARTS, "turns": "turns"},
+            drop=("turns", "still"),
+            keep=("day",),
+        )
+        say(f"a turn counts for the day on which it began; {zone_name(chosen.get('timezone') or settings.timezone)}", dim=True)
+        return
     ids = short_names([name for _, name in found.sessions], settings)
     sessions = [
         {"session": ids[key[1]], **_parts(one), "title": one_line(session_title(found.titles.get(key)), 60)}
@@ -196,7 +229,7 @@ def _time(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
         dim=True,
     )
     say("a moment counts once in a session, and in each of several that went on at once; turns of subagents are part of the call", dim=True)
-    say("a session: ctx show SESSION --turns", dim=True)
+    say("by day: ctx work --time --by-day; a session: ctx show SESSION --turns", dim=True)
 
 
 def _parts(one: Time) -> dict[str, str]:
@@ -213,7 +246,7 @@ def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
         emit({"days": [one.to_json() for one in found]})
         return
     if not found:
-        say("no turns in this range")
+        _nothing("turns", host, settings, chosen)
         return
     zone = chosen.get("timezone") or settings.timezone
     say(scope(host=_key(host), **chosen))
@@ -236,7 +269,7 @@ def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
     all_of_it = f"{whole / 3600:,.0f} h" if whole >= 86_400 else duration(whole)
     say(f"{counted(len(found), 'day')} with a turn, {all_of_it} in all, {duration(whole / len(found))} a day; {zone_name(zone)}")
     say(f"a turn is from a prompt to the last thing done for it, without pauses above {PAUSE_MINUTES} min in which no tool ran", dim=True)
-    say("days on which models were called outside of such turns are not here: ctx usage daily", dim=True)
+    say("where that time went: ctx work --by-day --time; days on which models were called outside of turns: ctx usage daily", dim=True)
 
 
 def _ended(one: WorkedDay, zone: str | None) -> str:
@@ -357,7 +390,10 @@ def _seconds(seconds: float | None) -> str:
 
 @click.command()
 @host_option
-@_ranged
+@since_option
+@until_option
+@project_option
+@timezone_option
 @json_option
 def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
     """What to look at: findings by what is at stake, with what helps and the sessions that show them.

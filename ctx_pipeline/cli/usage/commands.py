@@ -16,6 +16,7 @@ from ctx_pipeline.cli.options import (
     project_option,
     require_project,
     since_option,
+    since_options,
     timezone_option,
     until_option,
 )
@@ -141,7 +142,7 @@ def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
     type=click.Choice(["project", "host", "month", "session", "model"]),
     help="A row for each.",
 )
-@click.option("--since", metavar="DAY", help="Sessions that began on this day or later: 2026-03-01, 2026-03, yesterday, 7d.")
+@since_options("Sessions that began on this day or later: 2026-03-01, 2026-03, yesterday, 7d.")
 @click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier.")
 @click.option("--cost-mode", metavar="MODE", help="Cost: auto, calculate (list prices) or display (what the host wrote down).")
 @timezone_option

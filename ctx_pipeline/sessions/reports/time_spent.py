@@ -16,11 +16,13 @@ from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
-from ctx_pipeline.usage.session_figures import Figure, quarter_of
+from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.session_figures import QUARTER, Figure, quarter_of
 from ctx_pipeline.usage.usage_figures import selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import date
 
     from ctx_pipeline.facts.pauses import Stretch
     from ctx_pipeline.model.session_view import SessionView
@@ -36,6 +38,7 @@ PARTS = {
 """Part of the time -> what happened in it; a moment counts for one part alone."""
 _MOST = 10
 _LONGEST = 160
+_COUNTS = ("turns", "unknown", "away")
 _LISTS = ("ran", "waited", "stood")
 _PAUSE = PAUSE_MINUTES * 60 * 1_000_000
 
@@ -92,6 +95,8 @@ class Spent:
     sessions: dict[tuple[str, str], Time] = field(default_factory=dict)
     """(host, session) -> its own, the longest first"""
     titles: dict[tuple[str, str], str] = field(default_factory=dict)
+    days: dict[date, Time] = field(default_factory=dict)
+    """of turns that began on it, the latest first; a break is of the day on which it began"""
     ran: list[Long] = field(default_factory=list)
     """calls that ran longest"""
     waited: list[Long] = field(default_factory=list)
@@ -107,7 +112,8 @@ class Spent:
         ]
         lists = {"longest_runs": self.ran, "longest_waits": self.waited, "longest_still": self.stood}
         longest = {name: [one._asdict() for one in calls] for name, calls in lists.items()}
-        return {"time": self.whole.to_json(), "sessions": rows, **longest}
+        days = [{"day": day.isoformat(), **one.to_json()} for day, one in self.days.items()]
+        return {"time": self.whole.to_json(), "sessions": rows, "days": days, **longest}
 
 
 def time_spent(
@@ -124,16 +130,20 @@ def time_spent(
     longest: dict[str, list[Long]] = {name: [] for name in _LISTS}
     with reading(settings) as (store, chosen):
         filters = parse_filters(chosen, host=host, project=project, since=since, until=until, timezone=timezone)
+        on = Days(filters.timezone)
         for key, values in selected(store, chosen, TIME, filters):
             one = Time()
             for value in values:
                 one.add(value)
                 found.whole.add(value)
+                for quarter, of_quarter in value["quarters"]:
+                    found.days.setdefault(on.day(quarter * QUARTER), Time()).add(of_quarter)
                 for name, calls in longest.items():
                     calls += [Long(took / 1e6, what, *key, event) for took, what, event in value[name]]
             if one.turns or one.unknown:
                 found.sessions[key] = one
         found.titles = {(r.host, r.session_id): str(r.rows.get("title") or "") for r in store.ledger.sessions(host=filters.host)}
+    found.days = dict(sorted(found.days.items(), reverse=True))
     found.sessions = dict(sorted(found.sessions.items(), key=lambda pair: (-pair[1].total, pair[0])))
     found.ran, found.waited, found.stood = (heapq.nlargest(_MOST, longest[name]) for name in _LISTS)
     return found
@@ -167,6 +177,8 @@ def _spent(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
             value["away"].append(gap)
         else:
             value["prompt"] += max(0, gap)
+    for quarter, value in found.items():
+        value["quarters"] = [[quarter, {name: value[name] for name in (*PARTS, *_COUNTS)}]]
     return dict(found)
 
 
@@ -241,7 +253,7 @@ def _longest(found: list[Any]) -> list[Any]:
 
 
 def _nothing() -> dict[str, Any]:
-    return {**dict.fromkeys(PARTS, 0), "turns": 0, "unknown": 0, "away": [], **{name: [] for name in _LISTS}}
+    return {**dict.fromkeys(PARTS, 0), "turns": 0, "unknown": 0, "away": [], "quarters": [], **{name: [] for name in _LISTS}}
 
 
 def _spent_in_all(values: Iterable[Any]) -> dict[str, Any]:
@@ -254,7 +266,7 @@ def _spent_in_all(values: Iterable[Any]) -> dict[str, Any]:
 
 TIME = Figure(
     "time",
-    3,
+    4,
     _spent,
     _spent_in_all,
     {
