@@ -178,6 +178,7 @@ def test_what_of_an_event_is_searched():
         (r'{"file_path":"C:\\new\\table.txt"}', ["new", "table.txt", "C:/new/table.txt"]),
         (r'{"note":"caf\u00e9 \ud83d\ude00 na\u00efve"}', ["café", "naive"]),
         (r"open C:\new\bar", ["new", "bar"]),
+        (r'const r = await tools.exec_command({cmd:"echo one\r\nbarbaz"})', ["barbaz"]),
         ('{"patch":"' + "x " * 6_000 + '*** Update File: src/late/parser.py"}', ["src/late/parser.py", "late"]),
     ],
 )
@@ -188,6 +189,7 @@ def test_arguments_of_a_call_are_found_by_the_words_that_they_stand_for(index, a
         assert found(index, word)[:1] == [("p", 0)], word
         assert index.query(word)[0].row == 0
     assert "nbarbaz" not in document[2]
+    assert documents(["tool_result"], [arguments])[0][2][:DONE_CHARS] == document[2][:DONE_CHARS], "what a tool printed is read alike"
 
 
 @pytest.mark.feature("search.unspaced")

@@ -48,10 +48,13 @@
     return found;
   }
 
-  // One text as it is indexed: an argument's escapes are what they stand for, signs of unspaced scripts words of their own.
+  // Numbers of the kinds of events that are what was done: error, tool_call, tool_result, todo.
+  const DONE = new Set([4, 5, 6, 9]);
+
+  // One text as it is indexed: escapes of what a tool was given or printed are what they stand for, signs of unspaced scripts words of their own.
   function indexed(text, kind) {
     let told = text;
-    if (kind === 5 && (told[0] === "{" || told[0] === "[") && told.includes("\\")) told = told.replace(/\\[\\nrt]/g, " ").replace(/\\u([0-9a-fA-F]{4})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+    if (DONE.has(kind) && /^(?:[[{]|(?:const|let|var|await) |text\()/.test(told) && told.includes("\\")) told = told.replace(/\\[\\nrt]/g, " ").replace(/\\u([0-9a-fA-F]{4})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
     return folded(spaced(told));
   }
 

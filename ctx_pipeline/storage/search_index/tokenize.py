@@ -34,6 +34,8 @@ _BLANKS = re.compile(r"\\[\\nrt]")
 """Escapes of JSON that part words."""
 
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_QUOTING = re.compile(r"[\[{]|(?:const|let|var|await) |text\(")
+"""What JSON begins with, or a script that a tool ran: what stands behind a backslash there is no part of a word."""
 _PATH = re.compile(r"(?<![\w.@~/-])[\w.@~-]*(?:/[\w.@-]+)+")
 _LOOKED = 1_000_000
 _PATHS_CHARS = 4_096
@@ -106,8 +108,8 @@ STOP = frozenset(
 def documents(kinds: Iterable[str], texts: Iterable[str | None], first: int = 0) -> list[tuple[int, str | None, str | None]]:
     r"""Return (row, said, done) of the events that are searched; ``first`` is the row of the first one.
 
-    Arguments of a tool call are read as what they stand for (``a\nb`` is two words). Signs of Han, Kana and Hangul are
-    words of their own, so that a word is found inside a run of them.
+    Arguments of a tool call, scripts that one ran and JSON that one printed are read as what they stand for (``a\nb`` is
+    two words). Signs of Han, Kana and Hangul are words of their own, so that a word is found inside a run of them.
     """
     found: list[tuple[int, str | None, str | None]] = []
     for row, (kind, text) in enumerate(zip(kinds, texts, strict=True), first):
@@ -117,18 +119,22 @@ def documents(kinds: Iterable[str], texts: Iterable[str | None], first: int = 0)
             told = text[:SAID_CHARS]
             found.append((row, told if told.isascii() else _spaced(told), None))
         elif kind in DONE:
-            told = _arguments(text) if kind == "tool_call" else text[:DONE_CHARS]
+            told = _arguments(text) if kind == "tool_call" else _meant(text[:DONE_CHARS])
             found.append((row, None, told if told.isascii() else _spaced(told)))
     return found
 
 
 def _arguments(text: str) -> str:
-    """Return what is searched of a tool call: its first characters without JSON's escapes, and paths named later."""
+    """Return what is searched of a tool call: its first characters without escapes, and paths named later."""
     told = text[:DONE_CHARS]
     if len(text) > DONE_CHARS:
         later = dict.fromkeys(_PATH.findall(text, DONE_CHARS - 200, _LOOKED))
         told = f"{told} {' '.join(later)[:_PATHS_CHARS]}"
-    if "\\" in told and told[0] in "{[":
+    return _meant(told)
+
+
+def _meant(told: str) -> str:
+    if _QUOTING.match(told) and "\\" in told:
         told = _BLANKS.sub(" ", told)
         if "\\u" in told:
             told = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), told).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
