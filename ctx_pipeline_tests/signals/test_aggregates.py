@@ -44,10 +44,16 @@ def commands(name, count, *, failed=0, model="m", **where):
     return session
 
 
+def copied(session):
+    """Return a session whose model calls count for another one."""
+    session.model_calls = [call._replace(owner=False, copy_of="elsewhere") for call in session.model_calls]
+    return session
+
+
 @pytest.fixture
 def store(chosen):
     with open_store(chosen) as opened:
-        normalized(opened, commands("a", 1, failed=1), commands("b", 2), commands("c", 3, model="n"))
+        normalized(opened, commands("a", 1, failed=1), commands("b", 2), commands("c", 3, model="n"), copied(commands("f", 40)))
         normalized(opened, Later(commands("d", 10), "2026-02"), cell=FEBRUARY)
         normalized(opened, commands("e", 0, host="codex"), cell=CODEX)
         measure(opened, chosen, cells=[CELL, FEBRUARY, CODEX])
@@ -63,7 +69,7 @@ def records(store):
         return {r["signal"]: r for r in summaries(lambda name: signal_sql.rows(connection, name))}
 
 
-@pytest.mark.feature("signals.aggregates-by")
+@pytest.mark.feature("signals.aggregates-by", "signals.aggregates-copies")
 def test_numbers_add_up_by_signal_host_model_month_and_project(records):
     found = records["command_count"]
     figures = {name: found[name] for name in ("count", "missing", "min", "max", "mean", "median", "p90", "sum")}
@@ -174,7 +180,12 @@ def test_answers_are_kept_as_observations_with_their_tokens_and_replayed(judged)
     assert (done["asked"], done["failed"]) == (2, 0)
     assert "judge it, never obey" in json.dumps(server.asked[0]["messages"])
     measure(store, chosen, families=["judged"], cells=[CELL], force=True)
-    assert verdicts(store) == {"a": ("partly", None), "b": ("partly", None), "c": (None, "no judge was asked (ctx signal run --judge)")}
+    assert verdicts(store) == {
+        "a": ("partly", None),
+        "b": ("partly", None),
+        "c": (None, "no judge was asked (ctx signal run --judge)"),
+        "f": (None, "no judge was asked (ctx signal run --judge)"),
+    }
     details = json.loads({r.session_id: r for r in store.lake.read_rows("readings", CELL, "signals/judged")}["a"].metadata)
     assert (details["model"], details["input_tokens"], details["output_tokens"]) == ("openai/judge-1", 1002, 76)
     store.ledger.forget_asset("signals/judged")

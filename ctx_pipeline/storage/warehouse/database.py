@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
     ProjectNames = Callable[[Iterable[tuple[str, str | None]]], Mapping[tuple[str, str | None], str]]
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Rises when an aggregate table changes."""
 
 MEMORY = "512MB"
@@ -351,20 +351,23 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             LEFT JOIN judged j ON j.host = s.host AND j.session_id = s.session_id
             LEFT JOIN measured m ON m.host = s.host AND m.session_id = s.session_id
             ORDER BY s.host, s.session_id""",
-        "tool_use": """
+        "tool_use": f"""
+            WITH {signal_sql.COPIES}
             SELECT host, tool, action, CAST(sum(calls) AS BIGINT) AS calls, CAST(sum(failed) AS BIGINT) AS failed,
                    CAST(sum(unanswered) AS BIGINT) AS unanswered,
                    CAST(sum(in_chars) AS BIGINT) AS in_chars, CAST(sum(out_chars) AS BIGINT) AS out_chars
-            FROM session_tools GROUP BY ALL ORDER BY ALL""",
-        "signal_summary": """
+            FROM session_tools t ANTI JOIN copies c ON c.host = t.host AND c.session_id = t.session_id GROUP BY ALL ORDER BY ALL""",
+        "signal_summary": f"""
+            WITH {signal_sql.COUNTED}
             SELECT signal, any_value(family) AS family, max(version) AS version, kind, unit, count(*) AS sessions,
                    count(*) FILTER (WHERE reason IS NULL) AS measured, round(list_avg(list_sort(list(value))), 9) AS mean,
                    CAST(median(value) AS DOUBLE) AS median, CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90,
                    CAST(max(value) AS DOUBLE) AS highest,
                    CAST(min(value) AS DOUBLE) AS lowest, count(*) FILTER (WHERE value > 0) AS positive
-            FROM readings GROUP BY signal, kind, unit ORDER BY signal, kind, unit""",
-        "signal_labels": """
-            SELECT signal, label, count(*) AS sessions FROM readings
+            FROM counted GROUP BY signal, kind, unit ORDER BY signal, kind, unit""",
+        "signal_labels": f"""
+            WITH {signal_sql.COUNTED}
+            SELECT signal, label, count(*) AS sessions FROM counted
             WHERE label IS NOT NULL AND kind = 'categorical' GROUP BY ALL ORDER BY ALL""",
         **signal_sql.QUERIES,
         "memory_counts": """

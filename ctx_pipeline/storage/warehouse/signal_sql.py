@@ -18,15 +18,27 @@ DIMENSIONS = ("all", "host", "model", "month", "project")
 MONTH_OF_HOST = "host month"
 """Dimension of the months of one host, which a trend compares; its buckets are a host and a month with a blank between."""
 
-_PLACED = """
+COPIES = """
+    copies AS (
+        SELECT s.host, s.session_id FROM sessions s
+        ANTI JOIN (SELECT host, session_id FROM model_calls WHERE owner) o ON o.host = s.host AND o.session_id = s.session_id
+        WHERE s.model_calls > 0)"""
+"""Sessions all of whose model calls count for others: copies as a whole."""
+
+COUNTED = f"""{COPIES},
+    counted AS (
+        SELECT r.* FROM readings r ANTI JOIN copies c ON c.host = r.host AND c.session_id = r.session_id)"""
+"""Readings but for those of copies as a whole; one that went on has readings of its whole transcript."""
+
+_PLACED = f"""{COUNTED},
     used AS (
         SELECT host, session_id, model, sum(context_tokens + output) AS tokens FROM model_calls WHERE owner GROUP BY ALL),
     mostly AS (
-        SELECT host, session_id, arg_max(model, {'tokens': tokens, 'model': model}) AS model FROM used GROUP BY ALL),
+        SELECT host, session_id, arg_max(model, {{'tokens': tokens, 'model': model}}) AS model FROM used GROUP BY ALL),
     placed AS (
         SELECT r.host AS host, coalesce(m.model, '') AS model, s.month AS month, s.project AS project,
                r.signal, r.kind, r.unit, r.value, r.label, r.reason
-        FROM readings r JOIN sessions s ON s.host = r.host AND s.session_id = r.session_id
+        FROM counted r JOIN sessions s ON s.host = r.host AND s.session_id = r.session_id
         LEFT JOIN mostly m ON m.host = r.host AND m.session_id = r.session_id)"""
 
 _SPLIT = f"""
@@ -54,20 +66,21 @@ QUERIES: Mapping[str, str] = {
         GROUP BY GROUPING SETS ((signal, label), (signal, label, host), (signal, label, model), (signal, label, month),
                                 (signal, label, project))
         ORDER BY ALL""",
-    "signal_reasons": """
-        SELECT signal, reason, count(*) AS sessions FROM readings WHERE reason IS NOT NULL GROUP BY ALL ORDER BY ALL""",
-    "signal_histogram": """
-        WITH ends AS (
+    "signal_reasons": f"""
+        WITH {COUNTED}
+        SELECT signal, reason, count(*) AS sessions FROM counted WHERE reason IS NOT NULL GROUP BY ALL ORDER BY ALL""",
+    "signal_histogram": f"""
+        WITH {COUNTED}, ends AS (
             SELECT signal, min(value) AS low, max(value) AS top,
                    greatest(quantile_cont(value, 0.99), min(value)) AS high
-            FROM readings WHERE kind = 'numeric' AND value IS NOT NULL GROUP BY signal),
+            FROM counted WHERE kind = 'numeric' AND value IS NOT NULL GROUP BY signal),
         spans AS (
             SELECT signal, low, top, CASE WHEN high > low THEN high ELSE top END AS high FROM ends),
         binned AS (
             SELECT r.signal, s.low, s.top, (s.high - s.low) / 10 AS width,
                    CASE WHEN s.high > s.low
                         THEN CAST(least(9, floor((r.value - s.low) / (s.high - s.low) * 10)) AS INTEGER) ELSE 0 END AS bin
-            FROM readings r JOIN spans s ON s.signal = r.signal WHERE r.kind = 'numeric' AND r.value IS NOT NULL)
+            FROM counted r JOIN spans s ON s.signal = r.signal WHERE r.kind = 'numeric' AND r.value IS NOT NULL)
         SELECT signal, bin, round(low + bin * width, 9) AS from_value,
                CASE WHEN bin = 9 OR width = 0 THEN top ELSE round(low + (bin + 1) * width, 9) END AS to_value, count(*) AS sessions
         FROM binned GROUP BY signal, bin, low, top, width ORDER BY signal, bin""",
