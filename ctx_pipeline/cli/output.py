@@ -58,7 +58,7 @@ def say_row(text: str, *, err: bool = False, **style: Any) -> None:
     """Print one line of a list, on a terminal cut to its width."""
     room = terminal_width(err=err)
     said = " ".join(plain(text).splitlines())
-    say(said if room is None or cells(said) <= room else _padded(said, room, right=False), err=err, whole=True, **style)
+    say(said if room is None or cells(said) <= room else _padded(said, room, right=False).rstrip(), err=err, whole=True, **style)
 
 
 def paragraph(text: str, first: str = "", behind: str = "", **style: Any) -> None:
@@ -77,7 +77,8 @@ def _broken(text: str, room: int, behind: str | None = None) -> str:
     if cells(text) <= room:
         return text
     if behind is None:
-        behind = " " * min(_INDENT, len(text) - len(text.lstrip()) + 2)
+        first = text.lstrip("\n")
+        behind = " " * min(_INDENT, len(first) - len(first.lstrip()) + 2)
     lines, line = [], ""
     for piece in re.findall(r"\s*\S+", text):
         if line.strip() and cells(line) + cells(piece) > room:
@@ -212,12 +213,34 @@ def _shorten(widths: dict[str, int], least: Mapping[str, int], keys: Sequence[st
         over -= 1
 
 
+_SHORTEST = 8
+"""Cells below which the end of a path says nothing."""
+
+
+def _cut(text: str, width: int) -> str:
+    while cells(text) > width:
+        text = text[:-1]
+    return text.rstrip(" -_.")
+
+
+def _last(path: str, width: int) -> str:
+    """Return the end of a path in so many cells, from the beginning of a folder on where one begins soon."""
+    if cells(path) <= width:
+        return path
+    while cells(path) > width - 1:
+        path = path[1:]
+    folder = path.find("/")
+    return f"…{path[folder:] if 0 <= folder <= len(path) // 3 else path}"
+
+
 def _padded(text: str, width: int, *, right: bool, end: bool = False) -> str:
-    """Return text of exactly so many cells of a terminal, cut at its beginning where the ``end`` says more."""
+    """Return text of exactly so many cells of a terminal, a path cut at its beginning, behind its project, where the ``end`` says more."""
     if cells(text) > width and end:
-        while cells(text) > width - 1:
-            text = text[1:]
-        text = f"…{text}"
+        project, colon, path = text.partition(": ")
+        room = max(width // 3, width - len(colon) - cells(path))
+        name = project if cells(project) <= room else f"{_cut(project, room - 1)}…"
+        left = width - cells(name) - len(colon)
+        text = f"{name}{colon}{_last(path, left)}" if colon and left >= _SHORTEST else _last(text, width)
     elif cells(text) > width:
         found = _MORE.search(text)
         tail = found[0] if found and cells(found[0]) + _LEAST // 2 < width else ""

@@ -329,6 +329,8 @@ _WORDINGS = (
     (r"Invalid value for '([^']+)': (.*) is not a valid integer(?: range)?", r"\1 takes a whole number, not \2"),
     (r"Invalid value for '([^']+)': (.*) is not a valid float(?: range)?", r"\1 takes a number, not \2"),
     (r"Invalid value for '([^']+)': (.*) is not in the range (.*)", r"\1 takes a number in the range \3, not \2"),
+    (r"Invalid value for '[\[{][^']+': (.*) is not one of (.*)", r"\1 is none of \2"),
+    (r"Missing argument '[\[{][^']+'. Choose from: (.*)", r"say which: \1"),
     (r"Invalid value for '([^']+)': (.*) is not one of (.*)", r"\1 takes one of \3, not \2"),
     (r"Option '([^']+)' requires an argument", r"\1 takes a value"),
 )
@@ -336,7 +338,7 @@ _WORDINGS = (
 
 
 def _in_our_words(error: click.UsageError) -> str:
-    said = error.format_message().rstrip(".")
+    said = " ".join(error.format_message().split()).rstrip(".")
     return next((re.sub(pattern, words, said) for pattern, words in _WORDINGS if re.fullmatch(pattern, said)), said)
 
 

@@ -147,13 +147,13 @@ _SCOPES = {
 }
 
 
-def session_of_person(settings: Settings, name: str | None, *, asking: bool = True) -> tuple[str, str]:
+def session_of_person(settings: Settings, name: str | None, *, asking: bool = True, called: bool = False) -> tuple[str, str]:
     """Return ``host/id`` of the session that a person means, and one line: when it was last active, project, title, why it is the one."""
     from ctx_pipeline.sessions.session_choice import lines, select_for_person
     from ctx_pipeline.storage.reader import reading
 
     with reading(settings) as (store, _):
-        choice = select_for_person(store, settings, name, asking=asking)
+        choice = select_for_person(store, settings, name, asking=asking, called=called)
         shown = store.shown().get((choice.host, choice.session_id))
         last = next((line.last for line in lines(store, choice.host) if line.session_id == choice.session_id), 0)
     scope = f"({_SCOPES[choice.why]})" if choice.why in _SCOPES else ""

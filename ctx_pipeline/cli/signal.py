@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
+from ctx_pipeline.cli.options import (
+    host_option,
+    project_option,
+    require_captured,
+    require_project,
+    since_option,
+    timezone_option,
+    until_option,
+)
 from ctx_pipeline.cli.output import (
     counted,
     dollars,
@@ -43,7 +51,7 @@ def complete_signals(_context: click.Context, _parameter: click.Parameter, incom
 
 @signal.command("list")
 @click.argument("names", nargs=-1, shell_complete=complete_signals)
-@click.option("--group", help="Only this group: activity, outcome, cost, risk, context, behaviour.")
+@click.option("--group", help="Only this group: activity, outcome, cost, risk, context, behavior.")
 @json_option
 def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> None:
     """List the signals: what each measures, its unit and how to read it.
@@ -260,7 +268,10 @@ def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: 
     from ctx_pipeline.dashboard.signal_records import buckets, spread
     from ctx_pipeline.sessions.signals import summary as add_up
 
-    records = add_up(_split(names), group=group, settings=for_reading())
+    settings = for_reading()
+    records = add_up(_split(names), group=group, settings=settings)
+    if not records:
+        require_captured(settings)
     if by:
         rows = buckets(records, by)
         if as_json:
@@ -300,7 +311,7 @@ def _trend(trend: dict[str, Any] | None) -> str:
 @signal.command()
 @click.argument("name")
 @click.option("--sql", is_flag=True, help="Write it as SQL over the tables.")
-@click.option("--group", default="activity", show_default=True, help="One of activity, outcome, cost, risk, context or behaviour.")
+@click.option("--group", default="activity", show_default=True, help="One of activity, outcome, cost, risk, context or behavior.")
 @click.option("--packaged", is_flag=True, help="In a checkout: write it into the package and not into your own folder.")
 @json_option
 def new(name: str, sql: bool, group: str, packaged: bool, as_json: bool) -> None:

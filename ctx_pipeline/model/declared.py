@@ -345,6 +345,11 @@ class Signal:
         return f"{self.version}.{version_of(self.function, *(f'{module}:{name}' for name in names), given=_makers(self.reads))}"
 
 
+def group_of(name: str) -> str:
+    """Return the name of a group of signals, also of one under the name that it had until 2026-11."""
+    return "behavior" if name == "behaviour" else name
+
+
 def signal(
     *,
     version: int = 1,
@@ -368,7 +373,7 @@ def signal(
             name=name or function.__name__,
             family=function.__module__.rpartition(".")[2],
             version=version,
-            group=group,
+            group=group_of(group),
             kind=kind,
             unit=unit,
             better=better,

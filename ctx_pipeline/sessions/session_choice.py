@@ -93,19 +93,21 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
     return Choice(found[0].host, found[0].session_id, HERE, found[0].captured)
 
 
-def select_for_person(store: Store, settings: Settings, name: str | None = None, *, asking: bool = True) -> Choice:
+def select_for_person(store: Store, settings: Settings, name: str | None = None, *, asking: bool = True, called: bool = False) -> Choice:
     """Return what :func:`select_session` does for this folder, else the newest session of all in which somebody asked something.
 
-    Without ``asking`` the session whose agent runs this program is one like any other. An
+    With ``called`` one with model calls goes before all without. Without ``asking`` the
+    session whose agent runs this program is one like any other. An
     agent is never given a session of another repository so: it uses :func:`select_session`.
     Raises UnknownName, and UsageError where nothing was captured.
     """
     if name or (asking and current_session(settings) is not None):
         return select_session(store, settings, name)
+    what = ("model_calls",) if called else ("prompts", "tool_calls")
+    asked = {(row.host, row.session_id) for row in store.ledger.sessions() if any(map(row.rows.get, what))}
     found = in_place(store, here())
-    if found:
-        return Choice(found[0].host, found[0].session_id, HERE, captured=True)
-    asked = {(row.host, row.session_id) for row in store.ledger.sessions() if row.rows.get("prompts") or row.rows.get("tool_calls")}
+    for line in [*(line for line in found if not called or (line.host, line.session_id) in asked), *found][:1]:
+        return Choice(line.host, line.session_id, HERE, captured=True)
     every = newest_first(store)
     for place in [*(place for place in every if place in asked), *every][:1]:
         return Choice(*place, NEWEST, captured=True)

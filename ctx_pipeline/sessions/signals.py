@@ -11,6 +11,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.dashboard.signal_records import halves
 from ctx_pipeline.errors import NothingFound, UnknownName, UsageError, nearest
+from ctx_pipeline.model.declared import group_of
 from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
@@ -27,7 +28,7 @@ def catalogue(group: str | None = None, *, settings: Settings | None = None) -> 
     Raises UnknownName for a group that no signal is in.
     """
     discovery.look_in((settings or settings_module.load()).home / "config")
-    groups = {s.group for s in discovery.signals().values()}
+    groups, group = {s.group for s in discovery.signals().values()}, group and group_of(group)
     if group and group not in groups:
         raise UnknownName("group", group, groups)
     rows = []
@@ -63,7 +64,7 @@ def show(host: str, session_id: str, *, group: str | None = None, settings: Sett
         key, full = resolve(store, host, session_id)
         row = store.ledger.session(key, full)
         readings, quoted = session_readings(store.lake, row.partition, full) if row is not None else ([], {})
-    known = discovery.signals()
+    known, group = discovery.signals(), group and group_of(group)
     readings = [r for r in readings if group is None or (r["signal"] in known and known[r["signal"]].group == group)]
     for r in readings:
         r["evidence"] = [{"event_id": event, "text": quoted.get(event, "")} for event in r["evidence"]]
@@ -201,7 +202,7 @@ def summary(signals: list[str] | None = None, *, group: str | None = None, setti
     what is in the tables now. Raises UnknownName for a signal or group that is none.
     """
     with reading(settings) as (store, _):
-        known = discovery.signals()
+        known, group = discovery.signals(), group and group_of(group)
         for name in signals or ():
             if name not in known:
                 raise UnknownName("signal", name, known)

@@ -54,7 +54,7 @@ def _said_after(view: SessionView) -> dict[str, str]:
     return said
 
 
-@signal(version=3, group="behaviour", unit="failures", better="lower", reads=_STEPS, columns=COLUMNS, kinds=_KINDS)
+@signal(version=3, group="behavior", unit="failures", better="lower", reads=_STEPS, columns=COLUMNS, kinds=_KINDS)
 def trajectory_failure_ignored_count(view: SessionView) -> Reading:
     """Failures that the agent passed over: it neither mentioned them, nor looked, nor changed anything, nor tried again.
 
@@ -85,7 +85,7 @@ def _answers(after: Step, failure: Step) -> bool:
     return any(term in after.key[1] for term in _terms(failure.result))
 
 
-@signal(version=2, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=2, group="behavior", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_failed_result_recovery_steps(view: SessionView) -> Reading:
     """Median number of steps from a failure to an action that differs from the failed one.
 
@@ -106,7 +106,7 @@ def trajectory_failed_result_recovery_steps(view: SessionView) -> Reading:
     return Reading(float(median(taken)), tuple(evidence), confidence=0.8)
 
 
-@signal(version=3, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=3, group="behavior", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def steps_to_recovery(view: SessionView) -> Reading:
     """Median number of steps from the first failure of a program or an edit to the first time that it works.
 
@@ -134,7 +134,7 @@ def steps_to_recovery(view: SessionView) -> Reading:
     return Reading(float(median(taken)), tuple(evidence), confidence=0.8, metadata={"recovered": len(taken), "never": never})
 
 
-@signal(version=2, group="behaviour", unit="ratio", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=2, group="behavior", unit="ratio", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_error_to_search_or_edit_ratio(view: SessionView) -> Reading:
     """Share of failures whose next step looks for the cause or changes a file, 0 to 1.
 
@@ -153,7 +153,7 @@ def trajectory_error_to_search_or_edit_ratio(view: SessionView) -> Reading:
     return Reading(len(led) / count, tuple(led), confidence=0.8, metadata={"failures": count})
 
 
-@signal(version=2, group="behaviour", unit="ratio", better="higher", method="regex", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=2, group="behavior", unit="ratio", better="higher", method="regex", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_result_token_reuse_ratio(view: SessionView) -> Reading:
     """Share of telling words of a result (names, paths, errors) that the next thought or action uses again, 0 to 1.
 

@@ -49,7 +49,7 @@ def _count(category: str) -> Signal:
     return signal(
         name=f"trajectory_action_count_{category}",
         version=3,
-        group="behaviour",
+        group="behavior",
         unit="steps",
         reads=_STEPS,
         columns=COLUMNS,
@@ -71,7 +71,7 @@ def _ratio(category: str) -> Signal:
     return signal(
         name=f"trajectory_action_ratio_{category}",
         version=3,
-        group="behaviour",
+        group="behavior",
         unit="ratio",
         reads=_STEPS,
         columns=COLUMNS,
@@ -104,7 +104,7 @@ trajectory_action_ratio_error = _ratio("error")
 trajectory_action_ratio_other = _ratio("other")
 
 
-@signal(version=3, group="behaviour", unit="steps", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=3, group="behavior", unit="steps", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_step_count(view: SessionView) -> Reading:
     """Steps of all threads: actions of the agent, each with the thought before and the result after it.
 
@@ -130,7 +130,7 @@ def trajectory_unknown_action_ratio(view: SessionView) -> Reading:
     return Reading(len(odd) / len(found), tuple(odd), confidence=0.8)
 
 
-@signal(version=4, group="behaviour", unit="ratio", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="ratio", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_phase_coverage(view: SessionView) -> Reading:
     """Share of the eight phases of work that the session went through, 0 to 1.
 
@@ -148,7 +148,7 @@ def trajectory_phase_coverage(view: SessionView) -> Reading:
     return Reading(len(seen) / len(CORE), tuple(first[c] for c in seen), confidence=0.8, metadata={"phases": seen} if seen else None)
 
 
-@signal(version=4, group="behaviour", unit="changes", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="changes", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_phase_transition_count(view: SessionView) -> Reading:
     """Times that a step is of another kind than the one before it in its thread.
 
@@ -159,7 +159,7 @@ def trajectory_phase_transition_count(view: SessionView) -> Reading:
     return Reading(float(len(changes)), tuple(changes), confidence=0.8)
 
 
-@signal(version=4, group="behaviour", unit="bits", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="bits", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_sequence_entropy(view: SessionView) -> Reading:
     """Shannon entropy of the kinds of steps, in bits: 0 is one kind only, 3.46 all eleven alike.
 
@@ -174,7 +174,7 @@ def trajectory_sequence_entropy(view: SessionView) -> Reading:
     return Reading(round(max(0.0, bits), 4), confidence=0.8, metadata={"steps": dict(sorted(counts.items()))})
 
 
-@signal(version=4, group="behaviour", unit="ratio", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="ratio", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_exploration_ratio(view: SessionView) -> Reading:
     """Share of steps that look, search, find places or explain, 0 to 1.
 
@@ -184,7 +184,7 @@ def trajectory_exploration_ratio(view: SessionView) -> Reading:
     return _share(view, _EXPLORING)
 
 
-@signal(version=4, group="behaviour", unit="ratio", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="ratio", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_exploitation_ratio(view: SessionView) -> Reading:
     """Share of steps that reproduce, change, check or clean up, 0 to 1.
 
@@ -195,7 +195,7 @@ def trajectory_exploitation_ratio(view: SessionView) -> Reading:
     return _share(view, _PRODUCING)
 
 
-@signal(version=4, group="behaviour", unit="ratio", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="ratio", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_balance_score(view: SessionView) -> Reading:
     """One minus the distance between the shares of exploring and of producing, 0 to 1.
 
@@ -221,7 +221,7 @@ def _pairs(view: SessionView) -> list[tuple[Step, Step]]:
     return [pair for thread in view.once(steps) for pair in pairwise(thread)]
 
 
-@signal(version=3, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=3, group="behavior", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_action_redundancy(view: SessionView) -> Reading:
     """Steps that ask exactly what an earlier step of their thread asked: same tool, same arguments.
 
@@ -240,7 +240,7 @@ def trajectory_action_redundancy(view: SessionView) -> Reading:
     return Reading(float(len(again)), tuple(again))
 
 
-@signal(version=3, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=3, group="behavior", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_repeated_action_without_progress(view: SessionView) -> Reading:
     """Steps that ask the same as one of the three steps before them and learn nothing new from it.
 
@@ -265,7 +265,7 @@ def _same_answer(before: Step, after: Step) -> bool:
     return after.call.result_event is not None and before.call.result_event is not None and before.result == after.result
 
 
-@signal(version=4, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_consecutive_repetition_count(view: SessionView) -> Reading:
     """Steps of the same kind as the step right before them in their thread.
 
@@ -277,7 +277,7 @@ def trajectory_consecutive_repetition_count(view: SessionView) -> Reading:
     return Reading(float(len(found)), tuple(found), confidence=0.8)
 
 
-@signal(version=4, group="behaviour", unit="steps", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="steps", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_max_repetition_run(view: SessionView) -> Reading:
     """Length of the longest run of steps of one kind in a thread, with that kind.
 
@@ -295,7 +295,7 @@ def trajectory_max_repetition_run(view: SessionView) -> Reading:
     return Reading(float(len(longest)), tuple(s.call.call_event for s in longest), confidence=0.8, metadata={"kind": longest[0].category})
 
 
-@signal(version=4, group="behaviour", unit="ratio", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="ratio", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_4gram_repetition_ratio(view: SessionView) -> Reading:
     """Share of windows of four steps whose sequence of kinds occurs more than once in the session, 0 to 1.
 
@@ -309,7 +309,7 @@ def trajectory_4gram_repetition_ratio(view: SessionView) -> Reading:
     return Reading(sum(n for n in grams.values() if n > 1) / grams.total(), confidence=0.8)
 
 
-@signal(version=4, group="behaviour", kind="text", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", kind="text", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_4gram_top(view: SessionView) -> Reading:
     """The commonest sequence of four kinds of steps, with how often it occurs.
 

@@ -62,7 +62,7 @@ def _by_person(view: SessionView, change: Step) -> str | None:
     return next((run.event for run in behind), None)
 
 
-@signal(version=5, group="behaviour", kind="boolean", better="higher", reads=_STEPS, columns=COLUMNS, kinds=_OF_BOTH)
+@signal(version=5, group="behavior", kind="boolean", better="higher", reads=_STEPS, columns=COLUMNS, kinds=_OF_BOTH)
 def trajectory_validation_presence(view: SessionView) -> Reading:
     """Whether tests, a linter, a type checker or a build ran after the first change of a source file.
 
@@ -78,7 +78,7 @@ def trajectory_validation_presence(view: SessionView) -> Reading:
     return Reading(check is not None, (order[first].call.call_event, *((check,) if check else ())), confidence=0.8)
 
 
-@signal(version=4, group="behaviour", unit="changes", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="changes", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_fix_without_validation_count(view: SessionView) -> Reading:
     """Changes of source files that nothing checked within the four steps after them.
 
@@ -93,7 +93,7 @@ def trajectory_fix_without_validation_count(view: SessionView) -> Reading:
     return Reading(float(len(unchecked)), tuple(s.call.call_event for s in unchecked), confidence=0.8)
 
 
-@signal(version=4, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_fix_validation_latency_steps(view: SessionView) -> Reading:
     """Median number of steps from a change of a source file to the next check in its thread.
 
@@ -111,7 +111,7 @@ def trajectory_fix_validation_latency_steps(view: SessionView) -> Reading:
     return Reading(float(median(distance for _, _, distance in checked)), tuple(evidence), confidence=0.8)
 
 
-@signal(version=5, group="behaviour", kind="boolean", better="lower", reads=_STEPS, columns=COLUMNS, kinds=_OF_BOTH)
+@signal(version=5, group="behavior", kind="boolean", better="lower", reads=_STEPS, columns=COLUMNS, kinds=_OF_BOTH)
 def trajectory_premature_finish_without_validation(view: SessionView) -> Reading:
     """Whether the session ended with a change of a source file that nothing checked after it.
 
@@ -140,7 +140,7 @@ def _rounds(view: SessionView) -> Iterator[tuple[Step, Step, int]]:
                     waiting[s.target] = (before, False) if before is not None and not changed else (s, False)
 
 
-@signal(version=4, group="behaviour", unit="rounds", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="rounds", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_test_fix_loop_count(view: SessionView) -> Reading:
     """Rounds in which a check failed, files were changed, and the same check failed again.
 
@@ -152,7 +152,7 @@ def trajectory_test_fix_loop_count(view: SessionView) -> Reading:
     return Reading(float(len(loops)), tuple(e for a, b in loops for e in (a.evidence, b.evidence)), confidence=0.8)
 
 
-@signal(version=4, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def steps_to_green(view: SessionView) -> Reading:
     """Median number of steps from the first failure of a check to the first time that it passes.
 
@@ -178,7 +178,7 @@ def steps_to_green(view: SessionView) -> Reading:
     return Reading(float(median(taken)), tuple(evidence), confidence=0.8)
 
 
-@signal(group="behaviour", unit="ratio", better="lower", reads=("tool_calls",), columns=COLUMNS)
+@signal(group="behavior", unit="ratio", better="lower", reads=("tool_calls",), columns=COLUMNS)
 def edit_churn_ratio(view: SessionView) -> Reading:
     """Share of changed lines that an earlier edit of the session had changed already, 0 to 1.
 
@@ -236,7 +236,7 @@ def _insert(spans: list[tuple[int, int]], span: tuple[int, int]) -> None:
     spans[begin:end] = [(min(first for first, _ in touched), max(last for _, last in touched))]
 
 
-@signal(version=4, group="behaviour", unit="files", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behavior", unit="files", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def reworked_file_count(view: SessionView) -> Reading:
     """Files that were changed, checked, and changed again after the check.
 

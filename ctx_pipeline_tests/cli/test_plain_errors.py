@@ -157,6 +157,8 @@ def test_a_backfill_with_nothing_to_fill_ends_without_dagster(ran: Ctx):
         (("list", "--limit", "0"), "--limit takes a number in the range x>=1, not 0\nhint: ctx list --help"),
         (("list", "--at-least", "much"), "--at-least takes a number, not 'much'\nhint: ctx list --help"),
         (("work", "--sort", "up"), "--sort takes one of 'times', 'failed', 'time', not 'up'\nhint: ctx work --help"),
+        (("wrapped", "nix"), "'nix' is none of 'week', 'month', 'all'\nhint: ctx wrapped --help"),
+        (("completion",), "say which: bash, zsh, fish\nhint: ctx completion --help"),
         (("list", "--sort"), "--sort takes a value\nhint: ctx list --help"),
         (("rot", "analyze", "--db"), "--db takes a value\nhint: ctx rot analyze --help"),
     ],

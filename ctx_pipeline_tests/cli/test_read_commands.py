@@ -136,7 +136,13 @@ def test_reading_without_a_store_says_what_to_run(bare: Ctx):
 
 
 @pytest.mark.feature("cli.errors")
-@pytest.mark.parametrize("words", [["history", "latest"], ["work"], ["search", "upload"], ["open"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["history", "latest"], ["search", "upload"], ["open"], ["heatmap", "--all"], ["signal", "summary"]),
+        *(["work", *more] for more in ([], ["--by-day"], ["--time"], ["--errors"], ["--flaky"])),
+    ],
+)
 def test_before_the_first_run_a_command_that_needs_a_store_names_the_one_that_makes_it(ctx: Ctx, words: list[str]):
     done = ctx(*words, ok=False)
 
@@ -278,8 +284,12 @@ def test_blocks_are_limited_to_the_newest(ran: Ctx):
 
 @pytest.mark.feature("cli.nothing-typed")
 def test_a_session_in_which_nobody_typed_anything_says_so_wherever_it_is_named(ctx: Ctx):
-    main = ClaudeHome(ctx.folder / "claude").session("99999999-9999-4999-8999-999999999999", cwd="/home/dev/silent")
+    home = ClaudeHome(ctx.folder / "claude")
+    main = home.session("99999999-9999-4999-8999-999999999999", cwd="/home/dev/silent")
     main.answer({"type": "text", "text": "Hello, I am ready."}).save()
+    for agent, task in (("a1a1a1a", "Warmup"), ("b2b2b2b", "Find the leak in the pool")):
+        below = home.agent(agent, "88888888-8888-4888-8888-888888888888", cwd="/home/dev/silent")
+        below.prompt(task).answer({"type": "text", "text": "done"}).save()
     before = ctx("list", "--project", "silent").stdout
     ctx("run")
 
@@ -289,6 +299,22 @@ def test_a_session_in_which_nobody_typed_anything_says_so_wherever_it_is_named(c
     page = (ctx.store / "site" / "data" / "sessions.js").read_text("utf-8")
 
     assert all("(no title)" in text for text in (before, *shown, page))
+    assert all("subagent: Find the leak in the pool" in text for text in (*shown[:2], page)), "the first task that says something"
+
+
+@pytest.mark.feature("session.gain-called")
+def test_gain_without_a_name_is_of_the_newest_session_that_called_a_model(ctx: Ctx):
+    home, where = ClaudeHome(ctx.folder / "claude"), str(ctx.folder)
+    names = [f"{digit * 8}-{digit * 4}-4{digit * 3}-8{digit * 3}-{digit * 12}" for digit in "78"]
+    for name, moment, called in zip(names, ("2026-11-01T10:00:00Z", "2026-11-02T10:00:00Z"), (True, False), strict=True):
+        main = home.session(name, cwd=where)
+        main.prompt("go on", timestamp=moment)
+        if called:
+            main.answer({"type": "text", "text": "done"}, timestamp=moment)
+        main.save()
+    ctx("sync")
+    assert names[0] in ctx("gain").stdout.splitlines()[0]
+    assert names[1] in ctx("gain", names[1]).stdout.splitlines()[0]
 
 
 @pytest.mark.feature("cli.show-restamped")

@@ -313,3 +313,14 @@ def test_how_many_models_a_day_had_is_told_at_any_width(capsys, monkeypatch: pyt
     assert _few(names[:1], whole=True) == names[0]
     monkeypatch.delenv("COLUMNS")
     assert _few(names[:2]) == ", ".join(names[:2])
+
+
+@pytest.mark.feature("cli.table-paths")
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [("30", "coderabbi…: …/helpers/feed.py"), ("40", "coderabbit-rev…: scripts/helpers/feed.py"), ("14", "cod…: …feed.py")],
+)
+def test_a_long_path_keeps_its_end_and_what_its_project_begins_with(monkeypatch, capsys, columns: str, shown: str):
+    monkeypatch.setenv("COLUMNS", columns)
+    table([{"path": "coderabbit-review-helper: scripts/helpers/feed.py"}], {"path": "file"}, paths=("path",), keep=())
+    assert capsys.readouterr().out == f"file\n{shown}\n"

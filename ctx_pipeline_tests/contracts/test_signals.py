@@ -51,7 +51,7 @@ def test_a_signal_says_what_it_is_and_how_to_read_it(found):
     first, _, second = found.describe.partition("\n\n")
     assert first.endswith(".")
     assert len(second) > 40, "the second paragraph says how to read the number"
-    assert found.group in {"activity", "outcome", "cost", "risk", "context", "behaviour"}
+    assert found.group in {"activity", "outcome", "cost", "risk", "context", "behavior"}
     assert found.kind in {"numeric", "boolean", "categorical", "text"}
     assert found.better in {"higher", "lower", "neither"}
     assert found.unit or found.kind != "numeric"

@@ -186,6 +186,7 @@ def test_a_signal_is_described_in_full_when_it_is_named(chosen):
         assert f"{name}: {' '.join(what.split())}\n  {' '.join(how.split())}\n" in shown.output
     assert "family context_cache, group context, kind numeric, unit ratio, better higher, method heuristic, version 1" in shown.output
     assert "tool_call_count" not in shown.output
+    assert catalogue("behaviour") == catalogue("behavior") != [], "the name of the group until 2026-11"
     assert not [row for row in catalogue() if "``" in row["what"] + row["how_to_read"]]
     assert "no signal called" in str(CliRunner().invoke(cli, ["signal", "list", "nope"]).exception)
 

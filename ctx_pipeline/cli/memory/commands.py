@@ -354,7 +354,10 @@ def list_memories(status: str | None, session_id: str | None, everything: bool, 
     if as_json:
         emit({"memories": [{**api.plain_memory(m), "marks": minded.get(m.memory_id, [])} for m in listed], "superseded_left_out": hidden})
         return
-    print_list(listed, minded)
+    if listed:
+        print_list(listed, minded)
+    else:
+        say("no memories" if known else "no memories yet: ctx run looks for lessons in what it captures")
     if hidden:
         say(f"{hidden:,} superseded: --all")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import require_project, since_option, timezone_option, until_option
+from ctx_pipeline.cli.options import require_captured, require_project, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, terminal_width, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import one_name, reading_session, session_argument, session_of_person, short_names
@@ -80,6 +80,9 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
         say(f"times in {zone_name(zone)}")
         return
     lines = summed(found.touches)
+    if not lines:
+        say("no tool call of this session names a file" if path is None else "no file fits")
+        return
     shown = lines if everything else lines[:_LISTED]
     table(
         [
@@ -91,8 +94,6 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
     )
     if len(lines) > len(shown):
         say(f"and {len(lines) - len(shown):,} more (--all)")
-    if not lines:
-        say("no tool call of this session names a file" if path is None else "no file fits")
 
 
 def _say_changes(touches: Iterable[Touch], zone: str | None) -> None:
@@ -219,6 +220,7 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
         ever = heat(settings=settings, **(chosen | {"since": None, "until": None, "everywhere": False, "project": None}))
         untouched = cold(ever, path=wanted)
     if not found.total:
+        require_captured(settings)
         require_project(settings, chosen["project"])
     found.files.sort(key=lambda f: -_sorted_by(Counter({**f.counts, "accesses": f.accesses}), sort))
     if as_json or action == "json":
@@ -267,6 +269,10 @@ def _sorted_by(counts: Mapping[str, Any], sort: str) -> int:
     return sum(int(counts[did]) for did in _ORDERS[sort])
 
 
+_PATH = 36
+"""Cells below which the name of a file and its project says little."""
+
+
 def _files(found: Heat, limit: int, _: int, sort: str) -> None:
     say(f"HOT FILES (top {min(limit, len(found.files))}):", bold=True)
     shown = found.files[:limit]
@@ -287,7 +293,9 @@ def _files(found: Heat, limit: int, _: int, sort: str) -> None:
     table(
         rows,
         {"path": "file", "bar": "", **{n: n for n in ("accesses", "reads", "changes", "searches", "mentions", "sessions")}},
+        drop=("sessions", "mentions", "searches", "bar"),
         paths=("path",),
+        room_for={"path": _PATH},
     )
 
 
@@ -300,7 +308,9 @@ def _folders(found: Heat, limit: int, depth: int, sort: str) -> None:
     table(
         shown,
         {"directory": "folder", "bar": "", "accesses": "accesses", "read": "reads", "changes": "changes", "files": "files"},
+        drop=("files", "bar"),
         paths=("directory",),
+        room_for={"directory": _PATH},
     )
 
 

@@ -67,7 +67,7 @@ def gain(action: str, period: str, every: float, times: int | None, as_json: boo
     settings, line = for_reading(), ""
     require_project(settings, chosen["project"])
     if period == "session" and not (chosen["host"] or chosen["project"]):
-        chosen["session"], line = session_of_person(settings, chosen["session"])
+        chosen["session"], line = session_of_person(settings, chosen["session"], called=True)
     found = api(period, settings=settings, **chosen)
     if as_json or action == "json":
         emit(found.to_json())

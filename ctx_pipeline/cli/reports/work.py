@@ -128,6 +128,7 @@ def work(
     if errors:
         met = api.errors(_key(host), settings=settings, **chosen)
         if not met:
+            require_captured(settings)
             require_project(settings, chosen.get("project"))
         _errors(met, scope(host=_key(host), **chosen), as_json=as_json)
         return
@@ -180,6 +181,7 @@ def _time(host: str | None, settings: Settings, *, by_day: bool, as_json: bool, 
 
     found = time_spent(_key(host), settings=settings, **chosen)
     if not found.sessions:
+        require_captured(settings)
         require_project(settings, chosen.get("project"))
     if as_json:
         emit(found.to_json())
@@ -241,6 +243,7 @@ def _days(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any)
 
     found = worked_days(host, settings=settings, **chosen)
     if not found:
+        require_captured(settings)
         require_project(settings, chosen.get("project"))
     if as_json:
         emit({"days": [one.to_json() for one in found]})
@@ -284,6 +287,7 @@ def _flaky(host: str | None, settings: Settings, *, as_json: bool, **chosen: Any
 
     found = flaky_tests(_key(host), settings=settings, **chosen)
     if not found.all_runs:
+        require_captured(settings)
         require_project(settings, chosen.get("project"))
     if as_json:
         emit(found.to_json())

@@ -176,6 +176,9 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     if as_json:
         emit({"sessions": rows, "total": total})
         return
+    if not rows:
+        say("no session was captured or imported that fits")
+        return
     names = short_names([row["session_id"] for row in rows], settings)
     shown = [
         {

@@ -2,7 +2,7 @@
 "use strict";
 ctx.near("signals", (body, { signals }) => {
   const { el } = ctx;
-  const GROUPS = ["outcome", "cost", "context", "behaviour", "activity", "risk"];
+  const GROUPS = ["outcome", "cost", "context", "behavior", "activity", "risk"];
   const groups = [...new Set([...GROUPS, ...signals.map((s) => s.group)])].filter((group) => signals.some((s) => s.group === group));
   const MOST = 20;
   const title = (s) => ctx.signalWords(s.signal);

@@ -374,6 +374,11 @@ def _session_row(
     if not title or (source == "prompt" and any(prompts)):
         asks = requests(prompts)
         title = _short(asks[0]) if asks else title
+        if not title:  # a session of subagents alone: the first of their tasks that says something
+            told = zip(kinds, events[_E["text"]], strict=True)
+            tasks = [text for kind, text in told if kind == "subagent_start" and text and text.strip()]
+            task = next((text for text in tasks if len(text.split()) > 1), "".join(tasks[:1]))
+            title = _short(f"subagent: {task}") if task else None
         source = "prompt" if title else "none"
     cwd = clean(facts.cwd)
     repository = clean(repository_of(facts.repository)) or (cwd and discovery.checkout_of(cwd))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import DeclarationError, UnknownName, UsageError
-from ctx_pipeline.model.declared import Reading
+from ctx_pipeline.model.declared import Reading, group_of
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.measure import take
 from ctx_pipeline.pipeline.signals.signal_inputs import by_query
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Signal
     from ctx_pipeline.model.examples import Builder
 
-GROUPS = ("activity", "outcome", "cost", "risk", "context", "behaviour")
+GROUPS = ("activity", "outcome", "cost", "risk", "context", "behavior")
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,60}")
 _TAKEN = frozenset({"session", "signal", "sql_signal", "base"})
@@ -112,6 +112,7 @@ def write(name: str, *, group: str = "activity", sql: bool = False, packaged: bo
             f"{name!r} cannot be the name of a signal",
             hint="use 3 to 61 lower-case letters, digits and underscores, and no word of Python: long_answers",
         )
+    group = group_of(group)
     if group not in GROUPS:
         raise UsageError(f"there is no group {group!r}", hint=f"use one of {', '.join(GROUPS)}")
     if name in discovery.signals() or name in discovery.families():
