@@ -277,6 +277,10 @@ def _supersede(memories: dict[str, Memory]) -> None:
         for memory in rivals:
             if memory is not newest:
                 memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+    for memory in list(memories.values()):
+        wider = next((m for m in memories.values() if _compared_over(m, memory)), None)
+        if wider is not None and memory.superseded_by is None:
+            memories[memory.memory_id] = memory._replace(superseded_by=wider.memory_id)
     cures |= {
         (where, subject, _body(memory)["any_name"]): rivals  # sessions are compared by an error's form without the names that it quotes
         for (where, subject, form), rivals in cures.items()
@@ -301,6 +305,20 @@ def _supersede(memories: dict[str, Memory]) -> None:
             older = advice.get((memory.repository, body.get("failed")))
             if older is not None and (older.last_ts or 0) < (memory.first_ts or 0) and _body(older).get("failed") == body.get("passed"):
                 memories[older.memory_id] = memories[older.memory_id]._replace(superseded_by=memory.memory_id)
+
+
+def _compared_over(wider: Memory, memory: Memory) -> bool:
+    """Tell whether a lesson compares several sessions with one error, among them all that taught another cure of it."""
+    one, other = _body(wider), _body(memory)
+    if wider is memory or wider.flags or wider.superseded_by or not other.get("resolution") or other.get("resolution") == "edit":
+        return False
+    alike = (wider.repository, wider.cwd if not wider.repository else None) == (
+        memory.repository,
+        memory.cwd if not memory.repository else None,
+    )
+    same = one.get("signature") and one["signature"] in (other.get("signature"), other.get("any_name"))
+    several = bool(one.get("did")) and int(one.get("sessions") or 0) > 1 and not other.get("sessions")
+    return bool(alike and same and several) and one.get("subject") == other.get("subject") and set(memory.sessions) <= set(wider.sessions)
 
 
 def _body(memory: Memory) -> dict[str, Any]:

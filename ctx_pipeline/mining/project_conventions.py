@@ -135,25 +135,36 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     by_purpose: dict[str, list[Run]] = defaultdict(list)
     for run in checks:
         by_purpose[run.step.purpose].append(run)
+    well = Counter(form(r, cwd).text for run in view.once(runs) if run.well and not run.row.pipeline for r in _each(run))
     for purpose, members in by_purpose.items():
         whole: Counter[str] = Counter()
         some: Counter[str] = Counter()
+        of_parts: Counter[str] = Counter()
         does: dict[str, str] = {}
+        ended_well: set[str] = set()
+        tasks: dict[str, None] = {}
         needs = _needed(members, cwd)
         for run in members:
             made = form(run, cwd)
+            before = needs.get(made.text, "")
+            text = before + (as_pattern(made.text, run.step.subject) if made.narrowed else made.text)
             if made.narrowed:
-                some[needs.get(made.text, "") + as_pattern(made.text, run.step.subject)] += purpose == "test"
+                some[text] += purpose == "test"
+                if part := _of_part(made.text):
+                    of_parts[before + part] += 1
             else:
-                text = needs.get(made.text, "") + made.text
                 whole[text] += 1
                 does |= {text: said} if (said := echoed(run, cwd)) else {}
-        commands, narrowed = ([text for text, _ in found.most_common(4)] for found in (whole, +some))
-        if commands or narrowed:
-            often = [text for text, times in (whole + some).items() if times >= _OFTEN]
-            body = {"commands": commands, "narrowed": narrowed} | ({"does": does} if does else {}) | ({"often": often} if often else {})
+            ended_well |= {text} if well[made.text] >= _OFTEN else set()
+            tasks |= {text: None} if _TASK.match(run.step.subject) else {}
+        commands, narrowed, parts = ([text for text, _ in found.most_common(4)] for found in (whole, +some, +of_parts))
+        if commands or narrowed or parts:
+            counted = +(whole + some + of_parts)
+            often = [text for text, times in counted.items() if times >= _OFTEN or text in ended_well]
+            body: dict[str, Any] = {"commands": commands, "narrowed": narrowed}
+            body |= {k: v for k, v in (("does", does), ("often", often), ("parts", parts), ("tasks", list(tasks)[:4])) if v}
             first = [r for r in members if commands and needs.get((f := form(r, cwd).text), "") + f == commands[0]]
-            text = f"{_NAMES[purpose]}: {listed(commands or narrowed[:1])}"
+            text = f"{_NAMES[purpose]}: {listed(commands or (narrowed or parts)[:1])}"
             yield _candidate(_NAMES[purpose], text, body, [*first[:1], *(m for m in members if m not in first[:1])])
     last = _last_order(checks, cwd)
     if len(last) > 1:
@@ -178,6 +189,28 @@ def _prefix(run: Run, cwd: str | None) -> str:
     variables = "".join(f"{w} " for w in fits) if len(fits) == len(run.row.environment) else ""
     return f"{inside}{activated[0] if activated else ''}{variables}"
 
+
+def _of_part(text: str) -> str:
+    """Return a narrowed check as it checks all of a package, or all of a folder that needs an option to be built; empty for others."""
+    if not _OF_PACKAGE.search(text) and not (_BUILT.search(text) and _folder_of(text)):
+        return ""
+    words = text.split()
+    left_out = {i for i, w in enumerate(words) if w in ("-run", "-k") for i in (i, i + 1)}
+    return " ".join(w for i, w in enumerate(words) if i not in left_out)
+
+
+def _folder_of(text: str) -> str:
+    """Return the one folder that a check is about; empty where it names none or several."""
+    folders = [w for w in text.split()[1:] if _FOLDER.fullmatch(w)]
+    return folders[0].removeprefix("./").removesuffix("...").strip("/") if len(folders) == 1 else ""
+
+
+_FOLDER = re.compile(r"(?:\./)?[\w@-][\w.@-]*(?:/[\w.@-]+)*(?:/(?:\.\.\.)?)|\./[\w@-][\w./@-]*")
+_BUILT = re.compile(r"(?:^|\s)(?:-tags|--tags|--features)[ =]\S+")
+"""An option without which some code is not built, and its tests do not run."""
+
+_TASK = re.compile(r"(?:mise|just|task|make|npm|pnpm|yarn|bun|rake|composer|poe)\b.*[\w-]:[\w-]")
+"""A task that the project itself named for a part of its checks: ``mise test:integration``."""
 
 _ACTIVATES = re.compile(r"(?:source|\.) (?:\./)?[\w.-]+/bin/activate && ")
 _VARIABLE = re.compile(r"[A-Za-z_]\w{0,40}=[\w./:,+-]{1,60}")
@@ -239,16 +272,47 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         yield from git_hooks.combine(list(subjects[git_hooks.SUBJECT].values()))
         habits = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, list(subjects[name].values()))]
         if (len(habits) > 1 or any(h.known >= _ALONE for h in habits)) and not all(map(_anybodys, habits)):
-            yield from _lessons(habits, _order(list(subjects[_ORDER].values())))
+            yield from _lessons(habits, _order(list(subjects[_ORDER].values())), _beside(subjects, habits))
         elif not habits:
             seen = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, _often(subjects[name].values()), least=1)]
             if seen and not all(map(_anybodys, seen)):
-                yield from _lessons(seen, None, once=True)
+                yield from _lessons(seen, None, _beside(subjects, seen), once=True)
         if habits:
             yield from _packages(subjects, {c for h in habits for c in h.commands})
 
 
+def _beside(subjects: Mapping[str, Mapping[Any, StoredCandidate]], habits: Sequence[_Habit]) -> dict[str, list[StoredCandidate]]:
+    """Return what else checks a project, newest first: tasks that it named itself, and what one session ran well with another program."""
+    programs = {_program(text) for h in habits for text in (*h.commands, *h.parts)}
+    known = " ".join(h.text for h in habits)
+    found: dict[str, list[StoredCandidate]] = defaultdict(list)
+    members = sorted((c for name in _NAMES.values() for c in subjects.get(name, {}).values()), key=lambda c: -(c.ts or 0))
+    for c in members:
+        tasks = [
+            text for text in c.body.get("tasks", ()) if not any(":" in w and w in known.replace("`", " ").split() for w in text.split())
+        ]
+        others = [text for text in c.body.get("often", ()) if _program(text) not in programs and not _ANYBODY.fullmatch(text)]
+        for text in dict.fromkeys(t for t in (*tasks, *others) if not _package(t)):
+            found[text].append(c)
+    return dict(list(found.items())[:_MOST_OTHERS])
+
+
+def _program(text: str) -> str:
+    """Return the program of a check, without its folder, environment, variables and what launches it."""
+    return _LAUNCHED.sub("", _ASSIGNED.sub("", text.rpartition(" && ")[2])).split(maxsplit=1)[0]
+
+
+_ASSIGNED = re.compile(r"^(?:[A-Za-z_]\w*=\S* )+")
+
+
 _OF_PACKAGE = re.compile(r"(?:^|\s)(?:--cd|-C|--directory|--prefix|--manifest-path|--filter|--workspace|--project)[ =](\S+)")
+
+
+def _package(text: str) -> str:
+    """Return the package, or the folder that needs an option to be built, that a check is of; empty for the whole project."""
+    chosen_by = _OF_PACKAGE.search(text)
+    folder = _folder_of(text) if _BUILT.search(text) else ""
+    return chosen_by[1].removesuffix("/Cargo.toml") if chosen_by else "" if folder == "path" else folder
 
 
 def _packages(subjects: Mapping[str, Mapping[Any, StoredCandidate]], told: set[str]) -> Iterator[StoredCandidate]:
@@ -256,10 +320,9 @@ def _packages(subjects: Mapping[str, Mapping[Any, StoredCandidate]], told: set[s
     found: dict[str, dict[str, dict[str, list[StoredCandidate]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for name in _NAMES.values():
         for c in subjects.get(name, {}).values():
-            for text in (*c.body.get("commands", ()), *c.body.get("narrowed", ())):
-                chosen_by = _OF_PACKAGE.search(text)
-                if chosen_by is not None and text not in told:
-                    found[chosen_by[1].removesuffix("/Cargo.toml")][name][text].append(c)
+            for text in dict.fromkeys((*c.body.get("commands", ()), *c.body.get("narrowed", ()), *c.body.get("parts", ()))):
+                if (package := _package(text)) and text not in told:
+                    found[package][name][text].append(c)
     for package, kinds in sorted(found.items()):
         kept = {c.candidate_id: c for texts in kinds.values() for by in texts.values() for c in by}
         sessions = {(c.host, c.session_id) for c in kept.values()}
@@ -444,7 +507,9 @@ def _within(chosen: tuple[str, ...], whole: tuple[str, ...]) -> bool:
     return all(text in rest for text in chosen)
 
 
-def _lessons(habits: Sequence[_Habit], order: _Habit | None, *, once: bool = False) -> Iterator[StoredCandidate]:
+def _lessons(
+    habits: Sequence[_Habit], order: _Habit | None, beside: Mapping[str, Sequence[StoredCandidate]], *, once: bool = False
+) -> Iterator[StoredCandidate]:
     parts = [*habits, order] if order else list(habits)
     body = {
         "subject": SUBJECT,
@@ -461,10 +526,11 @@ def _lessons(habits: Sequence[_Habit], order: _Habit | None, *, once: bool = Fal
         body["once"] = True
     said = json.dumps(body, ensure_ascii=False, sort_keys=True)
     share = sum(h.share for h in habits) / len(habits)
-    told = {c.candidate_id: c for h in parts for c in h.kept}
+    told = {c.candidate_id: c for kept in (*(h.kept for h in parts), *beside.values()) for c in kept}
+    others = [f"other checks that passed: {listed(list(beside))}"] if beside else []
     for c in told.values():
         yield c._replace(
-            text="; ".join(h.text for h in parts),
+            text="; ".join([*(h.text for h in parts), *others]),
             when_to_use=", ".join(_WHEN[h.kind] for h in parts),
             structured=said,
             confidence=_SEEN_ONCE if once else round(share, 4),
@@ -478,7 +544,7 @@ _SEEN_ONCE = 0.4
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=11,
+    version=12,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "
@@ -488,7 +554,9 @@ PROJECT_CONVENTIONS = Method(
         "three sessions; what one session alone ran more than once is kept, and told when asked for. The folder, the activated "
         "environment and the variables that every passing run had are part of a command. "
         "Where all of it is what anybody would try first (npm test, cargo build) nothing "
-        "is told. Hooks of git that ran at two commits or pushes are a fact of their own, with their steps and how many failed."
+        "is told. Tasks that the project named itself stand beside the habits, and how "
+        "a package or a folder that needs an option is checked is a lesson of its own. "
+        "Hooks of git that ran at two commits or pushes are a fact of their own, with their steps and how many failed."
     ),
     extract=extract,
     combine=combine,

@@ -9,9 +9,10 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, form, listed, outside, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons import place_facts
+from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, as_pattern, form, listed, outside, runs, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
-from ctx_pipeline.mining.lessons.fixes import ABSENT, loses
+from ctx_pipeline.mining.lessons.fixes import ABSENT, WRONG, loses
 from ctx_pipeline.mining.lessons.proof import missing, own_program, proves, throwaway, transient
 from ctx_pipeline.mining.lessons.said_rules import rule, sentences
 from ctx_pipeline.model.declared import Method
@@ -39,11 +40,12 @@ _SAID = (2, 40)
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield how each check began and ended, each kind of failure, and what the person refused with a reason.
+    """Yield how each check began and ended, each kind of failure, facts of the place, and what the person refused with a reason.
 
     Outcomes and failures of one session prove nothing; see ``combine``.
     """
     yield from refusals(view)
+    yield from place_facts.extract(view)
     cwd = view.session.cwd
     threads: dict[str, list[Run]] = defaultdict(list)
     for run in view.once(runs):
@@ -102,10 +104,13 @@ _SHELL = ("cd ", "source ", ". ", "export ")
 def _recurrence(first: MemoryCandidate, run: Run, error: str, before: Sequence[Run]) -> MemoryCandidate:
     """Return a failure that came again in its session after the same program had been called well: it was not learned."""
     body = first.structured or {}
-    since = next((r.passed for r in reversed(before) if r.step.subject == run.step.subject and (r.passed or r.failed)), False)
-    if not since or not _RECURS.search(error):
+    since = next((r for r in reversed(before) if r.step.subject == run.step.subject and (r.passed or r.failed)), None)
+    if since is None or not since.passed or not _RECURS.search(error):
         return first
     times = int(body.get("times", 1)) + 1
+    calls = [as_pattern(_ID.sub("ID", r.step.text), r.step.subject) for r in (run, since)]
+    if calls[0] != calls[1] and max(map(len, calls)) <= _LONGEST_COMMAND and not dangers(since.step.text):
+        body = body | {"calls": calls}
     shows = dict.fromkeys((*first.evidence_refs, run.call.call_event, run.call.result_event))
     return replace(first, structured=body | {"times": times}, evidence_refs=tuple(shows))
 
@@ -267,8 +272,9 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             outcomes[place, str(body["command"])].setdefault(c.ts or c.candidate_id, c)
         elif body.get("what") == _FAILURE:
             failures[place, c.subject, str(body["signature"])].setdefault(c.ts or c.candidate_id, c)
-        else:
+        elif body.get("what") != place_facts.PLACE:
             yield c
+    yield from place_facts.combine([c for c in candidates if c.body.get("what") == place_facts.PLACE])
     for (place, subject, _), members in sorted(failures.items()):
         rows = list(members.values())
         if len({(c.host, c.session_id) for c in rows}) >= _LEAST:
@@ -291,7 +297,7 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     cured = sum(bool(c.body["cured"]) for c in rows)
     works = _preferred(rows)
     quoted = _in_common([without_place(str(c.body["error"])) for c in rows])
-    command = _in_common([str(c.body["command"]) for c in rows])
+    command = _ID.sub("ID", _in_common([str(c.body["command"]) for c in rows]))
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
     body["seconds"] = sum(int(c.body.get("seconds") or 0) for c in rows)
     if works and ABSENT.search(quoted):
@@ -300,11 +306,17 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
         body["steps"] = [f"run `{works[0]}`"]
     else:
         outcome = f"{cured or 'none'} of them got it to pass" if sessions > 1 else "called otherwise it passed in between"
+        if sessions == 1 and not works and (calls := newest.get("calls")):
+            command, outcome = calls[0], f"`{calls[1]}` passed in between"
         text = f"`{command}` failed with “{quoted}” {often}; {outcome}"
         cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
         if works:
-            text = f"`{command}` fails with “{quoted}” ({often.removeprefix('in ')}): `{works[0]}` works"
-            body["steps"] = [f"run `{works[0]}`"]
+            wrong = next((n for n in _QUOTES.findall(quoted) if n in _WORDS.findall(command) and n not in _WORDS.findall(works[0])), "")
+            fails = f"fails with “{quoted}” ({often.removeprefix('in ')})"
+            text, body["steps"] = f"`{command}` {fails}: `{works[0]}` works", [f"run `{works[0]}`"]
+            if wrong and WRONG.search(quoted) and len(command) > _LONGEST_COMMAND:
+                text, body["steps"] = f"`{newest['typed']}` {fails}: leave out `{wrong}`", [f"leave out `{wrong}` in `{newest['typed']}`"]
+                body["failed"] = command
         elif cause:
             text = f"`{command}` failed with “{quoted}” {often}; the cause passes ({cause}): wait and run it again"
             body |= {"transient": cause}
@@ -317,6 +329,13 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in rows:
         yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+_ID = re.compile(r"(?<![\w.-])\d{5,}(?![\w.-])")
+"""The number of one run, job or pull request, which no later session has."""
+
+_QUOTES = re.compile(r"['\"`]([\w.-]+)['\"`]")
+_WORDS = re.compile(r"[\w.-]+")
 
 
 def _in_common(texts: Sequence[str]) -> str:
@@ -418,12 +437,13 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=10,
+    version=11,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
         "failed without them, tool lessons calls that failed as absent while another call passed elsewhere, and risk rules "
-        "what the person refused, with the words of the refusal. Apart from refusals one session alone proves nothing."
+        "what the person refused, with the words of the refusal. Apart from refusals, and from what one failure says of the place "
+        "(git ignores a folder, another worktree has the branch, zsh expands a word), one session alone proves nothing."
     ),
     extract=extract,
     combine=combine,

@@ -56,6 +56,9 @@ _BEFORE = re.compile(
 )
 """Says that it is not the first time."""
 
+_REMEMBER = re.compile(r"(?i)^(?:(?:and|please|also|but|ok|okay)[,\s]+)*(?:remember|keep in mind|bear in mind|don'?t forget)\s+that\s+")
+"""Says in words that it is to be remembered."""
+
 _ONCE, _HEARD = 0.5, 0.35
 """Confidence of a rule that was laid down once, after the agent had begun to work, and of one of work that was said once in passing."""
 
@@ -75,7 +78,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
         text = sentences(_CODE.sub(" ", (event.text or "")[:4000]))
         for place, sentence in enumerate(text):
             said = clean(sentence).strip(" -*•.;,\"'")
-            meant = rule(_BEFORE.sub("", said))
+            meant = rule(_REMEMBER.sub("", _BEFORE.sub("", said)))
             if meant is None or of_now(said) or said.endswith("?"):
                 continue
             subject = " ".join(sorted(meant.want | meant.avoid))
@@ -112,16 +115,34 @@ def occasion(said: str) -> str | None:
     forbidden = _FORBIDS.search(told)
     if forbidden:
         doing = forbidden[1] or forbidden[2]
+        if wished := _WISHES.match(doing):
+            return f"{wished[1]} would be added or used"
         if forbidden[1] or doing.split()[0].endswith("ing"):
             return f"you are about to {'' if forbidden[1] else 'be '}{doing}"
     time = _AT.search(told)
-    about = ", ".join(dict.fromkeys(w for w in _names(told) if terms(w)))
+    about = ", ".join(
+        list(dict.fromkeys(w for w in _names(told) if terms(w) and len(w) > 1 and w not in _LITTLE and w not in discovery.hosts()))[
+            :_MOST_ABOUT
+        ]
+    )
     return time[1] if time else f"work is about {about}" if about else None
 
 
 _IN_PLACE = re.compile(
     r"(?i)^(?:.*?\b)?(?:use|prefer|run)\s+[^,;]+?,?\s+(?:instead\s+of|rather\s+than|not|over|never)\s+(?:use\s+)?([^,;()]+)"
 )
+_WISHES = re.compile(r"(?i)(?:want|like|need|have|see)\s+(?:to\s+(?:have|see|use)\s+)?(.+)")
+"""A wish: what somebody does not want is not to want it."""
+
+_LITTLE_TEXT = """
+    about again agent ask asked because before but can could each even every everything except explicitly generally get had has
+    have having him his how its just kind lot may maybe might more most much my new no none off often other out own per quite
+    really same see she simply since some something specifically still such sure them themselves these they thing things those
+    though told too up us usually very way well were what where which while who why will would yes yet
+"""
+_LITTLE, _MOST_ABOUT = frozenset(_LITTLE_TEXT.split()), 6
+"""Words that say nothing of what a rule is about."""
+
 _FORBIDS = re.compile(r"(?i)^(?:[^,;]*?\b)?(?:(?:don'?t|do not|never)\s+(?:ever\s+)?(.+)|(?:avoid|stop)\s+(.+))$")
 _AT = re.compile(r"(?i)\b((?:before|after|when|whenever|while|if)\s+.+)$")
 _REASON = re.compile(r"(?i)^(?:because|since|otherwise|so that|the reason|(?:it|this|that)(?:'s| is) because)\b|\binstead$")
@@ -143,9 +164,11 @@ def _after_interruptions(view: SessionView) -> set[str]:
 def _laid_down(said: str, meant: Rule, begun: bool, stopped: bool) -> bool:
     """Tell whether a sentence lays down how work is done from now on.
 
-    It says that it is not said for the first time, or "never" or "always" once the agent
+    It says that it is to be remembered, that it is not said for the first time, or "never" or "always" once the agent
     had begun, or the person stopped the agent for it: what it did called for the rule.
     """
+    if _REMEMBER.match(said):
+        return True
     told = _BEFORE.sub("", said)
     before = told != said and len(told.split()) >= _WORDS[0]
     called_for = begun and meant.of_work and (bool(_EMPHATIC.match(said)) or stopped)
@@ -288,7 +311,7 @@ def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) 
     reason = next((str(c.body["reason"]) for c in reversed(group) if c.body.get("reason")), "")
     body |= ({"reason": reason} if reason else {}) | ({"once": True} if heard else {})
     confidence = _HEARD if heard else _ONCE if once else min(0.9, 0.4 + 0.15 * len(told))
-    text = _BEFORE.sub("", last.text).strip("! ") + (f": “{reason}”" if reason else "")
+    text = _REMEMBER.sub("", _BEFORE.sub("", last.text)).strip("! ") + (f": “{reason}”" if reason else "")
     return _Proposal(group, text, _when(last), body, everywhere, confidence, 3 if heard else 4 if once else 5)
 
 
@@ -334,7 +357,7 @@ def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate],
 
 def _line(candidate: StoredCandidate) -> str:
     """Return a rule as a line for a rules file."""
-    text = _OPENING.sub("", _BEFORE.sub("", candidate.text)).strip(" !.")
+    text = _OPENING.sub("", _REMEMBER.sub("", _BEFORE.sub("", candidate.text))).strip(" !.")
     if candidate.body.get("form") == "please" and not candidate.body.get("avoid"):
         text = re.sub(r"(?i),?\s*please$", "", text)
         text = f"Use {text}" if rivals(frozenset(candidate.body.get("want", ()))) else text
@@ -343,7 +366,7 @@ def _line(candidate: StoredCandidate) -> str:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=8,
+    version=9,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule about commits, "

@@ -79,6 +79,21 @@ def test_a_newer_cure_of_the_same_error_supersedes_the_older():
     assert new.superseded_by is None
 
 
+@pytest.mark.feature("memory.supersession")
+def test_a_lesson_that_compares_sessions_supersedes_what_each_of_them_taught_of_the_same_error():
+    once = candidate(
+        "s1", structured={"signature": "no such command deny", "any_name": "no such command name", "resolution": "command", "did": ["x"]}
+    )
+    compared = {"signature": "no such command name", "resolution": "command", "did": ["y"], "sessions": 2}
+    wide = [
+        candidate(n, kind="failure_trigger", text="`pytest` is missing here", structured=compared, at=i) for i, n in enumerate(("s1", "s2"))
+    ]
+    by_text = {m.text: m for m in consolidate([once, *wide])}
+    assert by_text[once.text].superseded_by == by_text["`pytest` is missing here"].memory_id
+    other = {m.text: m for m in consolidate([candidate("s3", structured=once.body), *wide])}
+    assert other[once.text].superseded_by is None
+
+
 @pytest.mark.feature("memory.lifecycle")
 def test_what_people_said_is_applied_in_order():
     (memory,) = consolidate([candidate()])

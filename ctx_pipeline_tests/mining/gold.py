@@ -100,3 +100,18 @@ def ratings(memories) -> list[int]:
     every = gold()
     told = [m for m in memories if m.superseded_by is None and m.source == "mined" and m.status in ("candidate", "accepted")]
     return [min((g.rating or 1 for g in every if g.told_by(m)), default=1) for m in told]
+
+
+def _main() -> None:
+    from ctx_pipeline_tests.mining.test_gold_lessons import mined
+
+    memories = mined()
+    for held in (False, True):
+        found = score(memories, held=held)
+        told = f"precision {found.precision:.2f}, recall {found.recall:.2f} ({len(found.found)} of {len(found.found) + len(found.missed)})"
+        print(f"{'unseen' if held else 'tuned for'}: {told}")  # noqa: T201
+    print("ratings:", *sorted(ratings(memories)))  # noqa: T201
+
+
+if __name__ == "__main__":
+    _main()

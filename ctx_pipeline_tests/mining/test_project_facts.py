@@ -131,3 +131,98 @@ def test_how_a_package_is_checked_is_told_beside_how_the_project_is():
     assert [m for m in lessons("project_conventions", *whole, two[0]) if "web" in m.text] == []
     (again,) = [m for m in lessons("project_conventions", *whole, two[0].shell(part, text="3 passed")) if "web" in m.text]
     assert again.body["once"] is True
+
+
+@pytest.mark.feature("mining.package-checks")
+def test_a_folder_that_needs_an_option_and_other_checks_of_a_package_are_told():
+    whole = [day(n, i).shell("mise run check", text="ok").shell("mise run test", text="ok") for i, n in enumerate("abc")]
+    tagged = "go test ./cmd/it/... -run TestOne -tags=integration"
+    part = (
+        day("d", 3)
+        .shell("mise --cd crates/web run test", text="3 passed")
+        .shell("mise --cd crates/web run test", text="3 passed")
+        .shell("mise --cd crates/web run lint", text="ok")
+        .shell(tagged, text="ok")
+        .shell(tagged.replace("One", "Two"), text="ok")
+    )
+    texts = [m.text for m in lessons("project_conventions", *whole, part) if m.text.startswith("in ")]
+    assert sorted(texts) == [
+        "in `cmd/it`: run the tests with `go test ./cmd/it/... -tags=integration`",
+        "in `crates/web`: run the tests with `mise --cd crates/web run test`; lint with `mise --cd crates/web run lint`",
+    ]
+
+
+@pytest.mark.feature("mining.project-facts")
+def test_tasks_that_a_project_named_and_checks_by_other_programs_stand_beside_its_habits():
+    whole = [day(n, i).shell("mise run check", text="ok").shell("mise run test", text="ok") for i, n in enumerate("abc")]
+    other = day("d", 3).shell("mise run test:e2e -- -run One", text="ok")
+    for _ in range(2):
+        other.shell("act -j test", text="ok").shell("mise run test", text="ok")
+    (found,) = lessons("project_conventions", *whole, other)
+    assert found.text.endswith("; other checks that passed: `mise run test:e2e -- -run NAME`, `act -j test`")
+    assert not {"act -j test", "mise run test:e2e -- -run NAME"} & set(found.body["commands"])
+
+
+_IGNORED = "The following paths are ignored by one of your .gitignore files:\ndocs\nhint: Use -f if you really want to add them.\n"
+_TAKEN = "fatal: 'main' is already used by worktree at '/w/app'"
+_GLOB = "zsh:1: no matches found: repos/a/b?ref=main"
+
+
+@pytest.mark.feature("mining.place-facts")
+@pytest.mark.parametrize(
+    ("failed", "output", "after", "told"),
+    [
+        ("git add docs/a.md", _IGNORED, "git status", "git ignores `docs` here"),
+        ("git add docs/a.md", _IGNORED, "git add -f docs/a.md", None),
+        ("git add src/a.md", _IGNORED, "git status", None),
+        ("git checkout main && git pull", _TAKEN, "git status", "in a worktree of this repository `git checkout main` fails"),
+        ("gh api repos/a/b?ref=main", _GLOB, "gh api 'repos/a/b?ref=main'", "quote it: `gh api 'repos/a/b?ref=main'`"),
+        ("gh api repos/a/b?ref=main", _GLOB, "gh api repos/a/b", None),
+    ],
+)
+def test_one_failure_proves_what_it_says_of_the_place(failed, output, after, told):
+    found = lessons("reme", day("a", 1).shell(failed, exit=1, text=output).shell(after, text="ok"))
+    assert [told in m.text for m in found] == ([True] if told else [])
+    assert all(m.body["fact"] and m.body["warning"] for m in found)
+
+
+@pytest.mark.feature("mining.place-facts")
+def test_folders_that_git_ignores_are_one_lesson_of_a_repository():
+    more = [
+        day(n, i).shell(f"git add {f}/a", exit=1, text=_IGNORED.replace("docs", f))
+        for i, (n, f) in enumerate(zip("ab", ("docs", "out"), strict=True))
+    ]
+    (found,) = lessons("reme", *more)
+    assert (found.support, "`out`, `docs`" in found.text) == (2, True)
+
+
+@pytest.mark.feature("mining.success-failure")
+def test_a_wrong_name_in_a_long_call_is_told_as_what_to_leave_out_and_no_number_of_one_run_is_told():
+    fields = ",".join(f"{n}Field" for n in ("title", "author", "body", "files", "labels", "reviews", "state"))
+    wrong = f"gh pr view 10722 --json {fields},threads"
+    sessions = [
+        day(n, i).shell(wrong, exit=1, text='Unknown JSON field: "threads"').shell(wrong.removesuffix(",threads"), text="{}")
+        for i, n in enumerate("ab")
+    ]
+    found = [m for m in lessons("reme", *sessions) if m.body.get("sessions") == 2]
+    assert [m.text for m in found] == ['`gh pr view` fails with “Unknown JSON field: "threads"” (2 sessions): leave out `threads`']
+    running = [
+        day(n, i).shell("gh run view 28943891068 --log", exit=1, text="run 28943891068 is still in progress") for i, n in enumerate("ab")
+    ]
+    (waits,) = lessons("reme", *running)
+    assert waits.text.startswith("`gh run view ID --log` failed with")
+
+
+@pytest.mark.feature("mining.project-facts")
+def test_a_call_that_no_other_wording_cured_is_told_with_the_form_that_passed_in_between():
+    wrong = "error: unexpected argument '{}' found"
+    session = (
+        day("a", 1)
+        .shell("cargo test one", text="test result: ok. 1 passed; 0 failed")
+        .shell("cargo test two three", exit=1, text=wrong.format("three"))
+        .shell("cargo test four", text="test result: ok. 1 passed; 0 failed")
+        .shell("cargo test five six", exit=1, text=wrong.format("six"))
+    )
+    (found,) = lessons("reme", session)
+    assert found.text.startswith("`cargo test NAME NAME` failed with")
+    assert found.text.endswith("2 times in one session; `cargo test NAME` passed in between")

@@ -116,6 +116,9 @@ def test_three_wordings_of_one_rule_are_one_memory_that_is_thought_of_before_ano
         ("meaningful commits please", {"meaningful", "commit"}, set()),
         ("no npm, use pnpm", {"pnpm"}, {"npm"}),
         ("fix the lint. keep each commit with working code please (no broken state)", {"each", "commit", "work", "code"}, set()),
+        ("use true/false and not on/off for the skip flag", {"true/false"}, {"on/off"}),
+        ("review it while keeping it simple and dependency free, see TODOs", {"simple", "dependency", "free"}, set()),
+        ("to be clear: don't use npm, use pnpm", set(), {"npm"}),
         ("let me know what you think before changing the tests", {"know", "me", "think", "before", "chang", "test", "what"}, set()),
     ],
 )
@@ -171,6 +174,27 @@ def test_a_rule_for_which_the_person_stopped_the_agent_is_laid_down():
         .prompt("pnpm please")
     )
     assert [c.confidence for c in combine(mined(stopped))] == [0.5]
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_what_is_to_be_remembered_is_laid_down_whatever_it_is_about():
+    (found,) = combine(mined(view("a").prompt("a web page is great. and remember that I'd rather click it than call low-level tools")))
+    assert (found.confidence, found.text) == (0.5, "I'd rather click it than call low-level tools")
+    assert list(combine(mined(view("a").prompt("I'd rather click it than call low-level tools")))) == []
+
+
+@pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize(
+    ("said", "when"),
+    [
+        ("we explicitly don't want hardcoded visual tests", "hardcoded visual tests would be added or used"),
+        ("make sure that you ask before the e2e tests run since they consume tokens", "before the e2e tests run since they consume tokens"),
+        ("keep each commit with working code please", "work is about commit, working, code"),
+    ],
+)
+def test_a_rule_says_in_telling_words_when_it_is_to_be_thought_of(said, when):
+    (found,) = combine(mined(view("a").prompt(said)))
+    assert found.when_to_use == when
 
 
 @pytest.mark.feature("mining.said-rules")

@@ -160,6 +160,7 @@ def without_place(line: str) -> str:
 
 
 _VARIABLE = (
+    (lazy_pattern(r"^\S{1,20} no matches found: .*"), "no matches found"),
     (lazy_pattern(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]{7,64}\b"), "#"),
     (lazy_pattern(r"(?:/[\w.@+-]+)+/"), ""),
     (lazy_pattern(r"\d+(?:\.\d+)?"), "#"),

@@ -18,7 +18,7 @@ ABSENT = re.compile(r"(?i)command not found|no such command|No module named|Cann
 _MODULE = re.compile(r"(?:No module named|Cannot find module) (\S+)")
 _COMMAND_WORD = re.compile(r"[\w@.-]+")
 
-_WRONG = re.compile(
+WRONG = re.compile(
     r"(?i)unknown|unrecogni[sz]ed|unexpected|invalid|not defined|no such|not found|does(?:n't| not) exist|not (?:supported|allowed)"
     r"|deprecated|no matching|did not match"
 )
@@ -77,7 +77,7 @@ def cure(run: Run, passed: Run, error: str, cwd: str | None) -> Cure | None:
     first, second = _parts(run), _parts(passed)
     dropped, added = [w for w in first if w not in second], [w for w in second if w not in first]
     wrong = next((w for w in dropped if _names(error, w)), "") if not ABSENT.search(error) else ""
-    if wrong and not wrong.startswith("-") and not _WRONG.search(error):
+    if wrong and not wrong.startswith("-") and not WRONG.search(error):
         return _by_offer(run, error, wrong)
     works = whole(passed.command, cwd)
     steps, quoted = [f"run `{works}`"], without_place(error)
@@ -175,7 +175,7 @@ def _targets(run: Run) -> list[str]:
 
 
 def _faulty(error: str) -> bool:
-    return bool(_WRONG.search(error) or _AMBIGUOUS.search(error))
+    return bool(WRONG.search(error) or _AMBIGUOUS.search(error))
 
 
 def _names(error: str, word: str) -> bool:

@@ -29,7 +29,7 @@ _PROGRAMS = frozenset().union(*FAMILIES) | {"cargo", "mise", "git", "gh", "go", 
 _OPENS = (
     r"(?:(?:no|nope|ok|okay|alright|yes|yeah|yep|so|well|please|also|and|but|remember(?:\ that)?|again|wait|hey|actually|instead|then"
     r"|i\ think|i\ mean|as\ i\ said|like\ i\ said|i\ said|i\ told\ you(?:\ to)?|one\ more\ thing"
-    r"|from\ now\ on|in\ (?:the\ )?future|btw|note|fyi)"
+    r"|from\ now\ on|in\ (?:the\ )?future|btw|note|fyi|to\ be\ clear|important|reminder)"
     r"[,:!.\s]+)*"
 )
 _TO = r"(?:(?:please|you\ should|you\ must|we\ should|we\ must|let'?s|make\ sure\ (?:to|you|that\ you|we)|be\ sure\ to|try\ to|just)\s+)*"
@@ -123,7 +123,9 @@ _HINT = lazy_pattern(
     r"|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"
 )
 _OF_NOW = lazy_pattern(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|below|one|yet|today|currently|for the moment)\b")
-_REPO = lazy_pattern(r"(?i)\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so) that\b|\bfrom now on\b")
+_REPO = lazy_pattern(
+    r"(?i)\bkeep (?:it|this)\b|\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so) that\b|\bfrom now on\b"
+)
 """Words that only seem to point at something."""
 _OF_WORK = lazy_pattern(
     r"(?i)(?<![\w-])(?:prs?|pull requests?|merge requests?|commits?|committed|committing|push(?:es|ed|ing)?|merg(?:e|es|ed|ing)"
@@ -132,6 +134,9 @@ _OF_WORK = lazy_pattern(
     r"|dependenc(?:y|ies)|containers?|release|staging|production|hooks?|tabs|spaces|linear|jira|notion)(?![\w-])"
 )
 """What of the work a rule can be about that holds in the next session too: a program's own behavior is no rule of work."""
+
+_CHOOSES = lazy_pattern(rf"(?ix)^{_OPENS}{_TO}(?:use|prefer|stick\ (?:to|with)|switch\ to|go\ with|write)\b")
+"""Begins an order to do one thing and not another, whatever they are."""
 
 _STEERS = lazy_pattern(
     r"(?i)^(?:yes|no|ok|okay|commit|push|continue|proceed|go|merge|rebase|fix|run|try|do|add|remove|delete|explain|show|check|help|wait|stop|revert"
@@ -202,7 +207,8 @@ def rule(sentence: str) -> Rule | None:
             continue
         bare = _REPO.sub("", said)
         tools = bool((want | avoid) & _PROGRAMS)
-        of_work = (tools or bool(place) or bool(_OF_WORK.search(said))) and (form == "where" or not _OF_NOW.search(bare))
+        chooses = form == "pair" and bool(_CHOOSES.match(said))
+        of_work = (tools or chooses or bool(place) or bool(_OF_WORK.search(said))) and (form == "where" or not _OF_NOW.search(bare))
         firm, everywhere = is_firm(said), bool(_EVERYWHERE.search(said))
         return Rule(form, said, want - avoid, avoid, firm, of_work, everywhere, about if place else frozenset(), place)
     return None
@@ -333,12 +339,17 @@ _NOW = lazy_pattern(
     r"(?i)\b(?:yet|for now|right now|this time|today|at the moment|worry|forget|mind|know|understand|think|believe|care|bother)\b"
 )
 _ASKS = lazy_pattern(r"(?i)\b(?:let me know|tell me|ask me|check with me)\b.*\bbefore\b")
-_BETWEEN = lazy_pattern(r"(?<=[.!?;])\s+|\n+|\s+-{1,2}\s+|\s+but\s+(?=make\s+sure\b)|\s*\((?=no\s)")
+_BETWEEN = lazy_pattern(
+    r"(?<=[.!?;])\s+|\n+|\s+-{1,2}\s+|\s+but\s+(?=make\s+sure\b)|\s*\((?=no\s)|\s+(?:and\s+)?while\s+(?=keeping\s+(?:it|this|everything)\b)"
+    r"|(?<=\w|\)),?\s+(?=(?:and\s+)?remember\s+that\b)"
+)
+_KEEPS = lazy_pattern(r"(?i)^keeping\s+(?:it|this|everything)\s+[^,;]+")
 
 
 def sentences(text: str) -> list[str]:
     """Return the pieces of a prompt of which each can be a rule."""
-    return [piece for piece in _BETWEEN.split(text) if piece]
+    pieces = (piece for piece in _BETWEEN.split(text) if piece)
+    return [f"keep{kept[0].removeprefix('keeping')}" if (kept := _KEEPS.match(piece)) else piece for piece in pieces]
 
 
 def of_now(said: str) -> bool:
