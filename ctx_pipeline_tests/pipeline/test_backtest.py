@@ -376,6 +376,15 @@ def test_where_nothing_that_came_had_been_there_before_no_way_of_telling_can_be_
 
 
 @pytest.mark.feature("backtest.moments")
+def test_commands_know_what_sessions_taught_that_ended_since_the_day_and_before_their_own_began(store, chosen):
+    since = replayed(store, chosen, cured("a", "pytest", 0), cured("b", "mypy", 3), cured("c", "mypy", 4))["moments"]
+    before = since["before a command"]
+    assert (before["told"], before["knew"], since["after a failure"]["answerable"]) == (1, 1, 1)
+    late = replayed(store, chosen, cured("a", "pytest", 0), cured("b", "mypy", 4), cured("c", "mypy", 4))["moments"]
+    assert (late["before a command"]["told"], late["after a failure"]["answerable"]) == (0, 0)
+
+
+@pytest.mark.feature("backtest.moments")
 def test_the_four_moments_count_what_was_told_and_what_search_and_the_newest_turn_show(store, chosen):
     quiet = missing(session("c", 3).prompt("please go on"), "pytest").shell("uv run pytest", text="3 passed")
     wrong = missing(session("d", 4).prompt("please go on"), "mypy").shell("make types", text="ok")

@@ -52,7 +52,7 @@ from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline.storage.text_index import PastText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ctx_pipeline.learning.backtest.past_sessions import History
     from ctx_pipeline.memory.injection_policy import Choice
@@ -170,7 +170,8 @@ class _HookReplay:
         self._until = until
         self._choice, self._levels = choice, sorted({*THRESHOLDS, choice.threshold})
         self._history, self._past, self._index, self._made, self._seen = history, past_text, index, made, seen
-        self._shown = [m for m in memories if m.status in WOVEN and not m.flags and m.superseded_by is None]
+        self._shown = [m for m in memories if _is_shown(m)]
+        self._since: dict[int, list[Memory]] = {}
         self._about = {m.memory_id: about(m) for m in self._shown}
         self._places: dict[tuple[str, str], _Place] = {}
         self._outside: list[tuple[str, Said, _Place]] = []
@@ -257,23 +258,38 @@ class _HookReplay:
             best = None if share is None or right is None else (share, right)
             self._made.prompted.append(Prompted(story.key, at_prompt, tuple(self._right(m, after) for m in start), best, by_rule))
         known = set(told[self._choice.threshold])
-        self._made.moments += at_commands(story, around, self._inside, known)
+        self._made.moments += at_commands(story, self._around_as_it_began(story, here), self._inside, known)
         self._warnings(story, here, failed, told[self._choice.threshold])
         return told[self._choice.threshold]
 
     def _inside(self, at: int) -> bool:
         return self._made.day <= at and (self._until is None or at < self._until)
 
-    def _around(self, here: _Place) -> Around:
-        """Return what the moments of a session are held against."""
+    def _around_as_it_began(self, story: Timeline, here: _Place) -> Around:
+        """Return what commands of a session are held against: as when it began, what ended since the day at its place included."""
+        ended = self._history.before(story.first)
+        allowed = _allowed(here.place)
+        later = [
+            s for s in self._history.stories[self._made.sessions_before : ended] if allowed("repo", s.repository or None, s.cwd or None)
+        ]
+        if not later:
+            return self._around(here)
+        if ended not in self._since:
+            self._since[ended] = [m for m in self._history.memories(story.first) if _is_shown(m)]
+        memories = tuple(m for m in self._since[ended] if allowed(m.scope, m.repository, m.cwd))
+        things = here.things | _things_of(later)
+        return self._around(here._replace(memories=memories, things=things), before=ended)._replace(about=about)
+
+    def _around(self, here: _Place, *, before: int | None = None) -> Around:
+        """Return what the moments of a session are held against; the text search sees the first ``before`` sessions."""
         mine = {m.memory_id for m in here.memories}
         others = next(
             (p.memories for _, p in sorted(self._places.items()) if p.memories and mine.isdisjoint(m.memory_id for m in p.memories)), ()
         )
-        before = number_of(self._made.sessions_before)
+        number = number_of(self._made.sessions_before if before is None else before)
 
         def searched(text: str) -> set[Thing]:
-            hits = self._past.best(words_of(text), places=here.raw, before=before, limit=1)
+            hits = self._past.best(words_of(text), places=here.raw, before=number, limit=1)
             return self._history.shown_by(hits[0], turn=True) if hits else set()
 
         return Around(
@@ -351,20 +367,22 @@ class _HookReplay:
             allowed = _allowed(place)
             raw = tuple(n for n, (repository, cwd) in enumerate(self._history.places) if allowed("repo", repository or None, cwd or None))
             past = self._history.stories[: self._made.sessions_before]
-            things = frozenset(
-                t
-                for s in past
-                if allowed("repo", s.repository or None, s.cwd or None)
-                for d in s.deeds
-                if d.kind in (FAILED, CHANGED, RULED) or d.check
-                for t in d.spellings
-            )
+            things = _things_of(s for s in past if allowed("repo", s.repository or None, s.cwd or None))
             seen = tuple(m for m in self._shown if allowed(m.scope, m.repository, m.cwd))
             last = next((s for s in reversed(past) if s.deeds and allowed("repo", s.repository or None, s.cwd or None)), None)
             since = max((p.at for p in last.prompts), default=last.first) if last else 0
             newest = {t for d in last.deeds if d.at >= since for t in d.spellings} if last else set()
             self._places[key] = _Place(place, raw, seen, things, newest)
         return self._places[key]
+
+
+def _is_shown(memory: Memory) -> bool:
+    return memory.status in WOVEN and not memory.flags and memory.superseded_by is None
+
+
+def _things_of(stories: Iterable[Timeline]) -> frozenset[Thing]:
+    """Return what happened in sessions and can come again."""
+    return frozenset(t for s in stories for d in s.deeds if d.kind in (FAILED, CHANGED, RULED) or d.check for t in d.spellings)
 
 
 def _allowed(place: Place) -> Callable[[str, str | None, str | None], bool]:
