@@ -277,7 +277,7 @@ class _HookReplay:
         if ended not in self._since:
             self._since[ended] = [m for m in self._history.memories(story.first) if _is_shown(m)]
         memories = tuple(m for m in self._since[ended] if allowed(m.scope, m.repository, m.cwd))
-        things = here.things | _things_of(later)
+        things = here.things | _recurring(later)
         return self._around(here._replace(memories=memories, things=things), before=ended)._replace(about=about)
 
     def _around(self, here: _Place, *, before: int | None = None) -> Around:
@@ -367,7 +367,7 @@ class _HookReplay:
             allowed = _allowed(place)
             raw = tuple(n for n, (repository, cwd) in enumerate(self._history.places) if allowed("repo", repository or None, cwd or None))
             past = self._history.stories[: self._made.sessions_before]
-            things = _things_of(s for s in past if allowed("repo", s.repository or None, s.cwd or None))
+            things = _recurring(s for s in past if allowed("repo", s.repository or None, s.cwd or None))
             seen = tuple(m for m in self._shown if allowed(m.scope, m.repository, m.cwd))
             last = next((s for s in reversed(past) if s.deeds and allowed("repo", s.repository or None, s.cwd or None)), None)
             since = max((p.at for p in last.prompts), default=last.first) if last else 0
@@ -380,7 +380,7 @@ def _is_shown(memory: Memory) -> bool:
     return memory.status in WOVEN and not memory.flags and memory.superseded_by is None
 
 
-def _things_of(stories: Iterable[Timeline]) -> frozenset[Thing]:
+def _recurring(stories: Iterable[Timeline]) -> frozenset[Thing]:
     """Return what happened in sessions and can come again."""
     return frozenset(t for s in stories for d in s.deeds if d.kind in (FAILED, CHANGED, RULED) or d.check for t in d.spellings)
 
