@@ -508,6 +508,62 @@ def test_edits_that_were_taken_back_and_what_tools_left_behind_are_no_changed_fi
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("commands", "changed", "stale"),
+    [
+        ([("git checkout -- a.py", "")], ["b.py", "new.py"], "git checkout -- a.py"),
+        ([("git restore a.py", "")], ["b.py", "new.py"], "git restore a.py"),
+        ([("git checkout HEAD -- .", "")], ["b.py", "new.py"], "git checkout HEAD -- ."),  # b.py may be new, as new.py
+        ([("git reset --hard", "HEAD is now at 1a2b3c4 x")], ["b.py", "new.py"], "git reset --hard"),
+        # where git has another state to restore, only unstages, did nothing, or names another file or commit
+        ([("git commit -am x", "[main 1a2b3c4] x"), ("git checkout -- a.py", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("git add a.py", ""), ("git checkout -- a.py", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("git restore --staged a.py", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("git restore --source=main a.py", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("git checkout main -- a.py", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("git diff --quiet || git checkout -- a.py", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("git checkout -b a.py", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("git -C /other checkout -- a.py", "")], ["a.py", "b.py", "new.py"], ""),
+    ],
+)
+def test_a_file_that_git_restored_is_not_changed_and_a_check_of_its_changes_is_out_of_date(
+    commands: list[tuple[str, str]], changed: list[str], stale: str
+):
+    work = view(cwd="/w").prompt("Try it").edit("/w/a.py").edit("/w/b.py", action="write").edit("/w/new.py", action="write")
+    work.shell("pytest -q", text="3 passed in 0.1s")
+    for command, text in commands:
+        work.shell(command, text=text)
+    state = fold(work.build())
+    assert sorted(f.path for f in state.modified) == changed
+    assert state.tests is not None
+    assert state.tests.aged == (f"; files were changed since (`{stale}`)" if stale else "")
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("before", "between", "after", "changed"),
+    [
+        ("## x\n M a.py\n M b.lock", "", "## x\n M a.py", ["a.py"]),
+        ("## x\n M a.py\n M b.lock", "", "## x\n M a.py\n M b.lock", ["a.py", "b.lock"]),
+        # a file that git may ignore, one that was committed between, and a status that says nothing
+        ("## x\n M a.py\n?? b.lock", "", "## x\n M a.py", ["a.py", "b.lock"]),
+        ("## x\n M a.py\n M b.lock", "git commit -am x", "## x", ["a.py", "b.lock"]),
+        ("## x\n M a.py\n M b.lock", "", "", ["a.py", "b.lock"]),
+    ],
+)
+def test_a_file_that_git_shows_no_longer_as_changed_was_put_back_by_hand(before: str, between: str, after: str, changed: list[str]):
+    """A test run had changed it before, as one of a published session did with a lock file."""
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("pytest -q", text="3 passed in 0.1s").shell("git status -sb", text=before)
+    work.edit("/w/b.lock")
+    if between:
+        work.shell(between, text="[x 1a2b3c4] x")
+    state = fold(work.shell("git status -sb", text=after).build())
+    assert sorted(f.path for f in state.modified) == changed
+    assert state.tests is not None
+    assert state.tests.stale == ("b.lock" in changed)
+
+
+@pytest.mark.feature("session.proven")
 def test_a_file_that_was_removed_is_said_to_be_gone_though_another_of_its_name_is_made_elsewhere():
     gone = view(cwd="/w").prompt("Move the manifest").shell("mkdir -p /w/p/.x && rm /w/.x/plugin.json")
     gone.tool("Write", action="write", paths=("/w/p/.x/plugin.json",))
@@ -555,6 +611,14 @@ def test_what_became_of_the_last_call_is_told_where_it_has_no_result_of_its_own(
     assert "No answer follows the last tool call; of the last one, `git commit -m 'Rename the parser'`, no result is recorded;" in told
     assert "; the answer to an earlier prompt: “It is renamed.”" in told
     assert from_json(state.to_json()) == state
+    stopped = view(cwd="/w").prompt("Rename the parser").answer("I look at it.").shell("cat parser.py", text="x = 1")
+    assert "- No answer follows the last tool call; said before: “I look at it.”\n" in block(fold(stopped.build()), len, 10**6).text
+    stopped.injected("[Request interrupted by user]", "interrupt")
+    told = "- No answer follows the last tool call; the person stopped the agent; said before: “I look at it.”\n"
+    assert told in block(fold(stopped.build()), len, 10**6).text
+    only = view(cwd="/w").prompt("Rename the parser").answer("I look").injected("[Request interrupted by user]", "interrupt")
+    assert "- The last answer; the person stopped the agent: “I look”\n" in block(fold(only.build()), len, 10**6).text
+    assert "stopped" not in block(fold(only.prompt("go on").answer("It is renamed.").build()), len, 10**6).text
     refused = view(cwd="/w").prompt("Rename the parser").answer("I push it now.").shell("git push", refused="")
     assert (
         "the last one, `git push`, did not run: it was refused; said before: “I push it now.”"

@@ -411,13 +411,13 @@ def _answer_line(state: SessionState, text: str) -> str:
     if state.subagents_only or state.answer_of_subagent:
         order = f", which its agent asked “{cut(state.answer.reason, BLOCK_TEXT)}”" if state.answer and state.answer.reason else ""
         return f"The last answer of a subagent{order}: {quoted}"
+    ended = f"; {state.last_call.text}" if state.last_call else ""
     if state.calls_since:
         calls = "the last tool call" if state.calls_since == 1 else f"the last {state.calls_since:,} tool calls"
-        ended = f"; {state.last_call.text}" if state.last_call else ""
         return f"No answer follows {calls}{ended}; {'the answer to an earlier prompt' if state.asked_since else 'said before'}: {quoted}"
     if state.unanswered:
-        return f"What was said last has no answer; the answer before: {quoted}"
-    return f"The last answer: {quoted}"
+        return f"What was said last has no answer{ended}; the answer before: {quoted}"
+    return f"The last answer{ended}: {quoted}"
 
 
 def _task_lines(state: SessionState) -> Iterator[Line]:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.context.session_state.state import FileState
 from ctx_pipeline.facts.command_runs import command_runs, printed
 from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, inside, last_line
-from ctx_pipeline.facts.prompts import arguments_of
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.sessions.states.taken_back import follows, taken_back, undoes_earlier
 from ctx_pipeline.shell.commands import command_text, steps_by_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ctx_pipeline.model.session_view import SessionView
 
 
@@ -29,36 +27,21 @@ def file_states(view: SessionView) -> list[FileState]:
     kept = [a for a in file_accesses(view) if a.did == READ or a.did in CHANGES]
     if view.threads:
         kept.sort(key=lambda a: (a.ts is None, a.ts or 0))
+    undone = taken_back(view)
     order = {call: n for n, call in enumerate(dict.fromkeys(a.call_event for a in kept))}
     found: list[FileState] = []
     deleted: dict[str, Any] = {}
     for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
         reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
-        shows = next((a for a in reversed(members) if a.did != READ), members[-1])
-        changes = 0 if _undone(view, [a for a in members if a.did != READ]) else len(members) - reads
+        left = [a for a in members if a.did != READ and (a.call_event, a.path) not in undone]
+        shows, changes = (left or members)[-1], len(left)
         found.append(FileState(f"F{n}", path, reads, changes, last, order[shows.call_event], shows.call_event))
-        deleted[found[-1].ref] = shows if shows.did == DELETE else None
+        deleted[found[-1].ref] = shows if left and shows.did == DELETE else None
     newest = sorted((f for f in found if deleted[f.ref]), key=lambda f: -f.last)
     # who tells of files tells of the last ones; to look for every one of thousands takes seconds
     gone = {f.ref for n, f in enumerate(newest) if n >= _LOOKED_FOR or not _named_later(view, deleted[f.ref])}
     residue = {f.ref for f in newest[:_LOOKED_FOR] if _tidies_up(view, deleted[f.ref])}
     return [f._replace(changes=0) if f.ref in residue else f._replace(deleted=f.ref in gone) for f in found]
-
-
-def _undone(view: SessionView, changes: Sequence[Any]) -> bool:
-    """Tell whether nothing is left of the changes of a file: each edit was taken back."""
-    open_edits: list[tuple[str, str]] = []
-    for change in changes:
-        asked = view.by_event.get(change.call_event)
-        told = arguments_of(asked.text or "") if asked is not None and change.did == "edit" else {}
-        old, new = told.get("old_string"), told.get("new_string")
-        if not isinstance(old, str) or not isinstance(new, str):
-            return False
-        if open_edits and open_edits[-1] == (new, old):
-            open_edits.pop()
-        else:
-            open_edits.append((old, new))
-    return bool(changes) and not open_edits
 
 
 _ONLY_LOOK = frozenset(
@@ -106,8 +89,9 @@ def changed_since(view: SessionView, run: Any) -> str:
     """Return what was changed behind a run, the last first: files that the agent changed, else what git or a formatter ran; else empty."""
     if edited := edited_since(view, run):
         return edited
-    later = (other for other in command_runs(view) if other.result == "passed" and _follows(other, run))
-    return next((f"`{truncate(shown(one.command, view.session.cwd), _NAMED)}`" for one in later if _rewrites(view, one)), "")
+    later = (other for other in command_runs(view) if other.result == "passed" and follows(other, run))
+    rewrote = (one for one in later if _rewrites(view, one) or undoes_earlier(view, one, run))
+    return next((f"`{truncate(shown(one.command, view.session.cwd), _NAMED)}`" for one in rewrote), "")
 
 
 _NAMED = 60
@@ -124,7 +108,8 @@ def edited_since(view: SessionView, run: Any) -> str:
         if len(found) > _SINCE:
             break  # to look at every one of thousands takes seconds
         path = inside(change.path, view.session.cwd)
-        if path not in found and _follows(change, run) and not _tidies_up(view, change):
+        undone = (change.call_event, change.path) in taken_back(view)
+        if path not in found and not undone and follows(change, run) and not _tidies_up(view, change):
             found[path] = None
     more = " and more" if len(found) > _SINCE else ""
     return ", ".join(truncate(path, _NAMED) for path in list(found)[:_SINCE]) + more
@@ -163,11 +148,3 @@ def _tidies_up(view: SessionView, change: Any) -> bool:
     shown_untracked = re.compile(rf"(?m)^\?\? (?:\S*/)?{re.escape(name)}/?$")
     before = (e for e in view.of_kinds("tool_result") if e.thread_id == change.thread_id and e.seq < change.seq)
     return any(shown_untracked.search(e.text) for e in before if e.text and "?? " in e.text)
-
-
-def _follows(access: Any, call: Any) -> bool:
-    """Tell whether a file access, or a command, came behind a call; in another thread their times say so."""
-    if access.thread_id == call.thread_id:
-        return bool(access.seq > call.seq)
-    at = access.started if hasattr(access, "started") else access.ts
-    return at is not None and call.started is not None and bool(at > call.started)

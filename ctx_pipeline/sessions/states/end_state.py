@@ -53,7 +53,7 @@ _SHOW = frozenset(
 )
 """Subcommands beside which the lines of a status stand out."""
 
-_REWRITE = frozenset(
+REWRITE = frozenset(
     {f"git {name}" for name in ("commit", "stash", "checkout", "switch", "reset", "restore", "clean", "merge", "pull", "rebase")}
     | {f"git {name}" for name in ("cherry-pick", "revert", "am", "apply", "rm", "mv")}
 )
@@ -93,7 +93,7 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]
     every = sorted((r for r in command_runs(view) if r.result != "refused"), key=lambda r: r.ended or r.started or 0)
     git = [r for r in every if any(p.startswith(("git ", "gh ")) for p in r.programs)]
     own = [r for r in git if r.thread_id == main]
-    here = set() if any(_WORKTREE.search(r.command) for r in own) else {r.call_event for r in own if _at_home(r, view.session.cwd)}
+    here = set() if any(_WORKTREE.search(r.command) for r in own) else {r.call_event for r in own if at_home(r, view.session.cwd)}
     branch, tree = _branch(view, git, here), _tree(view, git, here)
     behind = [r for r in own if r.call_event in here and agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
     of_agents = None if tree[0] in behind else _of_agents(view, behind)
@@ -112,7 +112,7 @@ def _item(run: Any, by: str, text: str) -> Item:
     return Item(text, by, written(run.ended), run.event)
 
 
-def _at_home(run: Any, home: str | None) -> bool:
+def at_home(run: Any, home: str | None) -> bool:
     """Tell whether all of a command worked in the folder of its session."""
     others = (match["to"].strip("'\"") for match in _ENTERS.finditer(run.command))
     return run.folder == home and all(to and entered(("cd", to), home) == home for to in others)
@@ -127,7 +127,7 @@ def _branch(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> It
         if told and not _moved_behind(told, steps(run.command)):
             name = next((value for key, value in told[-1].groupdict().items() if value and key != "none"), "")
             found = _item(run, BRANCH, f"{_ON}{name}") if name and a_name(name) else None
-        elif told or any(map(_may_move, steps(run.command))) or (run.call_event not in here and _REWRITE.intersection(run.programs)):
+        elif told or any(map(_may_move, steps(run.command))) or (run.call_event not in here and REWRITE.intersection(run.programs)):
             found = None  # a subagent's commands count, and those that failed: a part of them may have run
     return found
 
@@ -162,31 +162,43 @@ def _may_move(step: Step) -> bool:
 
 def _tree(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> tuple[Any, Item | None]:
     """Return the last status ``here`` of the whole working tree, where nothing was changed since, and what it shows."""
-    run = next((r for r in reversed(runs) if _rewrites(steps(r.command)) or (r.call_event in here and _whole_status(r))), None)
-    if run is None or run.call_event not in here or not _whole_status(run) or set(run.programs) - _SHOW or _later_change(view, run):
+    run = next((r for r in reversed(runs) if _rewrites(steps(r.command)) or (r.call_event in here and whole_status(r))), None)
+    if run is None or run.call_event not in here or not whole_status(run) or set(run.programs) - _SHOW or _later_change(view, run):
         return None, None
     done = steps(run.command)
     if _rewrites(done[next(n for n, step in enumerate(done) if step.subject == "git status") :]):
         return None, None
     text = printed(view, run)
-    begin = max((m.start() for m in _BRANCH.finditer(text) if m["status"] or m["short"] or m["none"]), default=0)
-    entries = [
-        (match["code"] == "??" or not (match["code"] or match["word"]), _path(match["path"])) for match in _CHANGED.finditer(text, begin)
-    ]
-    paths = [path for _, path in sorted(entries, key=lambda entry: entry[0])]  # those that git knows first
-    if not all(map(a_name, paths)) or (not paths and not _CLEAN.search(text, begin)):
+    entries = shown_by_status(view, run)
+    paths = [path for _, path in sorted(entries or (), key=lambda entry: not entry[0])]  # those that git knows first
+    if entries is None or not all(map(a_name, paths)):
         return None, None
+    begin = _begin(text)
     ahead = None if any("git push" in r.programs for r in runs[runs.index(run) :]) else _AHEAD.search(text, begin)
     count = (ahead["count"] or ahead["by"]) if ahead else ""
     more = f", {count} commit{'s' * (count != '1')} ahead of {ahead['to'] or ahead['of']}" if ahead else ""
     return run, _item(run, TREE, f"{_uncommitted(view, paths)}{more}")
 
 
+def _begin(text: str) -> int:
+    return max((m.start() for m in _BRANCH.finditer(text) if m["status"] or m["short"] or m["none"]), default=0)
+
+
+def shown_by_status(view: SessionView, run: Any) -> list[tuple[bool, str]] | None:
+    """Return whether git knows a file and its path, for each that a status of the whole tree shows; None where it says nothing."""
+    text = printed(view, run)
+    begin = _begin(text)
+    entries = [
+        (match["code"] != "??" and bool(match["code"] or match["word"]), _path(match["path"])) for match in _CHANGED.finditer(text, begin)
+    ]
+    return entries if entries or _CLEAN.search(text, begin) else None
+
+
 def _rewrites(done: Sequence[Step]) -> bool:
-    return any(step.subject in _REWRITE or _may_move(step) for step in done)
+    return any(step.subject in REWRITE or _may_move(step) for step in done)
 
 
-def _whole_status(run: Any) -> bool:
+def whole_status(run: Any) -> bool:
     """Tell whether a command shows the status of the whole tree, and all of it."""
     shows = [s for s in steps(run.command) if s.subject == "git status"]
     whole = all(_WHOLE.issuperset(s.words[s.words.index("status") + 1 :]) and "status." not in s.text for s in shows)

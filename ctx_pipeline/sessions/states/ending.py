@@ -35,6 +35,7 @@ _ROOMS = 240, 500, 1_000
 """Characters of a long answer that are told, the more the more room there is."""
 
 _SHORT, _ORDER = 100, 200
+_REFUSED, _BY_PERSON = "it was refused", "the person stopped the agent"
 
 
 class Ending(NamedTuple):
@@ -53,7 +54,7 @@ class Ending(NamedTuple):
     asked_since: bool = False
     """a prompt that asks for something is behind it"""
     last_call: Item | None = None
-    """how the last call ended, where it was about a file, the person refused it, or no result is recorded"""
+    """how the last call ended, where it was about a file, was refused, or has no result, and that the person stopped the agent"""
 
 
 def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
@@ -62,14 +63,14 @@ def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
     if not answers:
         others = _answers(view.events)
         if not others:
-            return Ending(last_call=_last_call(view, main))
+            return Ending(last_call=_last_call(view, main, main))
         return Ending(*_excerpts(view, others[-1], whole=whole), of_subagent=True)
     last = answers[-1]
     behind = [e for e in main if e.kind in ("tool_call", "prompt") and e is not last and in_time([last, e])[-1] is e and e.seq > last.seq]
     calls = sum(e.kind == "tool_call" for e in behind)
     asked = any(e.kind == "prompt" and is_request(one_line(e.text or "")) for e in behind)
     told = _excerpts(view, last, whole=whole)
-    return Ending(*told, False, calls, bool(behind) and not calls, asked, _last_call(view, behind) if calls else None)
+    return Ending(*told, False, calls, bool(behind) and not calls, asked, _last_call(view, behind if calls else (), main))
 
 
 def _order(view: SessionView, answer: Any) -> str | None:
@@ -96,8 +97,23 @@ def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, Ite
     return item(few), item(some) if few != some != more else None, item(more) if more != few else None
 
 
-def _last_call(view: SessionView, behind: Sequence[Any]) -> Item | None:
-    """Return what became of the last call of these events, where it has no result of its own or was about a file."""
+def _last_call(view: SessionView, behind: Sequence[Any], main: Sequence[Any]) -> Item | None:
+    """Return what became of the last call of these events, where its result does not tell, and that the person stopped the agent."""
+    became, stopped = _became(view, behind), _stopped(view, main)
+    if stopped is None:
+        return became
+    said = f"{became.text}; {_BY_PERSON}" if became else _BY_PERSON
+    said = said.replace(f"{_REFUSED}; {_BY_PERSON}", "the person refused it and stopped the agent")
+    return Item(said, "records", written(stopped.ts), stopped.event_id)
+
+
+def _stopped(view: SessionView, main: Sequence[Any]) -> Any:
+    """Return the event by which the person stopped the last turn of a thread; None where nobody did."""
+    last = next((t for t in reversed(turn_rows(view)) if main and t.thread_id == main[0].thread_id), None)
+    return view.by_event.get(last.interruption_event) if last is not None and last.ended == INTERRUPTED else None
+
+
+def _became(view: SessionView, behind: Sequence[Any]) -> Item | None:
     calls = {call.call_event: call for call in view.tool_calls}
     last = max((e for e in behind if e.event_id in calls), key=lambda e: e.seq, default=None)
     if last is None:
@@ -108,9 +124,7 @@ def _last_call(view: SessionView, behind: Sequence[Any]) -> Item | None:
     if call.result_event is None:
         return Item(f"of the last one, {named}, no result is recorded", "records", written(call.started), last.event_id)
     if result is not None and result.subtype in KEPT:
-        stopped = next((t for t in reversed(turn_rows(view)) if t.thread_id == last.thread_id), None)
-        by = "the person refused it and stopped the agent" if stopped is not None and stopped.ended == INTERRUPTED else "it was refused"
-        return Item(f"the last one, {named}, did not run: {by}", "records", written(call.started), result.event_id)
+        return Item(f"the last one, {named}, did not run: {_REFUSED}", "records", written(call.started), result.event_id)
     if result is not None and call.is_error and call.call_event not in runs_by_call(view):
         return Item(f"the last one, {named}, failed", "records", written(call.started), result.event_id)
     if result is not None and not call.is_error and call.paths and call.call_event not in runs_by_call(view):
