@@ -25,10 +25,11 @@ def as_text(answer: dict[str, Any]) -> str:
         rest = rest["value"]
     said = rest.pop("text", None)
     if isinstance(said, str) and rest.get("saved_tokens") == 0:
-        # what could not be shortened is not made longer by saying so
-        lines = [said.rstrip("\n"), *_lines({name: rest[name] for name in ("left_out", "session") if name in rest})]
+        # what could not be shortened is not made longer by saying so, and stands as it is: an edit may follow
+        lines = [said, *_lines({name: rest[name] for name in ("left_out", "session") if name in rest})]
     elif isinstance(said, str):
         rest.pop("value", None)
+        rest = {name: value for name, value in rest.items() if isinstance(value, bool) or value != 0}
         lines = [said.rstrip("\n"), *_lines(rest)]
     else:
         lines = _lines(rest)

@@ -1,6 +1,7 @@
 """The tools that compress files, under the names that lean-ctx's users know; each a thin call of ``api``."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, Field
 from ctx_pipeline import discovery
 from ctx_pipeline.compression import compress
 from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.mcp_server.answer_text import as_text
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.settings import Settings
 
@@ -69,6 +71,14 @@ def project_root() -> Path:
     return root
 
 
+def _told(files: Sequence[dict[str, Any]], book: Sequence[str] = ()) -> str:
+    """Return files in a form under their paths; of one that stayed as it is its text."""
+    if len(files) == 1 and files[0]["form"] == "raw":
+        return str(files[0]["text"])
+    lines = "".join(f"§{number} {line}\n" for number, line in enumerate(book, 1))
+    return lines + "".join(f"==> {row['path']} ({row['form']}) <==\n{row['text'].rstrip()}\n" for row in files)
+
+
 class CompressionTools:
     """The tools over the project that the server was started in, and over captured sessions."""
 
@@ -113,19 +123,15 @@ class CompressionTools:
             session = {"host": held.host, "session_id": held.session_id, "reads": held.reads, "hits": held.hits}
         if form:
             told = compress.in_form(sources, form)
-            book = "".join(f"§{number} {line}\n" for number, line in enumerate(told["book"], 1))
-            text = book + "".join(f"==> {row['path']} ({row['form']}) <==\n{row['text'].rstrip()}\n" for row in told["files"])
-            if len(told["files"]) == 1 and told["files"][0]["form"] == "raw":
-                text = told["files"][0]["text"]
+            text, tokens, raw = _told(told["files"], told["book"]), told["tokens"], told["raw_tokens"]
             files = [{"path": row["path"], "tokens": row["raw_tokens"]} for row in told["files"]]
-            tokens, raw = told["tokens"], told["raw_tokens"]
         else:
             reads, hits = (session["reads"], session["hits"]) if session else (None, 0)
             made = compress.compress(sources, signatures=include_signatures, top=top, reads=reads, hits=hits)
             text, tokens, raw = made.text, made.tokens, made.raw_tokens
             files = [{"path": entry.path, "tokens": entry.tokens} for entry in made.entries]
         end = begin + LONGEST
-        return CompressAnswer(
+        answer = CompressAnswer(
             text=text[begin:end],
             tokens=tokens,
             raw_tokens=raw,
@@ -136,6 +142,10 @@ class CompressionTools:
             cut=max(0, len(text) - end),
             next_cursor=cursor_at(end, *asked) if len(text) > end else None,
         )
+        if form and tokens < raw and len(text) <= LONGEST and compress.counting().count_tokens(as_text(answer.model_dump())).count >= raw:
+            whole = _told([{"path": source.name, "form": "raw", "text": source.text} for source in sources])
+            return answer.model_copy(update={"text": whole, "tokens": raw, "saved_tokens": 0})
+        return answer
 
     @answering
     def ctx_analyze(self, path: ProjectPath) -> AnalyzeAnswer:

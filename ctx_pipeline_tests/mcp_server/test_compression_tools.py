@@ -30,6 +30,9 @@ def project(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Home:
     return replace(home, folder=folder)
 
 
+LITTLE = "# what is counted\nx = 1  # one\n"
+
+
 def test_files_of_the_project_are_measured_shortened_and_benchmarked(project: Home):
     async def conversation():
         async with over_stdio(project) as client:
@@ -56,19 +59,23 @@ def test_a_text_that_cannot_be_shortened_is_answered_as_it_is_and_a_long_one_in_
     words = "".join(f"{n * 7919 % 1_000_003} words of line {n}\n" for n in range(4_000))
     (project.folder / "plain.txt").write_text("One line of words, which nothing makes shorter.\n")
     (project.folder / "long.txt").write_text(words)
+    (project.folder / "little.py").write_text(LITTLE)
 
     async def conversation():
         async with over_stdio(project, "--tools", "all") as client:
             plain = await client.call_tool("ctx_compress", {"paths": ["plain.txt"], "form": "aggressive"})
-            assert plain.content[0].text == "One line of words, which nothing makes shorter."
+            assert plain.content[0].text == "One line of words, which nothing makes shorter.\n"
+            for form in ("aggressive", "best", "map"):
+                little = await client.call_tool("ctx_compress", {"paths": ["little.py"], "form": form})
+                assert little.content[0].text == LITTLE, "the form saves a few tokens, and less than its figures cost"
             long = {"paths": ["long.txt"], "form": "aggressive"}
             first = await client.call_tool("ctx_compress", long)
             begun, _, cursor = first.content[0].text.rpartition("\nmore: cursor=")
             rest = await client.call_tool("ctx_compress", {**long, "cursor": cursor})
-            assert begun + rest.content[0].text == words.rstrip("\n")
+            assert begun + rest.content[0].text == words
 
     run(conversation)
-    for name in ("plain.txt", "long.txt"):
+    for name in ("plain.txt", "long.txt", "little.py"):
         (project.folder / name).unlink()
 
 
