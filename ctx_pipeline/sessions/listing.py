@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import from_json
-from ctx_pipeline.context.session_state.view import task_item
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS
@@ -100,7 +99,7 @@ def listed(
 def _brought(line: Line, state: SessionState, notes: Sequence[Any], *, for_model: bool) -> dict[str, Any]:
     """Return the row of a session of which an imported bundle alone tells: of its cost nothing is known."""
     by_person = next((n.text for n in reversed(notes) if n.what == "task"), None)
-    own = task_item(state)
+    own = state.current_task
     told = by_person or (own.text if own else None)
     return {
         "host": line.host,

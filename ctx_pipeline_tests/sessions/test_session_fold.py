@@ -14,8 +14,9 @@ from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.context.session_state.view import task_line, view_lines
 from ctx_pipeline.facts.prompts import taken_back
 from ctx_pipeline.model.display import shorten_ask
+from ctx_pipeline.sessions.session_choice import HERE, Choice
 from ctx_pipeline.sessions.states.decisions import _asks_only
-from ctx_pipeline.sessions.states.state import safe
+from ctx_pipeline.sessions.states.state import Found, safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
 from ctx_pipeline.tokens.estimates import near_count
 from ctx_pipeline_tests.factories.views import view
@@ -1001,6 +1002,9 @@ def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_somethi
     ):
         state = fold(work.prompt(said_last).answer("Yes.").build())
         assert task_line(state) == f"Task: does the parser in b.py fail on a Mac?; last asked: {said_last}  (from a prompt)"
+        asked = "does the parser in b.py fail on a Mac?"
+        assert f'<task source="prompt">{asked}</task>' in snapshot(state).xml, "a snapshot gives the same answer"
+        assert Found(state, Choice("claude", "s1", HERE, True), "end").to_json()["task"]["text"] == asked
         told = [line.text for line in lines_of(state) if line.about == "task"]
         assert told[1:] == ["Asked before: “does the parser in b.py fail on a Mac?”", f"Asked last: “{said_last}”"]
     ordered = fold(work.prompt("fix the tests").answer("Done.").build())

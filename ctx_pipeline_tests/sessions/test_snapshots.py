@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ctx_pipeline.context.session_state.difference import difference, differs
 from ctx_pipeline.context.session_state.snapshot import BUDGET, block, snapshot
 from ctx_pipeline.context.session_state.state import (
     CheckRun,
     FileState,
     Item,
     SessionState,
-    difference,
-    differs,
     from_json,
     ranked,
     with_notes,

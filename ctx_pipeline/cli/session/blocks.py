@@ -184,7 +184,7 @@ def diff(first: str | None, second: str | None, start: str | None, end: str | No
 
     FIRST and SECOND are ids; with one of them, or none, give --from and --to.
     """
-    from ctx_pipeline.context.session_state.state import LISTS, differs
+    from ctx_pipeline.context.session_state.difference import LISTS, differs
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.sessions.states.state import compared
 

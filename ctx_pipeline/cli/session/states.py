@@ -69,7 +69,7 @@ def load(name: str | None, as_json: bool) -> None:
 
     Says what came back, and how much smaller it is than reading everything again.
     """
-    from ctx_pipeline.context.session_state.view import task_item, task_line
+    from ctx_pipeline.context.session_state.view import task_line
     from ctx_pipeline.model.display import cut
     from ctx_pipeline.sessions.states.profiles import active
     from ctx_pipeline.sessions.states.state import loaded
@@ -83,7 +83,7 @@ def load(name: str | None, as_json: bool) -> None:
     imported = ", imported" if state.as_of and not told.found.choice.captured else ""
     say(f"Restored session ({last}{imported}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
-    about = task_item(state)
+    about = state.current_task
     task = f"“{cut(about.text, 300)}”" if about else ""
     told_above = task_line(state)
     for line in told.block.lines:

@@ -145,7 +145,7 @@ def _within(text: str, most: int) -> str:
 
 
 def _pieces(state: SessionState) -> list[list[Piece]]:
-    made = [[*_of_task(state.task), *_of_files(state)], [], [], []]
+    made = [[*_of_task(state.current_task), *_of_files(state)], [], [], []]
     for name, items, base in (("decisions", state.decisions, 5.0), ("findings", state.findings, 4.0), ("progress", state.progress, 2.0)):
         made[1] += [_of_item(name, n, item, base) for n, item in enumerate(items)]
     if state.tests is not None:

@@ -241,6 +241,14 @@ class SessionState:
         return next((item for item in self.outside if item.by == "branch"), None)
 
     @property
+    def current_task(self) -> Item | None:
+        """What somebody said of the task, or else what was asked last; None where nothing was."""
+        if self.task and (self.task.stated or self.task.by == BUNDLE):
+            return self.task
+        asked = (self.asked_before or self.asked_first) if self.goes_on else None
+        return asked or self.asked_last or self.asked_first or self.task
+
+    @property
     def outside_shown(self) -> list[Item]:
         """What a block tells of ``outside``: not what it tells with the commit, with its absence or with the answer."""
         branch, commit, said = self.on_branch, self.commit.text if self.commit else "", self.answer.text if self.answer else ""
@@ -402,56 +410,6 @@ def placed(text: str) -> tuple[str | None, int | None, str]:
     if found[2] is None and "/" not in path and not re.search(r"\w\.[A-Za-z]\w{0,7}$", path):
         return None, None, text.strip()
     return path, int(found[2]) if found[2] else None, found[3].strip()
-
-
-# What two states differ by: of two sessions, or of one session at two moments.
-
-
-LISTS = ("findings", "decisions", "progress", "next_steps")
-
-
-def difference(older: SessionState, newer: SessionState) -> dict[str, Any]:
-    """Return what ``newer`` has that ``older`` has not, what it has no more, and how figures moved.
-
-    Keys: task (from, to; None where equal), for findings, decisions, progress and
-    next_steps the texts added and removed, files added, removed and changed_more (path with
-    how many changes more), tests (from, to), stats (name -> difference).
-    """
-    told: dict[str, Any] = {
-        "task": _moved(older.task and older.task.text, newer.task and newer.task.text),
-        "tests": _moved(_tests(older), _tests(newer)),
-    }
-    for name in LISTS:
-        told[name] = _texts(getattr(older, name), getattr(newer, name))
-    before = {f.path: f for f in older.files}
-    after = {f.path: f for f in newer.files}
-    told["files"] = {
-        "added": [p for p in after if p not in before],
-        "removed": [p for p in before if p not in after],
-        "changed_more": {p: f.changes - before[p].changes for p, f in after.items() if p in before and f.changes > before[p].changes},
-    }
-    names = dict.fromkeys([*older.stats, *newer.stats])
-    told["stats"] = {n: d for n in names if (d := newer.stats.get(n, 0) - older.stats.get(n, 0))}
-    return told
-
-
-def differs(found: dict[str, Any]) -> bool:
-    """Tell whether a difference says anything."""
-    lists = any(found[name]["added"] or found[name]["removed"] for name in LISTS)
-    return bool(found["task"] or found["tests"] or lists or any(found["files"].values()) or found["stats"])
-
-
-def _moved(before: Any, after: Any) -> dict[str, Any] | None:
-    return None if before == after else {"from": before, "to": after}
-
-
-def _tests(state: SessionState) -> str | None:
-    return f"{state.tests.command}: {state.tests.counts}" if state.tests else None
-
-
-def _texts(before: Sequence[Item], after: Sequence[Item]) -> dict[str, list[str]]:
-    had, has = [i.text for i in before], [i.text for i in after]
-    return {"added": [t for t in has if t not in had], "removed": [t for t in had if t not in has]}
 
 
 # Profiles: how large snapshots and blocks are, and how far a session may go, under a name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.context.session_state.snapshot import BLOCK_TEXT, SHORT, item_line, offer
-from ctx_pipeline.context.session_state.state import BUNDLE, REFUSAL
+from ctx_pipeline.context.session_state.state import REFUSAL
 from ctx_pipeline.model.display import cut
 
 if TYPE_CHECKING:
@@ -14,17 +14,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.context.session_state.state import Item, SessionState
 
 
-def task_item(state: SessionState) -> Item | None:
-    """Return what somebody said of the task, or else what was asked last; None where nothing was."""
-    if state.task and (state.task.stated or state.task.by == BUNDLE):
-        return state.task
-    asked = (state.asked_before or state.asked_first) if state.goes_on else None
-    return asked or state.asked_last or state.asked_first or state.task
-
-
 def task_line(state: SessionState) -> str:
     """Return the line that says the task, and where it is from."""
-    task = task_item(state)
+    task = state.current_task
     if task is None:
         return "Task: none known"
     asked = offer(task)

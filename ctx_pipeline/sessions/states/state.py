@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.session_state import snapshot as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
+from ctx_pipeline.context.session_state.difference import difference
 from ctx_pipeline.context.session_state.state import (
     BUILT_INS,
     DEFAULT,
@@ -14,7 +15,6 @@ from ctx_pipeline.context.session_state.state import (
     Item,
     Profile,
     SessionState,
-    difference,
     with_notes,
 )
 from ctx_pipeline.context.session_state.view import view_lines
@@ -22,7 +22,7 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
-from ctx_pipeline.model.codec import iso, time_of
+from ctx_pipeline.model.codec import iso, plain, time_of
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import short_id, truncate, visible
 from ctx_pipeline.sessions.session_choice import (
@@ -69,8 +69,10 @@ class Found(NamedTuple):
     """as it was asked for; ``end`` is the last event that was captured"""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state with how it was found."""
-        return {**self.state.to_json(), "moment": self.moment, "chosen": self.choice.why, "captured": self.choice.captured}
+        """Return the state with how it was found; its task is the one that every view of it tells."""
+        task = self.state.current_task
+        told = {**self.state.to_json(), "task": plain(task) if task else None}
+        return {**told, "moment": self.moment, "chosen": self.choice.why, "captured": self.choice.captured}
 
 
 def session_state(
