@@ -313,7 +313,9 @@ def test_outputs_are_shortened_only_where_a_person_asked_for_it_and_taken_out_ag
 
     assert "before the model reads" not in ctx("install", host)
     assert "shorten" not in after_a_command()
-    assert "after a shell command: its output, shortened before the model reads it" in ctx("install", host, "--outputs")
+    asked = ctx("install", host, "--outputs")
+    assert "after a shell command: its output, shortened before the model reads it" in asked
+    assert set(json.loads(path.read_text())["hooks"]) == set(asked.partition("will run ctx at ")[2].partition(" (")[0].split(", "))
     assert after_a_command().count("shorten") == 1
     assert "shortened before the model reads it" in ctx("status", host)
     ctx("install", host, "--handoff")

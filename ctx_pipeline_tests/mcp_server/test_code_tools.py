@@ -270,7 +270,11 @@ def test_a_file_keeps_its_joiners_and_the_header_names_lines_that_are_not_exact(
             ends.write_bytes(b"one\r\ntwo\r\n")
             changed = await said(client, "ctx_read", path="ends.txt")
             assert changed == "ends.txt: changed since you read it, but only in line ends or encoding: then (plain), now (line ends: CRLF)"
-            assert "unchanged" in await said(client, "ctx_read", path="ends.txt")
+            assert "unchanged" in await said(client, "ctx_read", path="ends.txt", mode="diff")
+            told = await said(client, "ctx_read", path="ends.txt")
+            assert told == "ends.txt 1-2 of 2 (line ends: CRLF)\none\ntwo", (
+                "two lines are shorter than the sentence that they did not change"
+            )
             ends.write_bytes(b"one\r\ntwo\n")
             assert "now (line ends: CRLF, LF)" in await said(client, "ctx_read", path="ends.txt")
 

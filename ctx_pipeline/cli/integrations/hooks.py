@@ -81,7 +81,9 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
     events = agent_config.events_taken(recipe)
     for home in homes:
         if supported:
-            _announce(f"{found.title} will run ctx at {', '.join(events)} ({home / recipe.file}).", recipe, chosen[home], events)
+            replaced = [recipe.replaces.event] if recipe.replaces is not None and "outputs" in chosen[home] else []
+            when = ", ".join(dict.fromkeys([*events, *replaced]))
+            _announce(f"{found.title} will run ctx at {when} ({home / recipe.file}).", recipe, chosen[home], events)
         else:
             say(f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
     if not yes:
