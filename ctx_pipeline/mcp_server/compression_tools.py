@@ -71,7 +71,7 @@ def project_root() -> Path:
     return root
 
 
-def _told(files: Sequence[dict[str, Any]], book: Sequence[str] = ()) -> str:
+def _joined(files: Sequence[dict[str, Any]], book: Sequence[str] = ()) -> str:
     """Return files in a form under their paths; of one that stayed as it is its text."""
     if len(files) == 1 and files[0]["form"] == "raw":
         return str(files[0]["text"])
@@ -123,7 +123,7 @@ class CompressionTools:
             session = {"host": held.host, "session_id": held.session_id, "reads": held.reads, "hits": held.hits}
         if form:
             told = compress.in_form(sources, form)
-            text, tokens, raw = _told(told["files"], told["book"]), told["tokens"], told["raw_tokens"]
+            text, tokens, raw = _joined(told["files"], told["book"]), told["tokens"], told["raw_tokens"]
             files = [{"path": row["path"], "tokens": row["raw_tokens"]} for row in told["files"]]
         else:
             reads, hits = (session["reads"], session["hits"]) if session else (None, 0)
@@ -143,7 +143,7 @@ class CompressionTools:
             next_cursor=cursor_at(end, *asked) if len(text) > end else None,
         )
         if form and tokens < raw and len(text) <= LONGEST and compress.counting().count_tokens(as_text(answer.model_dump())).count >= raw:
-            whole = _told([{"path": source.name, "form": "raw", "text": source.text} for source in sources])
+            whole = _joined([{"path": source.name, "form": "raw", "text": source.text} for source in sources])
             return answer.model_copy(update={"text": whole, "tokens": raw, "saved_tokens": 0})
         return answer
 
