@@ -277,9 +277,9 @@ def _supersede(memories: dict[str, Memory]) -> None:
         for memory in rivals:
             if memory is not newest:
                 memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+    compared = _compared(memories.values())
     for memory in list(memories.values()):
-        wider = next((m for m in memories.values() if _compared_over(m, memory)), None)
-        if wider is not None and memory.superseded_by is None:
+        if memory.superseded_by is None and (wider := _compared_over(compared, memory)) is not None:
             memories[memory.memory_id] = memory._replace(superseded_by=wider.memory_id)
     cures |= {
         (where, subject, _body(memory)["any_name"]): rivals  # sessions are compared by an error's form without the names that it quotes
@@ -291,8 +291,9 @@ def _supersede(memories: dict[str, Memory]) -> None:
         body = _body(memory)
         cured = cures.get((memory.repository, body.get("subject"), body.get("signature")), []) if body.get("signature") else []
         if memory.kind == "failure_trigger" and not body.get("resolution") and cured and "cured" in body:
-            newest = next(m for m in cured if memories[m.memory_id].superseded_by is None)
-            memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+            last = next((m for m in cured if memories[m.memory_id].superseded_by is None), None)
+            if last is not None:
+                memories[memory.memory_id] = memory._replace(superseded_by=last.memory_id)
     rules = {(m.repository or m.cwd, str(_body(m).get("signature"))): m for m in memories.values() if m.kind == "user_preference"}
     for (where, _), memory in rules.items():
         later = rules.get((where, str(_body(memory).get("overruled_by"))))
@@ -307,18 +308,29 @@ def _supersede(memories: dict[str, Memory]) -> None:
                 memories[older.memory_id] = memories[older.memory_id]._replace(superseded_by=memory.memory_id)
 
 
-def _compared_over(wider: Memory, memory: Memory) -> bool:
-    """Tell whether a lesson compares several sessions with one error, among them all that taught another cure of it."""
-    one, other = _body(wider), _body(memory)
-    if wider is memory or wider.flags or wider.superseded_by or not other.get("resolution") or other.get("resolution") == "edit":
-        return False
-    alike = (wider.repository, wider.cwd if not wider.repository else None) == (
-        memory.repository,
-        memory.cwd if not memory.repository else None,
-    )
-    same = one.get("signature") and one["signature"] in (other.get("signature"), other.get("any_name"))
-    several = bool(one.get("did")) and int(one.get("sessions") or 0) > 1 and not other.get("sessions")
-    return bool(alike and same and several) and one.get("subject") == other.get("subject") and set(memory.sessions) <= set(wider.sessions)
+def _compared(memories: Iterable[Memory]) -> dict[tuple, list[Memory]]:
+    """Return place, subject and error -> the lessons that compare several sessions with it."""
+    found: dict[tuple, list[Memory]] = {}
+    for memory in memories:
+        body = _body(memory)
+        several = body.get("signature") and body.get("did") and int(body.get("sessions") or 0) > 1
+        if several and not memory.flags and memory.superseded_by is None:
+            found.setdefault((*_where(memory), body.get("subject"), body["signature"]), []).append(memory)
+    return found
+
+
+def _compared_over(compared: Mapping[tuple, Sequence[Memory]], memory: Memory) -> Memory | None:
+    """Return the lesson that compares several sessions with one error, among them all that taught this other cure of it."""
+    body = _body(memory)
+    if body.get("resolution") in (None, "", "edit") or body.get("sessions"):
+        return None
+    forms = dict.fromkeys((body.get("signature"), body.get("any_name")))
+    wider = (m for form in forms for m in compared.get((*_where(memory), body.get("subject"), form), ()))
+    return next((m for m in wider if m is not memory and set(memory.sessions) <= set(m.sessions)), None)
+
+
+def _where(memory: Memory) -> tuple[str | None, str | None]:
+    return memory.repository, None if memory.repository else memory.cwd
 
 
 def _body(memory: Memory) -> dict[str, Any]:

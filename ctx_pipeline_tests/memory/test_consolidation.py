@@ -180,3 +180,24 @@ def test_a_judgement_from_before_the_repository_of_a_folder_was_known_still_hold
     assert (after.status, after.memory_id != before.memory_id) == ("rejected", True)
     others = candidate("s2", cwd="/w/lib", repository="github.com/acme/lib")
     assert [m.status for m in consolidate([others], [Fact("memory.rejected", {"memory_id": before.memory_id})])] == ["candidate"]
+
+
+@pytest.mark.feature("memory.supersession")
+def test_a_lesson_that_compares_sessions_stands_for_the_cures_that_they_taught_alone():
+    cure = {"signature": "boom 'a'", "any_name": "boom *", "resolution": "command", "did": ["uv run pytest"], "failed": "pytest"}
+    compared = {"signature": "boom *", "resolution": "command", "did": ["uv run pytest"], "sessions": 2}
+    met = {"signature": "boom 'a'", "cured": 1}
+    rows = [
+        candidate("s1", structured=cure),
+        *(candidate(name, text="compared", kind="failure_trigger", structured=compared, at=at) for at, name in ((50, "s1"), (60, "s2"))),
+        candidate("s3", text="met", kind="failure_trigger", structured=met, at=90),
+    ]
+
+    found = {m.text: m for m in consolidate(rows)}
+
+    alone = found["`pytest` fails with “boom 12”; `uv run pytest` works."]
+    assert alone.superseded_by == found["compared"].memory_id
+    assert found["compared"].superseded_by is None
+    assert found["met"].superseded_by is None
+    elsewhere = consolidate([candidate("s4", structured=cure), *rows[1:]])
+    assert all(m.superseded_by is None for m in elsewhere if m.text == alone.text)
