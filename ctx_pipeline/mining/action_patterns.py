@@ -259,7 +259,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 ACTION_PATTERNS = Method(
     name="action_patterns",
-    version=6,
+    version=7,
     describe=(
         "Commands and changes that a project does one after the other, and actions that tell good turns from those sent back.\n\n"
         "Sequences of two to five actions that ended well, in at least two sessions, with how often the end follows (confidence) and "
@@ -269,6 +269,7 @@ ACTION_PATTERNS = Method(
         "when the next prompt objects to it. Two requests that at least three sessions made one after the other are a procedure, with the "
         "person's words and the commands that most of those sessions ran. One session alone never becomes a memory."
     ),
+    wants="two requests, or a check with more than git around it, that came one after the other in several sessions",
     extract=extract,
     combine=combine,
     reads=("events", "tool_calls", "command_runs"),

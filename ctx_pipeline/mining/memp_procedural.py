@@ -184,6 +184,7 @@ MEMP_PROCEDURAL = Method(
         "were typed. It becomes a memory where two steps tell what they were for, a check passed at the end and it is known what has "
         "to be there; a list of files stays an observation."
     ),
+    wants="two steps of which the agent said right before them what they were for, and a check that passed at the end",
     extract=extract,
     combine=combine,
     reads=("events", "tool_calls", "command_runs"),

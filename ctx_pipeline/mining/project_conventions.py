@@ -143,6 +143,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
         does: dict[str, str] = {}
         ended_well: set[str] = set()
         tasks: dict[str, None] = {}
+        shows: dict[str, Run] = {}
         needs = _needed(members, cwd)
         for run in members:
             made = form(run, cwd)
@@ -152,10 +153,12 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 some[text] += purpose == "test"
                 if part := _of_part(made.text):
                     of_parts[before + part] += 1
+                    shows.setdefault(before + part, run)
             else:
                 whole[text] += 1
                 does |= {text: said} if (said := echoed(run, cwd)) else {}
             ended_well |= {text} if well[made.text] >= _OFTEN else set()
+            shows.setdefault(text, run)
             tasks |= {text: None} if _TASK.match(run.step.subject) else {}
         commands, narrowed, parts = ([text for text, _ in found.most_common(4)] for found in (whole, +some, +of_parts))
         if commands or narrowed or parts:
@@ -165,7 +168,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             body |= {k: v for k, v in (("does", does), ("often", often), ("parts", parts), ("tasks", list(tasks)[:4])) if v}
             first = [r for r in members if commands and needs.get((f := form(r, cwd).text), "") + f == commands[0]]
             text = f"{_NAMES[purpose]}: {listed(commands or (narrowed or parts)[:1])}"
-            yield _candidate(_NAMES[purpose], text, body, [*first[:1], *(m for m in members if m not in first[:1])])
+            beside = [shows[t] for t in (*parts[:2], *list(tasks)[:2], *often[:2])]
+            yield _candidate(_NAMES[purpose], text, body, [*first[:1], *(m for m in members if m not in first[:1])], beside)
     last = _last_order(checks, cwd)
     if len(last) > 1:
         texts = [form(run, cwd).text for run in last]
@@ -230,13 +234,13 @@ def _each(run: Run) -> list[Run]:
     return [replace(run, step=s) for s in found] if len(found) > 1 and "||" not in run.command else [run]
 
 
-def _candidate(subject: str, text: str, body: dict[str, Any], members: Sequence[Run]) -> MemoryCandidate:
+def _candidate(subject: str, text: str, body: dict[str, Any], members: Sequence[Run], beside: Sequence[Run] = ()) -> MemoryCandidate:
     calls = list({r.call.call_event: r for r in members}.values())
-    shown = calls if subject == _ORDER else calls[:2]
+    shown = calls if subject == _ORDER else [*calls[:2], *beside]
     return MemoryCandidate(
         kind="repo_convention",
         text=text,
-        evidence_refs=tuple(e for r in shown for e in (r.call.call_event, r.call.result_event)),
+        evidence_refs=tuple(dict.fromkeys(e for r in shown for e in (r.call.call_event, r.call.result_event))),
         confidence=0.3,
         priority=2,
         risk="low",

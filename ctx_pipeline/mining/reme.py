@@ -212,7 +212,7 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
             confidence=0.6 if call.action == "shell" else 0.45,
             priority=4,
             risk="low",
-            structured=body | ({"steps": [f"run `{instead}`"]} if instead else {}),
+            structured=body | ({"steps": [f"run `{instead}`"], "line": f"- Run `{instead}`, not {what}."} if instead else {}),
             subject=subject,
             ts=call.ended,
         )
@@ -308,6 +308,7 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
         outcome = f"{cured or 'none'} of them got it to pass" if sessions > 1 else "called otherwise it passed in between"
         if sessions == 1 and not works and (calls := newest.get("calls")):
             command, outcome = calls[0], f"`{calls[1]}` passed in between"
+            quoted = quoted_as_name(quoted)
         text = f"`{command}` failed with “{quoted}” {often}; {outcome}"
         cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
         if works:

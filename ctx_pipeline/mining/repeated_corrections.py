@@ -355,11 +355,16 @@ def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate],
     return {}
 
 
+_ASKS_FOR = re.compile(r"(?i)^(?:let'?s\s+(?!not\b)|(?:i|we)(?:'d|\s+would)\s+(?=rather\b)|make\s+sure\s+that\s+you\s+)")
+_PLEASE = re.compile(r"(?i),?\s*please$")
+"""What asks for a rule and is none of it."""
+
+
 def _line(candidate: StoredCandidate) -> str:
     """Return a rule as a line for a rules file."""
     text = _OPENING.sub("", _REMEMBER.sub("", _BEFORE.sub("", candidate.text))).strip(" !.")
+    text = _PLEASE.sub("", _ASKS_FOR.sub("", text))
     if candidate.body.get("form") == "please" and not candidate.body.get("avoid"):
-        text = re.sub(r"(?i),?\s*please$", "", text)
         text = f"Use {text}" if rivals(frozenset(candidate.body.get("want", ()))) else text
     return f"- {text[:1].upper()}{text[1:]}."
 

@@ -158,6 +158,9 @@ SKILL_PRO = Method(
         "same file are one skill, with activation, steps, termination and verification, where another file goes with it or a check of "
         "a part follows it; a check that publishes or destroys is none; one turn alone never becomes a memory."
     ),
+    wants=(
+        "two sessions that were asked in words for a change of the same file, with another file or the check of a part beside it each time"
+    ),
     extract=extract,
     combine=combine,
     reads=("events", "tool_calls", "command_runs"),

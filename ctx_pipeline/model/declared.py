@@ -445,6 +445,8 @@ class Method:
     """Who is asked about a session before ``extract`` reads the answer in ``view.seen[name]``: :data:`MODEL`, or
     :data:`AGENT`, the agent of the host whose :attr:`Agent.headless` names this method. Empty: nobody. Such a method
     is never part of ``all`` and no asset."""
+    wants: str = ""
+    """what a lesson of it needs: said where it is named and tells none"""
 
     @property
     def code_version(self) -> str:

@@ -122,6 +122,11 @@ def test_a_session_is_shown_as_one_record_and_a_solved_task_answers_one_like_it(
     drawn = ran.json("mine", "claude", DISCOUNTS)
     assert drawn["drawn"] >= len(drawn["candidates"]) > 0
     assert all(c["session_id"] == DISCOUNTS and c["text"] for c in drawn["candidates"])
+    quiet = ran("mine", "--method", "skill_pro").stdout
+    assert "skill_pro tells none: " in quiet
+    assert "; a lesson needs two sessions that" in quiet
+    assert list(ran.json("mine", "--method", "skill_pro")["silent"]) == ["skill_pro"]
+    assert "silent" not in ran.json("mine", "--all", "--method", "skill_pro")
     (case,) = ran.json("memory", "cases", "-q", "bump vitest", "--everywhere")["cases"]
     assert case["structured"]["steps"] == ["run `npm install -D vitest@3`", "edit `src/route.test.ts`", "run `npm test`"]
     assert "  Bump vitest to 3 and fix what breaks\n" in ran("memory", "cases", "-q", "bump vitest", "--everywhere").stdout

@@ -209,9 +209,17 @@ def test_requests_that_return_are_a_procedure_with_the_words_and_the_steps_of_th
         story.day(said(f"{words} https://ci/runs/{number}"), look, edited("a.py", "1", "2"), said("make a pr"), ran("git push", "ok"))
     story.day(said("how are prices rounded"), ran("rg round", "x"), said("thanks")).learn()
     (found,) = [m for m in story.memories() if m.kind == "procedure"]
-    assert found.text == "“why did this fail” (`gh run`) is followed by “make a pr”: asked so in 3 sessions"
-    assert found.body["steps"] == ["run `gh run`", "the person then asks: make a pr"]
+    assert found.text == "in 3 sessions the person asked “why did this fail” (`gh run view`) and then “make a pr”"
+    assert found.body["steps"] == ["run `gh run view`", "the person then asks: make a pr"]
     assert found.support == 3
+
+
+@pytest.mark.feature("mining.returning-requests")
+def test_a_request_of_one_word_is_no_procedure(story):
+    for _ in range(3):
+        story.day(said("investigate"), ran("gh run view 7 --log-failed", "build: step 3"), said("make a pr"), ran("git push", "ok"))
+    story.learn()
+    assert [m for m in story.memories() if m.kind == "procedure"] == []
 
 
 @pytest.mark.feature("mining.shared-state")

@@ -259,7 +259,7 @@ def test_what_the_person_refused_with_a_rule_is_a_risk_rule_and_a_mere_no_is_not
         "risk_rule",
         "the person refused `npm install`: “don't install globally, use pnpm”; run `pnpm install` instead",
     )
-    assert json.loads(found.structured)["steps"] == ["run `pnpm install`"]
+    assert (found.body["steps"], found.body["line"]) == (["run `pnpm install`"], "- Run `pnpm install`, not `npm install`.")
     for said, command, text in (
         ("use `make setup` please", "npm install", "the person refused `npm install`: “use `make setup` please”; run `make setup` instead"),
         ("use uv", "pip install yaml", "the person refused `pip install yaml`: “use uv”"),

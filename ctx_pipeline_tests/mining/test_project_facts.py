@@ -224,5 +224,5 @@ def test_a_call_that_no_other_wording_cured_is_told_with_the_form_that_passed_in
         .shell("cargo test five six", exit=1, text=wrong.format("six"))
     )
     (found,) = lessons("reme", session)
-    assert found.text.startswith("`cargo test NAME NAME` failed with")
+    assert found.text.startswith("`cargo test NAME NAME` failed with “error: unexpected argument NAME found”")
     assert found.text.endswith("2 times in one session; `cargo test NAME` passed in between")

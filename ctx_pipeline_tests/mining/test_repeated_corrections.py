@@ -177,6 +177,21 @@ def test_a_rule_for_which_the_person_stopped_the_agent_is_laid_down():
 
 
 @pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("let's use podman instead of docker", "- Use podman instead of docker."),
+        ("keep each commit with working code please", "- Keep each commit with working code."),
+        ("I'd rather use podman than docker", "- Rather use podman than docker."),
+        ("let's not use npm", "- Let's not use npm."),
+    ],
+)
+def test_a_line_for_a_rules_file_says_the_rule_and_not_who_asks(said, line):
+    (found,) = combine(mined(view("a").prompt(said)))
+    assert found.body["line"] == line
+
+
+@pytest.mark.feature("mining.said-rules")
 def test_what_is_to_be_remembered_is_laid_down_whatever_it_is_about():
     (found,) = combine(mined(view("a").prompt("a web page is great. and remember that I'd rather click it than call low-level tools")))
     assert (found.confidence, found.text) == (0.5, "I'd rather click it than call low-level tools")

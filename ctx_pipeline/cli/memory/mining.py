@@ -94,6 +94,7 @@ def mine(
         asked = {m.name: ask(store, settings, m, cells=cells, sessions=sessions, limit=limit, again=again) for m in asking}
         report = stage(store, settings, methods=[m for m in methods if m not in asked], cells=cells)
         drawn = [c for name in methods for c in candidates(store, known[name], combined=not everything)]
+        silent = {} if everything else {name: _seen(store, known[name], key, full) for name in names if name in known and known[name].wants}
     found = [c for c in drawn if key in (None, c.host) and full in (None, c.session_id)]
     result = filtered(sorted(found, key=lambda c: (c.method, c.host, c.session_id, c.candidate_id)), chosen)
     result = _with_withheld(result, settings)
@@ -106,6 +107,7 @@ def mine(
                 "candidates": shown,
                 "dropped": result.dropped,
                 "block": text,
+                **({"silent": why} if (why := _silent(silent, found, known)) else {}),
                 **_counts(report.totals, len(drawn)),
                 **({"asked": asked} if asked else {}),
             }
@@ -115,10 +117,29 @@ def mine(
         _tell_left_out(text, len(found))
     else:
         _print(result)
+        for name, said in _silent(silent, found, known).items():
+            say(f"{name} tells none: {said}")
         for name, done in asked.items():
             _tell(name, done)
     if any(done["asked"] for done in asked.values()) and all(done["failed"] == done["asked"] for done in asked.values()):
         raise click.exceptions.Exit(1)
+
+
+def _seen(store: Store, method: Method, host: str | None, session_id: str | None) -> int:
+    """Return how many candidates single sessions gave a method, whether or not several bear them out."""
+    from ctx_pipeline.pipeline.mine import candidates
+
+    return sum(host in (None, c.host) and session_id in (None, c.session_id) for c in candidates(store, method, combined=False))
+
+
+def _silent(seen: Mapping[str, int], found: list[StoredCandidate], known: Mapping[str, Method]) -> dict[str, str]:
+    """Return for each named method without a lesson what it saw and what a lesson of it needs."""
+    loud = {c.method for c in found}
+    return {
+        name: f"{counted(count, 'candidate')} of single sessions (--all); a lesson needs {known[name].wants}"
+        for name, count in seen.items()
+        if name not in loud
+    }
 
 
 def _counts(totals: Mapping[str, int], drawn: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining.lessons.commands import listed
+from ctx_pipeline.mining.lessons.commands import listed, typed
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.said_rules import sentences, terms
 from ctx_pipeline.mining.lessons.turns import turns
@@ -27,6 +27,8 @@ _LEAST = 3
 """Sessions of a project in which two requests follow each other."""
 
 _WORDS, _TURNS, _STEPS = 12, 12, 4
+_LEAST_SAID = 2
+"""Words of the first request: one alone ("investigate") says nothing of what is asked."""
 _HALF = 0.5
 """Share of the sessions that ran a command for a request, from which it is a step of it."""
 
@@ -70,7 +72,7 @@ def _requests(ask: str) -> list[str]:
 
 
 def _ran(turn: Turn) -> list[str]:
-    return list(dict.fromkeys(r.step.subject for r in turn.runs if r.passed and " " in r.step.subject and not dangers(r.command)))
+    return list(dict.fromkeys(typed(r.step) for r in turn.runs if r.passed and " " in r.step.subject and not dangers(r.command)))
 
 
 def combine(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
@@ -121,8 +123,10 @@ def _procedure(
         ][:_STEPS]
         for place in (0, 1)
     ]
+    if len(words[0].split()) < _LEAST_SAID:
+        return
     does = [f" ({listed(commands)})" if commands else "" for commands in ran]
-    text = f"“{words[0]}”{does[0]} is followed by “{words[1]}”{does[1]}: asked so in {sessions} sessions"
+    text = f"in {sessions} sessions the person asked “{words[0]}”{does[0]} and then “{words[1]}”{does[1]}"
     steps = [*(f"run `{c}`" for c in ran[0]), f"the person then asks: {words[1]}", *(f"run `{c}`" for c in ran[1])]
     subject = f"requests: {' '.join(sorted(one))}"
     body = {"subject": subject, "signature": f"{subject} then {' '.join(sorted(other))}", "steps": steps, "sessions": sessions}
