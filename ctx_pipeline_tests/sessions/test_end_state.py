@@ -104,6 +104,29 @@ def test_what_no_status_of_the_whole_tree_shows_is_not_told(command: str, text: 
 
 
 @pytest.mark.feature("session.end-state")
+@pytest.mark.parametrize(
+    ("commands", "told"),
+    [
+        (["git stash"], True),
+        (["git stash push -m 'the sum' -- a.py"], True),
+        (["git stash", "git stash list"], True),
+        (["git stash", "git stash pop"], False),
+        (["git stash && git pull && git stash apply"], False),
+        (["git stash", "git stash branch sums"], False),
+        (["git -C ../other stash"], False),
+        (["git stash list"], False),
+    ],
+)
+def test_changes_that_were_put_away_are_told_until_they_may_be_back(commands: list[str], told: bool):
+    session = work()
+    for command in commands:
+        session.shell(command, text="Saved working directory and index state WIP on cart: 1a2b3c4 Sum")
+    assert ("changes were put away with git stash and not taken back since" in outside(session)) == told
+    nothing = work().shell("git stash", text="No local changes to save")
+    assert not outside(nothing)
+
+
+@pytest.mark.feature("session.end-state")
 def test_what_a_later_command_may_have_changed_is_not_told():
     status = "## cart...origin/cart [ahead 1]\n M a.py"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.shell.commands import Step
 
-BRANCH, TREE, PULL, CI, RUNS, AGENTS = "branch", "tree", "pull", "ci", "process", "agents"
+BRANCH, TREE, STASH, PULL, CI, RUNS, AGENTS = "branch", "tree", "stash", "pull", "ci", "process", "agents"
 """What an item is about, as its ``by`` says it."""
 
 _ON = "ended on the branch "
@@ -73,6 +73,7 @@ _CHANGED = lazy_pattern(
     r"(?m)^(?:(?P<code>[MADRCTU][ MADTU]|[ ][MADTU]|\?\?) |\t(?:(?P<word>modified|new file|deleted|renamed|typechange|both modified):\s+)?)"
     r"(?P<path>[^\s()].*)$"
 )
+_SAVED = lazy_pattern(r"(?m)^Saved working directory and index state ")
 _AHEAD = lazy_pattern(r"\.{3}(?P<to>[^\s\[]+) \[ahead (?P<count>\d+)\]|Your branch is ahead of '(?P<of>[^']+)' by (?P<by>\d+) commit")
 _RANGE = lazy_pattern(r"[^\s.-]\S{0,200}(?<![/.])\.\.(?![/.])\S{0,200}")
 _ONE_LINE = lazy_pattern(r"(?m)^(?P<sha>[0-9a-f]{7,40}) (?P<subject>\S.{0,200})$")
@@ -98,7 +99,7 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]
     behind = [r for r in own if r.call_event in here and agents and all(c.thread_id == r.thread_id and c.seq < r.seq for c in agents)]
     of_agents = None if tree[0] in behind else _of_agents(view, behind)
     pull = _pull_request(view, every)
-    found = [branch, of_agents, tree[1], pull, _ci(view, every, pull), *_still_running(view, every)]
+    found = [branch, of_agents, tree[1], _stash(view, git, here), pull, _ci(view, every, pull), *_still_running(view, every)]
     return tuple(item for item in found if item is not None)
 
 
@@ -232,6 +233,20 @@ def _uncommitted(view: SessionView, paths: Sequence[str]) -> str:
 def _is(path: str, own: str) -> bool:
     """Tell whether a path of a status is a changed file, or the folder that holds it."""
     return own == path or own.endswith(f"/{path}") or path.endswith(f"/{own}") or (path.endswith("/") and f"/{path}" in f"/{own}")
+
+
+def _stash(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> Item | None:
+    """Return that changes ``here`` were put away last, where no later command may have brought them back."""
+    run, step = next(((r, s) for r in reversed(runs) for s in reversed(steps(r.command)) if _puts_away(s) is not None), (None, None))
+    if run is None or step is None or run.call_event not in here or not _puts_away(step) or not _SAVED.search(printed(view, run)):
+        return None
+    return _item(run, STASH, "changes were put away with git stash and not taken back since")
+
+
+def _puts_away(step: Step) -> bool | None:
+    """Tell whether a step puts changes into the stash, or may take some out of it; None where it does neither."""
+    verb = next((word for word in step.words[2:] if not word.startswith("-")), "push")
+    return verb in ("push", "save") if step.subject == "git stash" and verb not in ("list", "show", "create") else None
 
 
 def _of_agents(view: SessionView, behind: Sequence[Any]) -> Item | None:
