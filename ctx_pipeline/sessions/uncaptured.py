@@ -6,7 +6,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UsageError
@@ -14,6 +14,7 @@ from ctx_pipeline.memory.scope import place_of, same_repository
 from ctx_pipeline.sessions.naming import Named, SessionName, find_among, split_host
 from ctx_pipeline.sessions.session_choice import here
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.ledger.forgotten import Forgotten
 from ctx_pipeline.storage.ledger.rows import SessionRow
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.store_marker import begun
@@ -79,12 +80,16 @@ def _uncaptured(settings: Settings, begin: str) -> tuple[dict[tuple[str, str], U
     """
     sources = live.sources(settings)
     captured: set[tuple[str, str]] = set()
+    forgotten = Forgotten(())
     if begun(settings.home):
         with reading(settings) as (store, _):
             held = store.ledger.sources()
             captured = {(row.host, row.session_id) for row in store.ledger.sessions()}
+            forgotten = Forgotten(store.ledger.tombstones())
         sources = [source for source in sources if (source.root, source.rel) not in held]
     sessions = [one for one in live.sessions(sources, settings) if (one.host, one.session_id) not in captured]
+    if forgotten:
+        sessions = [one for one in sessions if not any(_was_forgotten(forgotten, *file) for file in one.sources)]
     sessions = [one for one in sessions if begin and one.session_id.startswith(begin)] or sessions
     wanted = {source.path for one in sessions for source, _ in one.sources}
     shown = live.shown(settings, {(one.host, one.session_id) for one in sessions}, [s for s in sources if s.path in wanted])
@@ -94,3 +99,7 @@ def _uncaptured(settings: Settings, begin: str) -> tuple[dict[tuple[str, str], U
         last = told.last or max(source.mtime_ns for source, _ in one.sources) // 1000
         found[one.host, one.session_id] = Uncaptured(one.host, one.session_id, told, last)
     return found, [(one.host, one.session_id, identity.thread_id, source.path) for one in sessions for source, identity in one.sources]
+
+
+def _was_forgotten(forgotten: Forgotten, source: live.LiveSource, identity: Any) -> bool:
+    return forgotten.thread(source.host, identity.thread_id) or forgotten.file(source.host, source.path, source.size)

@@ -78,6 +78,7 @@ def test_forget_shows_asks_removes_and_does_not_capture_again(ctx: Ctx):
     assert ctx.json("forget", "claude", DISCOUNTS[:8], "--yes")["forgotten"] == 1
     assert ctx.json("sync")["sessions_parsed"] == 0
     assert DISCOUNTS not in states(ctx)
+    assert "there is no session called" in ctx("show", DISCOUNTS, ok=False).stderr
     left = [p for p in ctx.store.rglob("*") if p.is_file() and b"freezegun" in p.read_bytes()]
     assert left == []
 
