@@ -74,7 +74,10 @@ def decide(holders: Mapping[str, Sequence[str]], own: Mapping[str, int | None], 
 
 
 _SLOW = 30_000_000
-"""Microseconds between two lines of one copy, at most, on a busy disk"""
+"""Microseconds between two lines of one copy, at most, on a busy disk, where few calls are alike"""
+
+_SURE = 3
+"""Calls with the running totals of an ancestor, one behind the other from the first on, that are a copy however slowly it was written"""
 
 
 def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
@@ -83,7 +86,8 @@ def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str,
     A copy that a busy disk wrote slowly looks like own calls of the fork: their keys are the
     fork's id and running totals, and the same totals, of five numbers each, stand under an
     ancestor's id. Counted from the fork's first call on, as long as each is one that an
-    ancestor made before and no half minute passes; one alone proves nothing, since threads may begin alike.
+    ancestor made before; one alone proves nothing, since threads may begin alike, and two only
+    where no half minute passes between them.
     ``calls`` is session -> call key -> time, ``parents`` session -> declared parent.
     """
     found: dict[str, tuple[str, str]] = {}
@@ -93,16 +97,16 @@ def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str,
         own = [key for key in _in_order(held) if is_running_total(key, session)]
         above = ancestors(session, parents) if own else []
         repeated: dict[str, tuple[str, str]] = {}
-        last = held[own[0]] or 0 if own else 0
+        last, slow = held[own[0]] or 0 if own else 0, False
         for key in own:
             totals = key.partition(":")[2]
             origin = next((a for a in reversed(above) if f"{a}:{totals}" in calls.get(a, {})), None)
             at = held[key] or 0
-            if origin is None or (calls[origin][f"{origin}:{totals}"] or 0) > at or at - last > _SLOW:
+            if origin is None or (calls[origin][f"{origin}:{totals}"] or 0) > at:
                 break
             repeated[key] = (origin, f"{origin}:{totals}")
-            last = at
-        if len(repeated) > 1:
+            last, slow = at, slow or at - last > _SLOW
+        if len(repeated) >= _SURE or (len(repeated) > 1 and not slow):
             found.update(repeated)
     return found
 

@@ -140,6 +140,18 @@ def test_a_thread_that_begins_like_its_parent_is_no_copy(ledger):
     assert all_copies(ledger) == {}
 
 
+@pytest.mark.feature("usage.owner-same-totals")
+@pytest.mark.parametrize(("gap", "calls", "copied"), [(20, 2, 2), (40, 2, 0), (40, 3, 3), (4_000, 5, 5)])
+def test_three_calls_with_the_totals_of_the_parent_are_a_copy_however_slowly_it_was_written(ledger, gap, calls, copied):
+    captured(ledger, "parent")
+    captured(ledger, "fork", parent="parent")
+    made = {f"parent:{n}00": n for n in range(1, 7)}
+    written = {f"fork:{n}00": 100 + n * gap * 1_000_000 for n in range(1, calls + 1)}
+    own = {"fork:999": 100 + (calls + 2) * gap * 1_000_000}
+    ledger.record_normalized([decoded("parent", made), decoded("fork", written | own)], code_version=1)
+    assert all_copies(ledger) == {("fork", key): ("parent", SAME_TOTALS) for key in list(written)[:copied]}
+
+
 @pytest.mark.feature("usage.owner-same-calls")
 @pytest.mark.parametrize("order", list(permutations(["a", "b", "went-on", "alike"])))
 def test_a_session_that_was_copied_under_another_id_counts_once_in_all_orders(tmp_path, order):
