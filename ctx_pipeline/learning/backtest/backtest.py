@@ -16,7 +16,7 @@ import ctx_pipeline
 from ctx_pipeline import discovery
 from ctx_pipeline.integrations.status import sparingly
 from ctx_pipeline.learning.backtest.hook_events import Around, Moment, asked_at, at_commands, table
-from ctx_pipeline.learning.backtest.past_sessions import days, load, number_of, place_at, windows
+from ctx_pipeline.learning.backtest.past_sessions import allowed_at, days, is_shown, load, number_of, place_at, recurring, windows
 from ctx_pipeline.memory.evaluation import (
     ERROR,
     SEED,
@@ -41,10 +41,10 @@ from ctx_pipeline.memory.injection_policy import AT_PROMPT, AT_START, LEAST_WORD
 from ctx_pipeline.memory.injection_policy import at_start as injection_policy_at_start
 from ctx_pipeline.memory.ranking import LEAST_COVERED, PENALTY, WEIGHTS, Recalled, error_words, rank, words_of
 from ctx_pipeline.memory.scope import visible
-from ctx_pipeline.memory.session_facts import CHANGED, FAILED, KINDS, RAN, RULED, Said, about
+from ctx_pipeline.memory.session_facts import FAILED, KINDS, RAN, Said, about
 from ctx_pipeline.mining.lessons.failures import salient_line
 from ctx_pipeline.model.codec import digest, iso
-from ctx_pipeline.model.memories import WOVEN, Memory
+from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.pipeline.lessons.lesson_outcomes import measured, tellings
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.storage import memory_index
@@ -52,8 +52,6 @@ from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline.storage.text_index import PastText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from ctx_pipeline.learning.backtest.past_sessions import History
     from ctx_pipeline.memory.injection_policy import Choice
     from ctx_pipeline.memory.scope import Place
@@ -170,7 +168,7 @@ class _HookReplay:
         self._until = until
         self._choice, self._levels = choice, sorted({*THRESHOLDS, choice.threshold})
         self._history, self._past, self._index, self._made, self._seen = history, past_text, index, made, seen
-        self._shown = [m for m in memories if _is_shown(m)]
+        self._shown = [m for m in memories if is_shown(m)]
         self._since: dict[int, list[Memory]] = {}
         self._about = {m.memory_id: about(m) for m in self._shown}
         self._places: dict[tuple[str, str], _Place] = {}
@@ -268,16 +266,16 @@ class _HookReplay:
     def _around_as_it_began(self, story: Timeline, here: _Place) -> Around:
         """Return what commands of a session are held against: as when it began, what ended since the day at its place included."""
         ended = self._history.before(story.first)
-        allowed = _allowed(here.place)
+        allowed = allowed_at(here.place)
         later = [
             s for s in self._history.stories[self._made.sessions_before : ended] if allowed("repo", s.repository or None, s.cwd or None)
         ]
         if not later:
             return self._around(here)
         if ended not in self._since:
-            self._since[ended] = [m for m in self._history.memories(story.first) if _is_shown(m)]
+            self._since[ended] = [m for m in self._history.memories(story.first) if is_shown(m)]
         memories = tuple(m for m in self._since[ended] if allowed(m.scope, m.repository, m.cwd))
-        things = here.things | _recurring(later)
+        things = here.things | recurring(later)
         return self._around(here._replace(memories=memories, things=things), before=ended)._replace(about=about)
 
     def _around(self, here: _Place, *, before: int | None = None) -> Around:
@@ -347,7 +345,7 @@ class _HookReplay:
     def _search(self, text: str, place: Place, at: int) -> list[Scored]:
         """Return what ``ctx memory retrieve`` answers."""
         error = error_words(text, lambda some: salient_line(some, place.cwd, of_any_form=True))
-        hits = self._index.recall(words_of(text), error=error, allowed=_allowed(place), least=LEAST_COVERED)
+        hits = self._index.recall(words_of(text), error=error, allowed=allowed_at(place), least=LEAST_COVERED)
         near = [Recalled(h.memory, h.score, h.covered) for h in hits]
         return rank(near, place=place, limit=SHOWN, now=at, linked=self._index.get)
 
@@ -357,36 +355,23 @@ class _HookReplay:
         if len(words) < LEAST_WORDS:
             return []
         error = error_words(text, lambda some: salient_line(some, place.cwd, of_any_form=True))
-        hits = self._index.recall(words, error=error, allowed=_allowed(place), least=self._levels[0])
+        hits = self._index.recall(words, error=error, allowed=allowed_at(place), least=self._levels[0])
         return [Recalled(h.memory, h.score, h.covered) for h in hits]
 
     def _place(self, told: Timeline) -> _Place:
         key = (told.repository, told.cwd)
         if key not in self._places:
             place = place_at(told)
-            allowed = _allowed(place)
+            allowed = allowed_at(place)
             raw = tuple(n for n, (repository, cwd) in enumerate(self._history.places) if allowed("repo", repository or None, cwd or None))
             past = self._history.stories[: self._made.sessions_before]
-            things = _recurring(s for s in past if allowed("repo", s.repository or None, s.cwd or None))
+            things = recurring(s for s in past if allowed("repo", s.repository or None, s.cwd or None))
             seen = tuple(m for m in self._shown if allowed(m.scope, m.repository, m.cwd))
             last = next((s for s in reversed(past) if s.deeds and allowed("repo", s.repository or None, s.cwd or None)), None)
             since = max((p.at for p in last.prompts), default=last.first) if last else 0
             newest = {t for d in last.deeds if d.at >= since for t in d.spellings} if last else set()
             self._places[key] = _Place(place, raw, seen, things, newest)
         return self._places[key]
-
-
-def _is_shown(memory: Memory) -> bool:
-    return memory.status in WOVEN and not memory.flags and memory.superseded_by is None
-
-
-def _recurring(stories: Iterable[Timeline]) -> frozenset[Thing]:
-    """Return what happened in sessions and can come again."""
-    return frozenset(t for s in stories for d in s.deeds if d.kind in (FAILED, CHANGED, RULED) or d.check for t in d.spellings)
-
-
-def _allowed(place: Place) -> Callable[[str, str | None, str | None], bool]:
-    return lambda scope, repository, cwd: visible(scope, repository, cwd, place)
 
 
 _READINGS = {"user_correction_count": ("signals/outcomes", "corrections"), "session_cost": ("signals/spending", "cost")}

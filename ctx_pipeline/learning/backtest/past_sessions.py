@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.memory import consolidation
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.memory.scope import Place, identity
+from ctx_pipeline.memory.scope import Place, identity, visible
+from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RULED
+from ctx_pipeline.model.memories import WOVEN
 from ctx_pipeline.pipeline.lessons.repositories import recorded, repository_of
 from ctx_pipeline.pipeline.lessons.session_timeline import RULES, timeline, views
 from ctx_pipeline.pipeline.mine import candidates as drawn
 from ctx_pipeline.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ctx_pipeline.memory.session_facts import Thing, Timeline
     from ctx_pipeline.model.memories import Memory, StoredCandidate
@@ -106,6 +108,21 @@ def place_at(story: Timeline) -> Place:
     repository = story.repository
     path = repository.startswith(("/", "~")) or ":\\" in repository
     return Place(story.cwd, (repository,) if path else (story.cwd,), () if path or not repository else (identity(repository),))
+
+
+def is_shown(memory: Memory) -> bool:
+    """Tell whether a memory answers: it is neither held back nor superseded."""
+    return memory.status in WOVEN and not memory.flags and memory.superseded_by is None
+
+
+def recurring(stories: Iterable[Timeline]) -> frozenset[Thing]:
+    """Return what happened in sessions and can come again."""
+    return frozenset(t for s in stories for d in s.deeds if d.kind in (FAILED, CHANGED, RULED) or d.check for t in d.spellings)
+
+
+def allowed_at(place: Place) -> Callable[[str, str | None, str | None], bool]:
+    """Return what tells whether a scope, repository and folder may be seen from a place."""
+    return lambda scope, repository, cwd: visible(scope, repository, cwd, place)
 
 
 def load(store: Store, settings: Settings, past_text: PastText) -> History:
