@@ -12,12 +12,15 @@ import pytest
 from ctx_pipeline.context.session_state.snapshot import block, lines_of, snapshot
 from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.context.session_state.view import task_line, view_lines
+from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.file_accesses import changes_of
 from ctx_pipeline.facts.prompts import taken_back
 from ctx_pipeline.model.display import shorten_ask
 from ctx_pipeline.sessions.session_choice import HERE, Choice
 from ctx_pipeline.sessions.states.decisions import _asks_only
 from ctx_pipeline.sessions.states.state import Found, safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
+from ctx_pipeline.sessions.states.taken_back import taken_back as changes_taken_back
 from ctx_pipeline.tokens.estimates import near_count
 from ctx_pipeline_tests.factories.views import view
 
@@ -525,6 +528,15 @@ def test_edits_that_were_taken_back_and_what_tools_left_behind_are_no_changed_fi
         ([("git diff --quiet || git checkout -- a.py", "")], ["a.py", "b.py", "new.py"], ""),
         ([("git checkout -b a.py", "")], ["a.py", "b.py", "new.py"], ""),
         ([("git -C /other checkout -- a.py", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("git checkout main a.py", "Updated 1 path from 1a2b3c4")], ["a.py", "b.py", "new.py"], ""),
+        ([("git checkout a.py", "Switched to branch 'a.py'")], ["a.py", "b.py", "new.py"], ""),
+        ([("cd /other && git reset --hard", "HEAD is now at 1a2b3c4 x")], ["a.py", "b.py", "new.py"], ""),
+        ([("git status -s", "?? a.py"), ("git checkout .", "")], ["a.py", "b.py", "new.py"], ""),
+        # where it restored nothing, or may not have run
+        ([("git checkout -- a.py no.py; git log", "error: pathspec 'no.py' did not match any file(s)")], ["a.py", "b.py", "new.py"], ""),
+        ([("git checkout a.py", "Updated 0 paths from the index")], ["a.py", "b.py", "new.py"], ""),
+        ([("test -f x && git checkout -- a.py; true", "")], ["a.py", "b.py", "new.py"], ""),
+        ([("if test -f x; then git checkout -- a.py; fi", "")], ["a.py", "b.py", "new.py"], ""),
     ],
 )
 def test_a_file_that_git_restored_is_not_changed_and_a_check_of_its_changes_is_out_of_date(
@@ -550,18 +562,43 @@ def test_a_file_that_git_restored_is_not_changed_and_a_check_of_its_changes_is_o
         ("## x\n M a.py\n?? b.lock", "", "## x\n M a.py", ["a.py", "b.lock"]),
         ("## x\n M a.py\n M b.lock", "git commit -am x", "## x", ["a.py", "b.lock"]),
         ("## x\n M a.py\n M b.lock", "", "", ["a.py", "b.lock"]),
+        ("## x\n M a.py\n M b.lock", "I committed it", "## x", ["a.py", "b.lock"]),
     ],
 )
 def test_a_file_that_git_shows_no_longer_as_changed_was_put_back_by_hand(before: str, between: str, after: str, changed: list[str]):
     """A test run had changed it before, as one of a published session did with a lock file."""
     work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("pytest -q", text="3 passed in 0.1s").shell("git status -sb", text=before)
     work.edit("/w/b.lock")
-    if between:
+    if between.startswith("git "):
         work.shell(between, text="[x 1a2b3c4] x")
+    elif between:
+        work.prompt(between)
     state = fold(work.shell("git status -sb", text=after).build())
     assert sorted(f.path for f in state.modified) == changed
     assert state.tests is not None
     assert state.tests.stale == ("b.lock" in changed)
+
+
+@pytest.mark.feature("session.proven")
+def test_a_check_behind_a_restored_file_is_not_out_of_date_when_it_is_restored_once_more():
+    work = view(cwd="/w").prompt("Try it").edit("/w/a.py").shell("git checkout -- a.py").shell("pytest -q", text="3 passed in 0.1s")
+    assert fold(work.shell("git checkout -- a.py").build()).tests.aged == ""
+
+
+@pytest.mark.feature("session.proven")
+def test_changes_of_a_long_session_are_held_against_its_git_commands_in_little_time():
+    work = view(cwd="/w").prompt("Try it")
+    status = "## x\n" + "\n".join(f" M q{n}.py" for n in range(60))
+    rounds = 300
+    for n in range(rounds):
+        work.edit("/w/a.py").edit(f"/w/p/f{n}.py").shell("git checkout -- a.py p").shell("git status -sb", text=status).shell(
+            "git add z.py"
+        )
+    built = work.build()
+    command_runs(built), changes_of(built)
+    began = time.process_time()
+    assert len(changes_taken_back(built)) == 2 * rounds
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.feature("session.proven")
