@@ -245,6 +245,8 @@ def _stash(view: SessionView, runs: Sequence[Any], here: Collection[str]) -> Ite
 
 def _puts_away(step: Step) -> bool | None:
     """Tell whether a step puts changes into the stash, or may take some out of it; None where it does neither."""
+    if step.subject == "git apply" or (step.subject in REWRITE - {"git stash"} and any("stash" in word for word in step.words[2:])):
+        return False  # a patch that git stash show prints, or git checkout stash@{0} -- a.py
     verb = next((word for word in step.words[2:] if not word.startswith("-")), "push")
     return verb in ("push", "save") if step.subject == "git stash" and verb not in ("list", "show", "create") else None
 
