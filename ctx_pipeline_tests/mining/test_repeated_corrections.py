@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ctx_pipeline.learning.memories import repeated_since, sayings
 from ctx_pipeline.memory.consolidation import Fact, consolidate, store_candidate
+from ctx_pipeline.mining.lessons.said_rules import sentences
 from ctx_pipeline.mining.repeated_corrections import combine, extract
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -210,6 +213,14 @@ def test_what_is_to_be_remembered_is_laid_down_whatever_it_is_about():
 def test_a_rule_says_in_telling_words_when_it_is_to_be_thought_of(said, when):
     (found,) = combine(mined(view("a").prompt(said)))
     assert found.when_to_use == when
+
+
+@pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize("between", [" ", " \t", "\n ", " -", " but ", " and while "])
+def test_a_long_prompt_of_blanks_is_read_in_little_time(between):
+    began = time.process_time()
+    assert "".join(sentences(f"use pnpm{between * 50_000}always")).startswith("use pnpm")
+    assert time.process_time() - began < 3
 
 
 @pytest.mark.feature("mining.said-rules")

@@ -340,8 +340,8 @@ _NOW = lazy_pattern(
 )
 _ASKS = lazy_pattern(r"(?i)\b(?:let me know|tell me|ask me|check with me)\b.*\bbefore\b")
 _BETWEEN = lazy_pattern(
-    r"(?<=[.!?;])\s+|\n+|\s+-{1,2}\s+|\s+but\s+(?=make\s+sure\b)|\s*\((?=no\s)|\s+(?:and\s+)?while\s+(?=keeping\s+(?:it|this|everything)\b)"
-    r"|(?<=\w|\)),?\s+(?=(?:and\s+)?remember\s+that\b)"
+    r"(?<=[.!?;])\s+|\n+|\s{1,40}-{1,2}\s+|\s{1,40}but\s+(?=make\s+sure\b)|\s{0,40}\((?=no\s)"
+    r"|\s{1,40}(?:and\s{1,40})?while\s+(?=keeping\s+(?:it|this|everything)\b)|(?<=\w|\)),?\s+(?=(?:and\s+)?remember\s+that\b)"
 )
 _KEEPS = lazy_pattern(r"(?i)^keeping\s+(?:it|this|everything)\s+[^,;]+")
 
