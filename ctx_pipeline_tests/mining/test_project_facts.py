@@ -174,7 +174,12 @@ _GLOB = "zsh:1: no matches found: repos/a/b?ref=main"
     [
         ("git add docs/a.md", _IGNORED, "git status", "git ignores `docs` here"),
         ("git add docs/a.md", _IGNORED, "git add -f docs/a.md", None),
+        ("git add docs/a.md", _IGNORED, "git add docs", None),
         ("git add src/a.md", _IGNORED, "git status", None),
+        ("cd /elsewhere && git add docs/a.md", _IGNORED, "git status", None),
+        ("git -C /elsewhere add docs/a.md", _IGNORED, "git status", None),
+        ("cd /elsewhere && git checkout main", _TAKEN, "git status", None),
+        ("git checkout main", _TAKEN, "git checkout main", None),
         ("git checkout main && git pull", _TAKEN, "git status", "in a worktree of this repository `git checkout main` fails"),
         ("gh api repos/a/b?ref=main", _GLOB, "gh api 'repos/a/b?ref=main'", "quote it: `gh api 'repos/a/b?ref=main'`"),
         ("gh api repos/a/b?ref=main", _GLOB, "gh api repos/a/b", None),

@@ -81,20 +81,31 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
 
 def _fact(run: Run, later: Sequence[Run], cwd: str | None) -> _Fact | None:
     output = plain_text(run.output[:_BEGINNING])
-    if run.failed and run.step.subject == "git add" and (found := _IGNORED.search(output)):
+    here = run.failed and _here(run, cwd)
+    if here and run.step.subject == "git add" and (found := _IGNORED.search(output)):
         return _ignored(run, found[1].split(), later)
-    if run.failed and run.step.subject in ("git checkout", "git switch") and (found := _TAKEN.search(output)):
+    if here and run.step.subject in ("git checkout", "git switch") and (found := _TAKEN.search(output)):
         branch = found["branch"]
-        return _Fact(_IS_TAKEN, (branch,), found[0].removesuffix(" at '"), run.step.subject) if branch in run.step.words else None
+        had = any(r.well and r.step.subject in ("git checkout", "git switch") and r.step.words[2:] == run.step.words[2:] for r in later)
+        return (
+            _Fact(_IS_TAKEN, (branch,), found[0].removesuffix(" at '"), run.step.subject) if branch in run.step.words and not had else None
+        )
     found = _GLOB.search(output)
     return _globbed(run, found["word"], later, cwd) if found is not None else None
+
+
+def _here(run: Run, cwd: str | None) -> bool:
+    """Tell whether a command of git was about the repository of its session."""
+    folder = run.row.folder or ""
+    return bool(cwd) and f"{folder}/".startswith(f"{cwd}/") and not {"-C", "--git-dir", "--work-tree"}.intersection(run.step.text.split())
 
 
 def _ignored(run: Run, names: Sequence[str], later: Sequence[Run]) -> _Fact | None:
     """Return that git ignores what a command adds; None where it was added after all."""
     added = run.step.words[2:]
     known = [n for n in names if any(f"{w.removeprefix('./')}/".startswith(f"{n.rstrip('/')}/") for w in added)]
-    if not known or any(r.step.subject == "git add" and r.well and not set(added).isdisjoint(r.step.words) for r in later):
+    adds = (r.step.words[2:] for r in later if r.step.subject == "git add" and r.well)
+    if not known or any(f"{w.removeprefix('./')}/".startswith(f"{n.rstrip('/')}/") for words in adds for w in words for n in known):
         return None
     return _Fact(_IGNORES, tuple(known), "The following paths are ignored by one of your .gitignore files", run.step.subject)
 
