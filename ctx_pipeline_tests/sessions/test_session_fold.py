@@ -656,6 +656,8 @@ def test_what_became_of_the_last_call_is_told_where_it_has_no_result_of_its_own(
     assert told in block(fold(stopped.build()), len, 10**6).text
     only = view(cwd="/w").prompt("Rename the parser").answer("I look").injected("[Request interrupted by user]", "interrupt")
     assert "- The last answer; the person stopped the agent: “I look”\n" in block(fold(only.build()), len, 10**6).text
+    went_on = view(cwd="/w").prompt("Rename the parser").answer("I look").injected("[Request interrupted by user]", "interrupt")
+    assert "- The last answer: “It is renamed.”\n" in block(fold(went_on.answer("It is renamed.").build()), len, 10**6).text
     assert "stopped" not in block(fold(only.prompt("go on").answer("It is renamed.").build()), len, 10**6).text
     refused = view(cwd="/w").prompt("Rename the parser").answer("I push it now.").shell("git push", refused="")
     assert (

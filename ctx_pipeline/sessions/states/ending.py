@@ -108,9 +108,11 @@ def _last_call(view: SessionView, behind: Sequence[Any], main: Sequence[Any]) ->
 
 
 def _stopped(view: SessionView, main: Sequence[Any]) -> Any:
-    """Return the event by which the person stopped the last turn of a thread; None where nobody did."""
+    """Return the event by which the person stopped the last turn of a thread; None where nobody did, or the agent went on."""
     last = next((t for t in reversed(turn_rows(view)) if main and t.thread_id == main[0].thread_id), None)
-    return view.by_event.get(last.interruption_event) if last is not None and last.ended == INTERRUPTED else None
+    stop = view.by_event.get(last.interruption_event) if last is not None and last.ended == INTERRUPTED else None
+    went_on = stop is not None and any(e.kind in ("answer", "tool_call") and e.seq > stop.seq for e in reversed(main))
+    return None if went_on else stop
 
 
 def _became(view: SessionView, behind: Sequence[Any]) -> Item | None:
