@@ -548,7 +548,7 @@ _SEEN_ONCE = 0.4
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=12,
+    version=13,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "

@@ -157,7 +157,7 @@ def test_tasks_that_a_project_named_and_checks_by_other_programs_stand_beside_it
     whole = [day(n, i).shell("mise run check", text="ok").shell("mise run test", text="ok") for i, n in enumerate("abc")]
     other = day("d", 3).shell("mise run test:e2e -- -run One", text="ok")
     for _ in range(2):
-        other.shell("act -j test", text="ok").shell("mise run test", text="ok")
+        other.shell("""A='b c' D="e f" act -j test""", text="ok").shell("mise run test", text="ok")
     (found,) = lessons("project_conventions", *whole, other)
     assert found.text.endswith("; other checks that passed: `mise run test:e2e -- -run NAME`, `act -j test`")
     assert not {"act -j test", "mise run test:e2e -- -run NAME"} & set(found.body["commands"])

@@ -186,7 +186,7 @@ _CHOOSE = frozenset(
     {"-run", "-k", "-t", "-g", "--filter", "--grep", "--test", "--tests", "--testNamePattern", "-p", "--package", "--lib", "--bin", "--"}
 )
 _ONE = lazy_pattern(r"::|\w\.\w{1,4}$|^(?!\.+/\.\.\.$)[\w.@-]*/[\w./@*-]+$|^-run=|^-k=|^--filter=")
-_ASSIGNMENT = lazy_pattern(r"^(?:[A-Za-z_]\w*=\S*\s+)+")
+_ASSIGNMENT = lazy_pattern(r"""^(?:[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|[^\s'"])*\s+)+""")
 
 
 def form(run: Run, cwd: str | None) -> Form:
