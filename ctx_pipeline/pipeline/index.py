@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.memory_index import Embedder
 
-CODE_VERSION = "4"
+CODE_VERSION = "5"
 MEMORY = "memory/index"
 SEARCH = "search/index"
 WHOLE = Cell("", "")

@@ -178,6 +178,8 @@ def test_what_of_an_event_is_searched():
         (r'{"file_path":"C:\\new\\table.txt"}', ["new", "table.txt", "C:/new/table.txt"]),
         (r'{"note":"caf\u00e9 \ud83d\ude00 na\u00efve"}', ["café", "naive"]),
         (r"open C:\new\bar", ["new", "bar"]),
+        (r"[INFO] open C:\new\bar", ["new", "bar"]),
+        (r'[ {"note": "one\r\nbarbaz"} ]', ["barbaz"]),
         (r'const r = await tools.exec_command({cmd:"echo one\r\nbarbaz"})', ["barbaz"]),
         ('{"patch":"' + "x " * 6_000 + '*** Update File: src/late/parser.py"}', ["src/late/parser.py", "late"]),
     ],

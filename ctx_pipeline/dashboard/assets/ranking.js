@@ -54,7 +54,7 @@
   // One text as it is indexed: escapes of what a tool was given or printed are what they stand for, signs of unspaced scripts words of their own.
   function indexed(text, kind) {
     let told = text;
-    if (DONE.has(kind) && /^(?:[[{]|(?:const|let|var|await) |text\()/.test(told) && told.includes("\\")) told = told.replace(/\\[\\nrt]/g, " ").replace(/\\u([0-9a-fA-F]{4})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+    if (DONE.has(kind) && /^(?:[[{]\s*["'[{]|(?:const|let|var|await) |text\()/.test(told) && told.includes("\\")) told = told.replace(/\\[\\nrt]/g, " ").replace(/\\u([0-9a-fA-F]{4})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
     return folded(spaced(told));
   }
 

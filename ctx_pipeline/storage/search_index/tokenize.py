@@ -34,8 +34,8 @@ _BLANKS = re.compile(r"\\[\\nrt]")
 """Escapes of JSON that part words."""
 
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-_QUOTING = re.compile(r"[\[{]|(?:const|let|var|await) |text\(")
-"""What JSON begins with, or a script that a tool ran: what stands behind a backslash there is no part of a word."""
+_QUOTING = re.compile(r"[\[{]\s*[\"'\[{]|(?:const|let|var|await) |text\(")
+"""What JSON begins with, unlike a log (``[INFO]``), or a script that a tool ran: a sign behind a backslash is no part of a word there."""
 _PATH = re.compile(r"(?<![\w.@~/-])[\w.@~-]*(?:/[\w.@-]+)+")
 _LOOKED = 1_000_000
 _PATHS_CHARS = 4_096
