@@ -168,7 +168,7 @@ COMMANDS: tuple[Detector, ...] = (
         + NEXT_LINE
         + rb"[^\s\\]{1,80})?"
         + NEXT_LINE
-        + rb"|(?:(?:\n|\\n)[+]?|\t|\\t|\xe2\x86\x92)pass = (?![^\s\"'`\\<>]{0,80}[(\[]))"
+        + rb"|(?:(?:\n|\\n)[+]?|(?:(?<=[0-9])|(?<=[0-9]\\))(?:\t|\\t|\xe2\x86\x92))pass = (?![^\s\"'`\\<>]{0,80}[(\[]))"
         + QUOTE
         + rb"?(?P<s>[^\s\"'`\\<>\x1b\xc2]{8,400}+)",
         like("[Peer]\nPresharedKey = <s>\n", ALNUM, 43),

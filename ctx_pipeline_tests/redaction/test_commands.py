@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 
@@ -116,6 +117,8 @@ def test_secrets_that_programs_are_given_are_replaced_in_every_form() -> None:
         "identify photo1a2b3.png",
         "import x\npass = base64.b64decode(cfg)",
         "import x\npass = hashlib.sha256(md5x).hexdigest()",
+        "func f() {\n\tpass = test.run1.case2\n}",
+        json.dumps(json.dumps("func f() {\n\tpass = test.run1.case2\n}")),
         "kubectl create configmap c --from-literal=commit=3f2a9c1d",
         "kubectl create configmap c --from-literal=commit=3f2a9c1d4b5e6f708192a3b4c5d6e7f8091a2b3c",
         "wget https://x/y.zip -P data2024v1b2/",
