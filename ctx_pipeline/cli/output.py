@@ -218,7 +218,7 @@ _SHORTEST = 8
 
 
 def _cut(text: str, width: int) -> str:
-    while cells(text) > width:
+    while text and cells(text) > width:
         text = text[:-1]
     return text.rstrip(" -_.")
 
