@@ -214,22 +214,32 @@ def _with_bounded_heads(protocol: Any) -> Any:
     class Bounded(protocol):  # type: ignore[misc]
         _late: asyncio.TimerHandle | None = None
         _head = 0
+        _whole = hasattr(protocol, "on_message_complete")
+        """whether all of the last request's body has come, before which it may be refused; h11 never says so, and bounds heads itself"""
 
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
             self._wait()
 
         def data_received(self, data: bytes) -> None:
-            before = self.cycle
+            before, whole = self.cycle, self._whole
             super().data_received(data)
             if self.cycle is not before:
                 self._arrived()
             elif self.cycle is None or self.cycle.response_complete:
-                self._head += len(data)
+                self._head += len(data) if whole else 0
                 self._wait()
                 if self._head > MOST_HEAD_BYTES and not self.transport.is_closing():
                     self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
                     self.transport.close()
+
+        def on_headers_complete(self) -> None:
+            self._whole = False
+            super().on_headers_complete()
+
+        def on_message_complete(self) -> None:
+            self._whole = True
+            super().on_message_complete()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._arrived()

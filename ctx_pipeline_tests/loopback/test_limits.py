@@ -110,6 +110,19 @@ def test_a_head_that_is_too_large_is_refused(server):
 
 
 @pytest.mark.feature("servers.limits")
+def test_the_body_of_a_refused_request_is_no_head_of_the_next_one(server):
+    for _ in range(10):  # it is refused before, amid or behind its body
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+        connection.request("POST", "/mcp", b" " * (MOST_BYTES - 1), {"Content-Type": JSON})
+        with connection.getresponse() as refused:
+            assert (refused.status, bool(refused.read())) == (401, True)
+        connection.request(server.method, server.path, server.body, dict(right(server)))
+        with connection.getresponse() as answered:
+            assert answered.status == 200
+        connection.close()
+
+
+@pytest.mark.feature("servers.limits")
 @pytest.mark.parametrize(("name", "path", "log"), [("mcp", "/mcp", "mcp"), ("page", "/api/search", "dashboard"), ("ui", "/graphql", "ui")])
 def test_a_body_that_is_no_json_object_is_refused_without_a_word_in_the_log(request, store, name, path, log):
     server = request.getfixturevalue(name)
