@@ -44,7 +44,7 @@ def manifest(parts) -> Manifest:
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A cell with a part of version 1, in which one session is dead, and a part of version 2."""
     made = Lake(Files(tmp_path / "store"))
-    sessions = made.write_rows("normalized", CELL, "sessions", [row(SESSIONS, s, "") for s in ("a", "gone", "b")])
+    sessions = made.write_rows("normalized", CELL, "sessions", [row(SESSIONS, s, "", model_calls=0) for s in ("a", "gone", "b")])
     old = made.write_rows("normalized", CELL, "tool_calls", [row(TOOL_CALLS, s, f"{s}1") for s in ("a", "gone")])
     whole = made.write_rows("normalized", CELL, "tool_calls", [row(TOOL_CALLS, "c", "c1")])
     monkeypatch.setitem(TABLES, "tool_calls", NEWER)
