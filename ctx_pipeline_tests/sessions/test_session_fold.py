@@ -580,6 +580,13 @@ def test_a_file_that_git_shows_no_longer_as_changed_was_put_back_by_hand(before:
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize("path", [".env", "app/.env.test", "settings.local.json", ".worktrees/x/a.py"])
+def test_a_folder_that_git_restored_leaves_files_that_git_does_not_know_as_they_are(path: str):
+    work = view(cwd="/w").prompt("Try it").edit("/w/a.py").edit(f"/w/{path}").shell("git checkout .")
+    assert [f.path for f in fold(work.build()).modified] == [path]
+
+
+@pytest.mark.feature("session.proven")
 def test_a_check_behind_a_restored_file_is_not_out_of_date_when_it_is_restored_once_more():
     work = view(cwd="/w").prompt("Try it").edit("/w/a.py").shell("git checkout -- a.py").shell("pytest -q", text="3 passed in 0.1s")
     assert fold(work.shell("git checkout -- a.py").build()).tests.aged == ""

@@ -38,6 +38,10 @@ _MOVED = lazy_pattern(
 """What git prints where it took the words behind ``checkout`` for a branch or a commit."""
 
 
+_NOT_KNOWN = lazy_pattern(r"/\.?worktrees/|/\.env(?:\.[\w.]+)?$|\.local(?:\.\w+)?$")
+"""Files below a folder that its git leaves alone, as a rule: of other worktrees, and settings of one machine."""
+
+
 class _Restored(NamedTuple):
     """A command by which git put files back, and what it names: files, folders, or the whole tree."""
 
@@ -230,4 +234,4 @@ def _named(step: Step) -> tuple[str, ...] | None:
 
 def _covers(path: str, name: str, folder: bool) -> bool:
     """Tell whether a path that was put back is a file, or with ``folder`` one that it lies in."""
-    return name == path or (folder and name.startswith(f"{path}/"))
+    return name == path or (folder and name.startswith(f"{path}/") and not _NOT_KNOWN.search(name, len(path)))
