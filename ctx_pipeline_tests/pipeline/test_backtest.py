@@ -6,6 +6,8 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.integrations import agent_config
+from ctx_pipeline.learning.backtest import backtest as replay
+from ctx_pipeline.learning.backtest import past_sessions
 from ctx_pipeline.learning.backtest.backtest import backtest, keep, stored_results
 from ctx_pipeline.learning.backtest.evaluation import measure_effect
 from ctx_pipeline.learning.backtest.past_sessions import load
@@ -382,6 +384,19 @@ def test_commands_know_what_sessions_taught_that_ended_since_the_day_and_before_
     assert (before["told"], before["knew"], since["after a failure"]["answerable"]) == (1, 1, 1)
     late = replayed(store, chosen, cured("a", "pytest", 0), cured("b", "mypy", 4), cured("c", "mypy", 4))["moments"]
     assert (late["before a command"]["told"], late["after a failure"]["answerable"]) == (0, 0)
+
+
+@pytest.mark.feature("backtest.moments")
+def test_lessons_are_merged_anew_at_a_bounded_number_of_moments(store, chosen, monkeypatch):
+    merged = []
+    real = past_sessions.History.memories
+    monkeypatch.setattr(past_sessions.History, "memories", lambda self, day: merged.append(day) or real(self, day))
+    monkeypatch.setattr(replay, "_LOOKS", 3)
+
+    since = replayed(store, chosen, cured("a", "pytest", 0), *(cured(f"s{n}", "mypy", n) for n in range(3, 13)))["moments"]
+
+    assert 3 <= len(merged) <= 3 + 2
+    assert since["before a command"]["told"] > 0
 
 
 @pytest.mark.feature("backtest.moments")

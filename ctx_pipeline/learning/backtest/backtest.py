@@ -79,8 +79,8 @@ EVERYDAY = (
 )
 """Prompts to which no memory of a coding session is an answer."""
 
-_CONTROLS = 300
-"""Prompts of a split at most that are asked at another repository."""
+_CONTROLS, _LOOKS = 300, 50
+"""Prompts of a split at most that are asked at another repository, and moments at which lessons are merged anew for what came since."""
 
 
 class Warned(NamedTuple):
@@ -265,15 +265,15 @@ class _HookReplay:
 
     def _around_as_it_began(self, story: Timeline, here: _Place) -> Around:
         """Return what commands of a session are held against: as when it began, what ended since the day at its place included."""
-        ended = self._history.before(story.first)
+        first, ended = self._made.sessions_before, self._history.before(story.first)
+        step = (len(self._history.stories) - first) // _LOOKS + 1
+        ended -= max(0, ended - first) % step
         allowed = allowed_at(here.place)
-        later = [
-            s for s in self._history.stories[self._made.sessions_before : ended] if allowed("repo", s.repository or None, s.cwd or None)
-        ]
+        later = [s for s in self._history.stories[first:ended] if allowed("repo", s.repository or None, s.cwd or None)]
         if not later:
             return self._around(here)
         if ended not in self._since:
-            self._since[ended] = [m for m in self._history.memories(story.first) if is_shown(m)]
+            self._since[ended] = [m for m in self._history.memories(self._history.ends[ended - 1] + 1) if is_shown(m)]
         memories = tuple(m for m in self._since[ended] if allowed(m.scope, m.repository, m.cwd))
         things = here.things | recurring(later)
         return self._around(here._replace(memories=memories, things=things), before=ended)._replace(about=about)
