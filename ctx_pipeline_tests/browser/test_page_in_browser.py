@@ -349,12 +349,14 @@ def test_one_box_finds_what_was_said_in_any_session_from_disk_and_leads_to_its_e
     page.keyboard.type("nightly import skip the last file")
     page.wait_for_selector("#found li")
     first = page.locator("#found li").first
+    edges = [page.locator(place).bounding_box()["x"] for place in ("#found", ".lede h1")]
     snippet = first.locator("p").text_content()
     words = first.locator("mark").all_text_contents()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_selector("dialog .here")
 
+    assert edges[0] == edges[1], "what is found begins where the page begins"
     assert snippet.startswith("Why does the nightly import skip the last file?")
     assert {"nightly", "import", "skip", "last", "file"} == {word.lower() for word in words}
     assert "Why does the nightly import skip the last file?" in page.locator("dialog .here").text_content()

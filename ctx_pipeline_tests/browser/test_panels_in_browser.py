@@ -48,8 +48,10 @@ def test_signals_stand_by_group_and_say_in_colour_whether_they_got_worse(page):
     signals.locator(".choices button", has_text="All").click()
     colours = "cards => cards.map((card) => [card.className, getComputedStyle(card.querySelector('.way span')).color])"
     shown = {name: colour for name, colour in signals.locator(".card").evaluate_all(colours) if name != "card plain"}
+    marks = signals.locator(".legend li").evaluate_all("all => all.map((one) => getComputedStyle(one, '::before').display)")
 
-    assert [tab.rstrip("0123456789") for tab in tabs] == ["Changed", "Outcome", "Cost", "Behaviour", "All"]
+    assert "none" not in marks, "each meaning of the legend has its color beside it"
+    assert [tab.rstrip("0123456789") for tab in tabs] == ["Changed", "Outcome", "Cost", "Behavior", "All"]
     assert names == ["failed command ratio", "session grade"]
     assert signals.locator(".card").count() == 5
     assert shown

@@ -49,6 +49,7 @@ TRAPS = (
     "![picture](https://evil.example/track.png)",
     "- <b>no</b>\n1. <script>document.title='owned'</script>",
 )
+PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-x = 1\n+x = 2\n*** Add File: b.py\n+y = 1\n*** End Patch"
 PLANNED, COPY = (f"{n}a000000-1111-4111-8111-111111111111" for n in (1, 2))
 BEFORE = "def total(lines):\n    found = 0\n    for line in lines:\n        found += line.price\n    return found\n"
 AFTER = "def total(lines):\n    found = Decimal(0)\n    for line in lines:\n        found += line.price\n    return found\n"
@@ -89,7 +90,8 @@ def address(tmp_path_factory):
     notes.save()
     planned = home.session(PLANNED, mark="p").prompt("Plan the release")
     planned.call("toolu_s", "Skill", "ok", skill="superpowers:brainstorming")
-    planned.call("toolu_t", "TaskUpdate", "ok", taskId="1", status="in_progress", metadata={"a": 1})
+    planned.call("toolu_t", "TaskUpdate", "ok", taskId="1", status="in_progress", owner="", metadata={"a": 1})
+    planned.call("toolu_p", "apply_patch", "ok", input=PATCH)
     planned.call("toolu_b", "Bash", "ok", command="make release")
     copied = home.session(COPY)
     copied.records = [record | {"sessionId": COPY} for record in planned.records]
@@ -164,12 +166,29 @@ def test_a_call_says_in_words_what_it_is_about_how_long_it_took_and_last_when_it
         edges = {round(box["x"] + box["width"]) for n in range(times.count()) if (box := times.nth(n).bounding_box())}
         clocks = times.all_text_contents()
 
-    assert asked == ["superpowers:brainstorming", "taskId: 1, status: in_progress", "make release"]
-    assert took == ["1 s"] * 3
-    assert len(clocks) == 3
+    assert asked == ["superpowers:brainstorming", "taskId: 1, status: in_progress", "update a.py, add b.py", "make release"]
+    assert took == ["1 s"] * 4
+    assert len(clocks) == 4
     assert all(re.fullmatch(r"\d\d:\d\d:\d\d", clock) for clock in clocks)
     assert len(edges) == 1
     assert trouble == []
+
+
+@pytest.mark.feature("dashboard.responsive")
+@pytest.mark.parametrize("width", [400, 900])
+def test_on_a_small_screen_a_call_takes_two_lines_the_tools_of_the_reader_one_and_a_command_breaks_between_words(read, width):
+    page = read("Make the total exact")
+    page.set_viewport_size({"width": width, "height": 850})
+    calls = page.locator("dialog .call > summary:not(:has(.usage, .state))").evaluate_all("all => all.map((one) => one.offsetHeight)")
+    bar = page.locator("dialog .reading").bounding_box()["height"]
+    lines = page.locator("dialog .resume code .word").evaluate_all(
+        "all => Object.fromEntries(all.map(w => [w.textContent, Math.round(w.offsetHeight / parseFloat(getComputedStyle(w).lineHeight))]))"
+    )
+
+    assert max(calls) < (64 if width == 400 else 40)
+    assert width == 400 or bar < 60
+    assert set(lines) == {"cd", "/home/dev/shop", "&&", "claude", "--resume", OTHER}
+    assert set(lines.values()) == {1}
 
 
 @pytest.mark.feature("dashboard.copies")

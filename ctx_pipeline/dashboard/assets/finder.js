@@ -51,7 +51,7 @@
   ctx.finder = (pieces, rows, nodes, go, from) => {
     const input = el("input");
     input.type = "search";
-    input.placeholder = "Find in session";
+    input.placeholder = "Find";
     input.setAttribute("aria-label", "Search in this session");
     const shown = el("span.muted");
     shown.setAttribute("role", "status");

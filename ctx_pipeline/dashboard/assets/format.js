@@ -207,6 +207,9 @@ const ctx = (() => {
   const signalWords = (name) => SIGNAL_WORDS[name] ?? name.replace(/^trajectory_/, "").replaceAll("_", " ");
   const plural = (n, noun, more) => `${count(n)} ${n === 1 ? noun : more || `${noun}s`}`;
 
+  // A command that breaks between its words and not inside `--until`, and is copied when it is pressed.
+  const command = (text) => copyable(el("code.command", text.split(" ").flatMap((word, i) => [i ? " " : "", el("span.word", word)])));
+
   // A command is copied when it is pressed; without a clipboard it is selected instead.
   function copyable(code) {
     code.tabIndex = 0;
@@ -231,5 +234,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, forget, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, signalWords, copyable };
+  return { receive, load, forget, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, signalWords, command };
 })();

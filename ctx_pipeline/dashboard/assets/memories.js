@@ -79,7 +79,7 @@ ctx.near("memories", (body, { memories, total }) => {
       links.length ? el("ol.tops", links) : el("p.note", m.source === "authored" ? "A note of your own: it rests on no session." : "Its sessions are not on this page."),
       m.links.length ? el("p.note", "Links: ", m.links.map(([target, there]) => el(there ? "code" : "code.alert", there ? target : `${target} (nowhere)`, " "))) : null,
       m.superseded_by ? el("p.note", `Superseded by ${m.superseded_by}`) : null,
-      el("p.note", (m.methods.length ? m.methods : [m.source]).map(spoken).join(", "), " ", ctx.copyable(el("code.command", `ctx memory show ${m.memory_id}`))),
+      el("p.note", (m.methods.length ? m.methods : [m.source]).map(spoken).join(", "), " ", ctx.command(`ctx memory show ${m.memory_id}`)),
     );
     const status = el(m.status === "needs_review" ? "span.status.alert" : "span.status", spoken(m.status));
     const node = el(

@@ -113,7 +113,7 @@
       });
       found.replaceChildren(
         named.length || items.length ? el("ol", named, items) : el("p.empty", "Nothing found."),
-        where ? el("p.note", where, ctx.copyable(el("code.command", `ctx search '${query.replaceAll("'", "'\"'\"'")}'`)), " or ", ctx.copyable(el("code.command", "ctx open --serve"))) : null ?? "",
+        where ? el("p.note", where, ctx.command(`ctx search '${query.replaceAll("'", "'\"'\"'")}'`), " or ", ctx.command("ctx open --serve")) : null ?? "",
       );
     };
     let pause;

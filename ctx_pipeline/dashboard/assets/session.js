@@ -64,7 +64,7 @@
       if (dialog.dataset.key !== session.key) return;
       body.remove();
       const [strip, panel, choose] = tabs(session, detail);
-      if (detail.facts.resume) dialog.querySelector("header").append(el("p.resume", el("span.muted", "Continue it: "), ctx.copyable(el("code.command", detail.facts.resume))));
+      if (detail.facts.resume) dialog.querySelector("header").append(el("p.resume", el("span.muted", "Continue it: "), ctx.command(detail.facts.resume)));
       dialog.append(strip, panel);
       if (about) choose(0, about);
     } catch {
@@ -161,7 +161,7 @@
   const cut = (have, total, noun) =>
     have >= total ? null : el("p.note", `${ctx.count(have)} of ${ctx.count(total)} ${noun}. All of them stand in the transcript.`);
   const quote = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\"'\"'")}'`);
-  const command = (facts) => ctx.copyable(el("code.command", `ctx show ${quote(facts.host)} ${quote(facts.id)}`));
+  const command = (facts) => ctx.command(`ctx show ${quote(facts.host)} ${quote(facts.id)}`);
 
   function overview(session, detail) {
     const f = detail.facts;

@@ -29,7 +29,7 @@ ctx.near("signals", (body, { signals }) => {
     rest = [];
   });
   let rest = [];
-  const key = el("ul.legend", el("li.worse", el("span", "got worse from one month to the next")), el("li.better", el("span", "got better")), el("li.plain", el("span", "steady, or neither direction is better")));
+  const key = el("ul.legend", el("li.worse", el("span", "got worse from one month to the next")), el("li.better", el("span", "got better")), el("li.steady", el("span", "steady, or neither direction is better")));
   body.append(el("div.filters", el("label.grow", search)), chosen.node, key, cards, el("div.pages", shown, el("div", more)));
 
   function draw() {
@@ -104,7 +104,7 @@ ctx.near("signals", (body, { signals }) => {
       el("p.note", better[s.better] || "Neither direction is better in itself.", s.missing ? ` Without a value in ${ctx.plural(s.missing, "session")}: ${s.reasons.map(([why, n]) => `${why} (${ctx.count(n)})`).join("; ")}.` : ""),
       facts.length ? el("dl.small", facts.map(([name, key]) => el("div", el("dt", name), el("dd", ctx.reading(s[key], unit))))) : null,
       agents.length ? el("div.scroll", el("table.wide", el("thead", el("tr", el("th", "Agent"), FACTS.map(([name]) => el("th.n", name)))), el("tbody", agents.map(([name, , figures]) => el("tr", el("td", name), FACTS.map(([, key]) => el("td.n", ctx.reading(figures[key], unit)))))))) : null,
-      el("p.note", ctx.copyable(el("code.command", `ctx signal summary --signal ${s.signal}`))),
+      el("p.note", ctx.command(`ctx signal summary --signal ${s.signal}`)),
     );
     const side = el("div");
     if (s.histogram.length > 1) side.append(el("h4", "How sessions spread"), ctx.histogram(s.histogram, unit), el("div.ends", el("span", ctx.reading(s.histogram[0][0], unit)), el("span", ctx.reading(s.histogram[s.histogram.length - 1][1], unit))));

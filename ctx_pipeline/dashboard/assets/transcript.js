@@ -112,7 +112,7 @@
     const button = el("button", "Look again");
     button.type = "button";
     button.addEventListener("click", again);
-    return el("div.empty", el("p", "The conversation of this session is not on the page yet. This command adds it, with the page open: ", ctx.copyable(el("code.command", "ctx open"))), el("p", button));
+    return el("div.empty", el("p", "The conversation of this session is not on the page yet. This command adds it, with the page open: ", ctx.command("ctx open")), el("p", button));
   };
 
   // The transcript of a chunk. `marked` are positions that something rests on, `words` what that is, `place` where to begin.
