@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.dashboard.page import packed, seen
-from ctx_pipeline.facts.first_lines import first_line_of, says
+from ctx_pipeline.facts.first_lines import first_line_of
 from ctx_pipeline.facts.prompts import command_in
 from ctx_pipeline.facts.windows import SOURCES, automatic, window_size
 from ctx_pipeline.model.codec import OF_A_COPY
@@ -80,7 +80,7 @@ def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]], host
         "turns": _turns(rows, items, places),
         "curve": _thinned([[began.get(c.call_key), c.at, c.context, None if c.cost is None else c.cost / 1e9] for c in main]),
         "window": [window.tokens, SOURCES.get(window.source or "")],
-        "compactions": [place for place, event in enumerate(events) if event.kind == "compaction" and event.thread == 0],
+        "compactions": [[place, event.at] for place, event in enumerate(events) if event.kind == "compaction" and event.thread == 0],
     }
     return Transcript(summary, files, places)
 
@@ -182,8 +182,9 @@ def _items(
         if caller is not None and "r" not in caller[6]:
             caller[6] |= {"r": seen(event.text), "m": zlib.crc32(event.event_id.encode())}
             why = caller[6].get("why", "")
-            if caller[6].get("state") == "failed" and (_ONLY_STATUS.fullmatch(why) or not says(why)):
-                caller[6] |= {"why": seen(why)} if (why := first_line_of(event.text or "", _LONGEST_WHY)) else {}
+            if caller[6].get("state") == "failed" and not first_line_of(why, _LONGEST_WHY):
+                said = (_what_failed(event.text or ""), event.text or "")
+                caller[6]["why"] = seen(next(filter(None, (first_line_of(one, _LONGEST_WHY) for one in said)), ""))
             elif caller[6].get("state") == "failed" and _ONLY_COUNT.fullmatch(why):
                 caller[6]["why"] = seen(_what_failed(event.text or "") or why)
             places[event.event_id] = caller[0]
@@ -207,7 +208,6 @@ def _items(
     return items, places
 
 
-_ONLY_STATUS = lazy_pattern(r"(?:(?:Error: )?Exit code -?\d{1,10})?")
 _ONLY_COUNT = lazy_pattern(
     r"\W{0,4}(?:Found )?\d{1,7} (?:issue|error|problem|warning)s?(?: in \d{1,7} files?)?(?: \([^()\n]{1,60}\))?[.:]?"
     r"|\W{0,4}\d{1,7} fixable with the `--fix` option.{0,80}"

@@ -9,7 +9,8 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 _TAG = lazy_pattern(
     r"</?tool_use_error>|^(?:Error: )?Exit code -?\d{1,10}$"
-    r"|^(?:Chunk ID: \w+|Wall time: .*|Process (?:exited with code|running with session ID) \d+|Original token count: \d+|Output:)$",
+    r"|^(?:Chunk ID: \w+|Wall time:? .*|Process (?:exited with code|running with session ID) \d+|Original token count: \d+|Output:"
+    r"|Script (?:completed|failed)|Warning: truncated output \(original token count: \d+\)|Total output lines: \d+|\{\x22chunk_id\x22:.*)$",
     re.MULTILINE,
 )
 """What agents write around an output."""

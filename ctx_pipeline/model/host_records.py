@@ -199,6 +199,8 @@ class ShellAnswers:
     """Names of the tools that run shell commands, in small letters: a search for ``bash`` or ``shell`` means all of them."""
     embedded: str = ""
     """In the arguments of a tool that runs a program: a call of the shell in it. The group is its command as a JSON string."""
+    listed: str = ""
+    """The same where the command is a variable, from a list in the program. The group is there where it is joined from a list of words."""
     running: str = ""
     """In the answer of a call: its command goes on. The group that matched is the id by which later calls wait for it."""
     waits: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,9 +14,11 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.parsing import Piece, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _LONGEST = 4000
+_LIST = lazy_pattern(r"""\[\s*"(?:[^"\\]|\\.)*"(?:\s*,\s*"(?:[^"\\]|\\.)*")*(?:\s*,)?\s*\]""")
+"""A list of strings in a program."""
 _ENV = lazy_pattern(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "fish", "pwsh"})
 _PREFIXES = {
@@ -221,7 +224,17 @@ def _scripted(script: str) -> str:
             lines.append(json.loads(quoted))
         except ValueError:
             continue
+    if not lines and (variable := discovery.declared_pattern("shell.listed").search(script[: 4 * _LONGEST])):
+        lists = list(_lists(script[: 4 * _LONGEST]))
+        lines = [" ".join(words) for words in lists if len(words) > 1] if variable[1] else lists[0] if len(lists) == 1 else []
     return "\n".join(lines)
+
+
+def _lists(script: str) -> Iterator[list[str]]:
+    """Yield the lists of a program that hold strings alone, in order."""
+    for found in _LIST.finditer(script):
+        with suppress(ValueError):
+            yield json.loads(re.sub(r",\s*\]\Z", "]", found[0]))
 
 
 @lru_cache(maxsize=8192)

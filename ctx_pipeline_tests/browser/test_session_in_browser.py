@@ -53,6 +53,10 @@ def address(tmp_path_factory):
             place = mark | {"call_event": "s.0.10.tool_call", "seq": 31, "tool": "exec"}
             rows["tool_calls"].append(place | {"call_id": "t10", "action": "shell", "argv": [SCRIPT], "exit": 0, "is_error": False})
             rows["command_runs"].append(place | {"command": "ruff check .\nruff format .", "result": "passed", "exit": 0, "line": None})
+        if n == 12:
+            said = (*said[:1], ("tool_call", "assistant", 'const r = await tools.web__run({search_query:[\n  {q: "tabs"}]}); text(r);'))
+            place = mark | {"call_event": "s.0.12.tool_call", "seq": 37, "tool": "web"}
+            rows["tool_calls"].append(place | {"call_id": "t12", "action": "web", "argv": [], "exit": None, "is_error": False})
         for number, (kind, actor, text) in enumerate(said):
             at = moment - timedelta(hours=2 * number * (n == 11))
             event = {"event_id": f"s.0.{n}.{kind}", "seq": 3 * n + number, "ts": at, "call_key": f"c{n}"}
@@ -147,6 +151,19 @@ def test_the_curve_is_read_with_arrow_keys_and_leads_to_its_place(reading):
     assert f"Step {TURNS - 31}: please" in reading.locator("dialog .here").text_content()
 
 
+@pytest.mark.feature("dashboard.window-curve")
+@pytest.mark.parametrize(
+    ("places", "compacted", "mark"), [((1, 5, 9), [4, 4], 500), ((None, None, None), [4, 4], 500), ((1, 5, 9), [12, 12], 1000)]
+)
+def test_a_compaction_is_marked_before_the_first_call_behind_it_by_its_place_or_its_time(reading, places, compacted, mark):
+    told = {"curve": [[place, at, 10, None] for place, at in zip(places, (1, 5, 9), strict=True)], "window": [100, "known"]}
+    drawn = reading.evaluate(
+        "told => ctx.windowCurve(told, () => {}).querySelector('.cut-mark').getAttribute('d')", told | {"compactions": [compacted]}
+    )
+
+    assert drawn == f"M{mark:.1f} 0V100"
+
+
 @pytest.mark.feature("dashboard.find-in-session")
 def test_a_word_is_found_in_pieces_that_were_not_looked_at_and_its_event_has_a_link(reading):
     reading.fill("dialog .finder input", "answer 77 ")
@@ -184,6 +201,9 @@ def test_a_call_written_as_a_script_shows_the_commands_that_ran_and_the_script_b
     hidden = call.locator(".arguments pre").count()
     call.locator(".arguments summary").click()
 
+    assert reading.locator("dialog details.call", has=reading.locator("summary b", has_text="web")).locator(
+        "summary .asked"
+    ).text_content() == ('web__run({search_query:[ {q: "tabs"}]}); text(r);')
     assert asked == "ruff check .; ruff format ."
     assert shown == "ruff check .\nruff format ."
     assert hidden == 0

@@ -29,12 +29,18 @@ def test_colors_and_moves_of_a_terminal_are_no_text_and_all_else_is():
 
 
 @pytest.mark.feature("dashboard.transcript")
-@pytest.mark.parametrize("line", [None, "╭──────╮", "check ━━━━━━━━", '"exit_code": 1,', "Exit code 1"])
+@pytest.mark.parametrize(
+    "line", [None, "╭──────╮", "check ━━━━━━━━", '"exit_code": 1,', "Exit code 1", "Process exited with code 1", "Script completed"]
+)
 def test_a_call_failed_with_the_first_line_that_says_something(line):
-    heading = "check ━━━━━━━━\n" if line else ""
+    heading = "Script completed\nWall time 1.2 seconds\nOutput:\ncheck ━━━━━━━━\n" if line else ""
 
     assert drawn(heading + '"exit_code": 1,\n' + BOX, line)["why"] == "Checked <b>4</b> files"
     assert drawn(BOX, "fatal: no such branch")["why"] == "fatal: no such branch"
+    compiled = "Output:\n   Compiling libc v0.2\nerror: failed to run custom build command for `lua`\n"
+    assert drawn(compiled, "Process exited with code 101")["why"] == "error: failed to run custom build command for `lua`"
+    assert not drawn("Process exited with code 1\nOutput:\n", "Process exited with code 1")["why"], "the status is said once"
+    assert not drawn('Script completed\nOutput:\n{"chunk_id":"a","exit_code":2,"output":"b"}', "Script completed")["why"]
 
 
 @pytest.mark.feature("dashboard.reason-of-a-linter")

@@ -255,8 +255,28 @@ def test_the_status_inside_a_scripts_answer_is_the_line_that_shows_it():
     assert (run.result, run.exit, run.line) == ("failed", 2, '"exit_code": 2,')
 
 
+@pytest.mark.feature("dashboard.scripted-calls")
+@pytest.mark.parametrize(
+    ("listed", "call"),
+    [
+        (
+            '[\n  ["auth", ["gh","auth","status"]],\n  ["repo", ["gh", "repo", "view",]],\n]',
+            '([k,argv]) => tools.exec_command({cmd:argv.join(" "),workdir:"/w"})',
+        ),
+        ('[\n  "gh auth status",\n  "gh repo view",\n]', 'cmd => tools.exec_command({cmd, workdir:"/w"})'),
+        ('["gh auth status", "gh repo view"]', "one => tools.exec_command({cmd: one})"),
+    ],
+)
+def test_a_script_that_runs_a_list_of_commands_ran_each_of_them(listed, call):
+    script = f"const cmds = {listed};\nconst out = await Promise.all(cmds.map({call}));"
+    run = only(view(host="codex").tool("exec", action="shell", argv=[script], text="Script completed\nOutput:\nok"))
+    assert run.command == "gh auth status\ngh repo view"
+
+
 @pytest.mark.feature("facts.command-end")
 def test_a_script_that_only_looks_at_the_tools_is_no_command():
+    script = 'const all = ["a.py", "b.py"].map(f => tools.exec_command({cmd: `cat ${f}`}))'
+    assert command_runs(view(host="codex").tool("exec", action="shell", argv=[script]).build()) == []
     session = view(host="codex").tool("exec", action="shell", argv=["ALL_TOOLS.filter(x => /git/.test(x.name)).forEach(x=>text(x))"])
     assert command_runs(session.build()) == []
 

@@ -22,18 +22,21 @@
     return text;
   }
 
-  // The same in a line: arguments that name nothing are told one by one, with those of few words alone.
+  // The same in a line: a patch by the files that it changes, a script by the call that it makes; arguments that name nothing one by one, those of few words alone.
   function asked(text) {
     const about = target(text).trim();
+    const files = about.includes("*** Begin Patch") ? [...about.replaceAll("\\n", "\n").matchAll(/^\*\*\* (Add|Update|Delete) File: (.+)$/gm)] : [];
+    if (files.length) return files.map(([, verb, path]) => `${verb.toLowerCase()} ${path.trim()}`).join(", ");
     if (about === text.trim() && about.startsWith("{")) {
       try {
-        const given = Object.entries(JSON.parse(about)).filter(([, value]) => value !== null && typeof value !== "object");
-        if (given.length) return given.map(([name, value]) => `${name}: ${String(value).split("\n")[0]}`).join(", ");
+        const given = Object.entries(JSON.parse(about)).filter(([, value]) => value !== null && value !== "" && typeof value !== "object");
+        if (given.length || about === "{}") return given.map(([name, value]) => `${name}: ${String(value).split("\n")[0]}`).join(", ");
       } catch {
         // no arguments, but words
       }
     }
-    return about.split("\n")[0];
+    const scripted = /^(?:(?:const|let|var)\s+\w+\s*=\s*)?await\s+\w+\.(?=\w+\()/.exec(about);
+    return scripted ? about.slice(scripted[0].length).replace(/\s+/g, " ") : about.split("\n")[0];
   }
 
   // Removed and added lines of an edit; null where the arguments are no edit.

@@ -13,7 +13,8 @@
     const x = (i) => (i / (points.length - 1)) * WIDE;
     const y = (tokens) => HIGH - (tokens / top) * HIGH;
     const line = points.map((point, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(point[2]).toFixed(1)}`).join("");
-    const cuts = told.compactions.map((pos) => x(Math.max(0, points.findIndex((point) => point[0] !== null && point[0] >= pos))));
+    // before the first call behind it; a call that no event of the transcript belongs to has its time alone
+    const cuts = told.compactions.map(([pos, at]) => x(points.findIndex(([place, ts]) => (place === null ? ts > at : place >= pos)))).map((at) => (at < 0 ? WIDE : at));
     const cursor = svg("path.cursor", { d: "M0 0V100" });
     const plot = svg("svg.plot", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path.grid", { d: `M0 0H${WIDE}M0 50H${WIDE}` }), svg("path.fill", { d: `${line}L${WIDE} ${HIGH}L0 ${HIGH}Z` }), svg("path.curve", { d: line }), cuts.map((at) => svg("path.cut-mark", { d: `M${at.toFixed(1)} 0V${HIGH}` })), cursor);
     const full = el("div.curve-of", plot);

@@ -75,6 +75,7 @@ HOST = Host(
         ),
         # since 0.140 a model may write calls of its tools in JavaScript
         embedded=r"""tools\.exec_command\(\s*\{\s*"?cmd"?\s*:\s*("(?:[^"\\]|\\.)*")""",
+        listed=r"""tools\.exec_command\(\s*\{\s*(?:"?cmd"?\s*:\s*)?\w+(\.join\(\s*["'] ["']\s*\))?\s*[,}]""",
         running=r"Process running with session ID (\d{1,20})|Script running with cell ID (\w{1,40})"
         r"|\{\"chunk_id\":[^{}\n]{0,300}?\"session_id\":(\d{1,20})",
         waits=r"\b(?:session_id|cell_id)\"?\s?:\s?\"?(\w{1,40})",
