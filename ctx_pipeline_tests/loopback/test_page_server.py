@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.cli.page.page_server import Refresher, application, behind
+from ctx_pipeline.cli.page.page_server import LONGEST_SECONDS, RUN_SECONDS, Refresher, application, behind, pause
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline.pipeline.ingest import ingest
@@ -148,6 +148,7 @@ def test_a_person_searches_tool_output_and_judges_a_lesson_by_clicking(page, sto
         tab.goto(f"http://{page.host}/lessons.html")
         card = tab.locator("#memories li", has_text=lesson["text"])
         card.locator("button", has_text="Reject").click()
+        tab.wait_for_function("card => card.querySelector('.status').textContent === 'saving'", arg=card.element_handle())
         tab.wait_for_function("card => card.querySelector('.status').textContent === 'rejected'", arg=card.element_handle())
         browser.close()
 
@@ -250,3 +251,9 @@ def test_a_session_that_begins_in_another_folder_of_the_home_is_seen_at_the_next
 
     assert before == refresher._newest() | {str(projects / "-home-ada-old"): before[str(projects / "-home-ada-old")]}
     assert before != refresher._newest()
+
+
+@pytest.mark.feature("dashboard.live")
+def test_after_a_long_first_run_the_page_is_made_again_within_a_minute_or_two():
+    assert [pause(took) for took in (0.5, 5, 48)] == [RUN_SECONDS, 50, LONGEST_SECONDS]
+    assert LONGEST_SECONDS < 120

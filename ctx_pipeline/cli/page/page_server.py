@@ -37,9 +37,9 @@ POST_ONLY = ("/api/search", "/api/lesson")
 RUNNING_SECONDS = 15 * 60
 """A session whose last record is no older runs now."""
 LOOK_SECONDS, SYNC_SECONDS, RUN_SECONDS = 2.0, 60.0, 20.0
-"""How often the newest files are looked at, everything is captured, and the page is made anew, at least."""
-_SHARE = 10
-"""Times that making the page took, which pass before it is made again: it takes a tenth of a processor."""
+"""How often the newest files are looked at, everything is captured, and the page is made anew, at most."""
+_SHARE, LONGEST_SECONDS = 10, 90.0
+"""Times that making the page took, which pass before it is made again: a tenth of a processor. And the seconds at most."""
 _WATCHED, _FOLDERS, _MOST = 60, 2_000, 5
 _VERBS = {"accept": "accept", "reject": "reject"}
 _CHUNK = re.compile(r"[0-9a-f]{24}")
@@ -230,7 +230,7 @@ class Refresher(threading.Thread):
                 began = time.monotonic()
                 command("run", "--json")
                 made, stale = time.monotonic(), False
-                due = max(RUN_SECONDS, _SHARE * (made - began))
+                due = pause(made - began)
 
     def _newest(self) -> dict[str, tuple[int, int]]:
         """Return size and time of the files that were written last, and the time of the folders in which files may appear."""
@@ -250,6 +250,11 @@ class Refresher(threading.Thread):
                     status = os.stat(path)  # noqa: PTH116 - the same
                     found[path] = (status.st_size, status.st_mtime_ns)
         return found
+
+
+def pause(took: float) -> float:
+    """Return the seconds for which a page that took so long to make stays as it is."""
+    return min(LONGEST_SECONDS, max(RUN_SECONDS, _SHARE * took))
 
 
 def _made(site: Path) -> str:
