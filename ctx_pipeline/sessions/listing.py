@@ -12,7 +12,7 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import imported, imported_in_place, in_place, lines
-from ctx_pipeline.sessions.states.state_fold import task_of
+from ctx_pipeline.sessions.states.state_fold import current_task_of
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import noted, notes_of
 from ctx_pipeline.usage.engine import usage
@@ -120,10 +120,10 @@ def _brought(line: Line, state: SessionState, notes: Sequence[Any], *, for_model
 
 def _task(view: SessionView, _settings: Settings) -> dict[int | None, str | None]:
     """Return the task that a session is at."""
-    found = task_of(view) if view.events else None
+    found = current_task_of(view) if view.events else None
     return {None: found.text if found else None}
 
 
 TASK = Figure(
-    "task", 1, _task, lambda values: next(iter(values), None), {"events": EVENTS.names, "tool_calls": TOOL_CALLS.names}, timeless=True
+    "task", 2, _task, lambda values: next(iter(values), None), {"events": EVENTS.names, "tool_calls": TOOL_CALLS.names}, timeless=True
 )

@@ -380,7 +380,7 @@ NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
     ("cost", "mcp", lambda one: _cost(one.mcp_metrics["totals"]["cost_nano"])),
     ("context peak", "signal", _signal("context_peak_tokens")),
     ("context peak", "page", lambda one: one.whole.page[one.key].peak_context_tokens or None),
-    ("task", "session status", lambda one: one.state.task.text if one.state.task else None),
+    ("task", "session status", lambda one: one.state.current_task.text if one.state.current_task else None),
     ("task", "list", lambda one: one.whole.lines[one.key]["task"]),
     ("task", "mcp", lambda one: (one.mcp_state["task"] or {}).get("text")),
     ("project", "show", lambda one: one.shown["project"]),

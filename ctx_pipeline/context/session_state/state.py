@@ -245,8 +245,7 @@ class SessionState:
         """What somebody said of the task, or else what was asked last; None where nothing was."""
         if self.task and (self.task.stated or self.task.by == BUNDLE):
             return self.task
-        asked = (self.asked_before or self.asked_first) if self.goes_on else None
-        return asked or self.asked_last or self.asked_first or self.task
+        return asked_for(self.asked_first, self.asked_last, self.asked_before, goes_on=self.goes_on) or self.task
 
     @property
     def outside_shown(self) -> list[Item]:
@@ -410,6 +409,11 @@ def placed(text: str) -> tuple[str | None, int | None, str]:
     if found[2] is None and "/" not in path and not re.search(r"\w\.[A-Za-z]\w{0,7}$", path):
         return None, None, text.strip()
     return path, int(found[2]) if found[2] else None, found[3].strip()
+
+
+def asked_for(first: Item | None, last: Item | None, before: Item | None, *, goes_on: bool) -> Item | None:
+    """Return the prompt that says what a session is at: the last one, or the one before where that only goes on with it."""
+    return ((before or first) if goes_on else None) or last or first
 
 
 # Profiles: how large snapshots and blocks are, and how far a session may go, under a name.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.context.session_state.state import REFUSAL, CheckRun, Item, SessionState
+from ctx_pipeline.context.session_state.state import REFUSAL, CheckRun, Item, SessionState, asked_for
 from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, orders, task
@@ -120,11 +120,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
     # an agent that its host only warms up writes beside the work, also days later
     last = max((e.ts for e in main if e.ts is not None and e.kind != "unknown"), key=micros, default=None)
     plan = _plan(view)
-    first, last_asked, said_last, before = _asked(view)
-    if not whole:
-        first, last_asked, before = _known_of_part(view, head, first, last_asked, before)
-    if said_last is not None and acts(said_last.text):
-        before, last_asked, said_last = before or last_asked, said_last, None
+    asked = _prompts(view, whole=whole, head=head)
     checks = list(_last_checks(view))
     fresh = {c.purpose: c for c in checks if c.ok and not c.stale}
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
@@ -141,8 +137,8 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         as_of=written(last),
         seq=main[-1].seq if main else -1,
         began=written(session.first_ts),
-        asked_first=first,
-        asked_last=last_asked if first is None or last_asked is None or last_asked.event != first.event else None,
+        asked_first=asked.first,
+        asked_last=asked.last,
         task=task_of(view),
         findings=[] if brief else [*_failures(view), *_claims(view, session.cwd)],
         decisions=list(decisions(view)),
@@ -157,10 +153,10 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
         checks=checks,
-        asked_before=before if first is None or before is None or before.event != first.event else None,
-        goes_on=before is not None and (last_asked is None or not orders(last_asked.text)),
+        asked_before=asked.before,
+        goes_on=asked.goes_on,
         answer_of_subagent=end.of_subagent,
-        said_last=said_last,
+        said_last=asked.said,
         answer=end.answer,
         answer_some=end.some,
         answer_more=end.more,
@@ -249,6 +245,35 @@ def task_of(view: SessionView) -> Item | None:
         return Item(truncate(step.text, _LONG), "todos", written(step.call.started), step.call.call_event)
     now = known.now
     return Item(now.text, now.by, written(now.ts), now.event_id) if now else None
+
+
+def current_task_of(view: SessionView) -> Item | None:
+    """Return what :attr:`SessionState.current_task` is where nobody said anything of the task."""
+    asked = _prompts(view)
+    return asked_for(asked.first, asked.last, asked.before, goes_on=asked.goes_on) or task_of(view)
+
+
+class _Prompts(NamedTuple):
+    """Prompts that ask for something; the last and the one before are others than the first."""
+
+    first: Item | None
+    last: Item | None
+    said: Item | None
+    """what the person said behind them"""
+    before: Item | None
+    goes_on: bool
+    """the last one only goes on with the one before"""
+
+
+def _prompts(view: SessionView, *, whole: bool = True, head: int = 0) -> _Prompts:
+    first, last, said, before = _asked(view)
+    if not whole:
+        first, last, before = _known_of_part(view, head, first, last, before)
+    if said is not None and acts(said.text):
+        before, last, said = before or last, said, None
+    goes_on = before is not None and (last is None or not orders(last.text))
+    last, before = (one if first is None or one is None or one.event != first.event else None for one in (last, before))
+    return _Prompts(first, last, said, before, goes_on)
 
 
 def _asked(view: SessionView) -> list[Item | None]:
