@@ -217,6 +217,8 @@ def test_a_running_session_grows_on_the_page_while_its_agent_writes(tmp_path):
         page.evaluate(f"location.hash = 'session-{digest('claude', SESSION, size=16)}'")
         page.wait_for_selector("#session .now-here")
         followed = page.locator("#session .now-here").text_content()
+        ended = page.locator("#session header .ended")
+        ending = ended.text_content(), ended.is_visible()
         with file.open("a") as out:
             out.write(_turn(2, "And tabs", 130_000))
         follows = eventually(lambda: "3 turns" in page.locator("#session .now-here").text_content())
@@ -225,6 +227,7 @@ def test_a_running_session_grows_on_the_page_while_its_agent_writes(tmp_path):
         browser.close()
 
     assert "Running now \u00b7 2 turns, 2 model calls" in followed
+    assert ending == (" / completed", False)
     assert follows
     assert FIRST in before
     assert not reloaded

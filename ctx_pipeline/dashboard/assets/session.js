@@ -82,7 +82,8 @@
     heading.title = heading.textContent;
     heading.tabIndex = -1;
     heading.autofocus = true;
-    const about = [session.project, session.branch, session.status === "unknown" ? "" : session.status].filter(Boolean).join(" / ");
+    const place = [session.project, session.branch].filter(Boolean).join(" / ");
+    const ended = session.status === "unknown" ? null : el("span.ended", `${place ? " / " : ""}${session.status}`);
     const moves = [["Newer or above", -1, "\u2191"], ["Older or below", 1, "\u2193"]].map(([label, way, sign]) => {
       const move = el("button", sign);
       move.type = "button";
@@ -103,7 +104,7 @@
       el("div.bar-top", el(`span.host.${session.colour}`, session.hostTitle), el("span.muted", ctx.when(session.start, "minute")), el("span.grow"), ...moves, asks, close),
       keys,
       heading,
-      el("p.muted", about),
+      el("p.muted", place, ended),
       el("p.sums", sums(session)),
     );
   }
