@@ -222,6 +222,19 @@ def test_a_word_after_an_escape_is_marked():
 
 
 @pytest.mark.feature("search.snippet")
+def test_a_snippet_of_json_or_of_a_script_shows_what_escapes_stand_for_and_one_of_a_path_of_windows_keeps_them():
+    told = {
+        r'{"command":"rg \"barbaz\" src\nls","in":"C:\\new"}': r'{"command":"rg "barbaz" src ls","in":"C:\new"}',
+        r'const a = 1; text("one\nbarbaz\n")': 'const a = 1; text("one barbaz ")',
+        r"[INFO] wrote C:\temp\notes barbaz": r"[INFO] wrote C:\temp\notes barbaz",
+    }
+    for text, shown in told.items():
+        cut, marks = snippet(text, ("barbaz",))
+        assert cut == shown
+        assert [cut[a:b] for a, b in marks] == ["barbaz"]
+
+
+@pytest.mark.feature("search.snippet")
 def test_the_snippet_stands_around_the_match_on_one_line():
     text = "a" * 300 + "\nthe needle is here\n" + "b" * 300
     cut, marks = snippet(text, ("needle",), 60)

@@ -51,10 +51,13 @@
   // Numbers of the kinds of events that are what was done: error, tool_call, tool_result, todo.
   const DONE = new Set([4, 5, 6, 9]);
 
+  // What JSON and scripts begin with: escapes in them are what they stand for.
+  const QUOTING = /^(?:[[{]\s*["'[{]|(?:const|let|var|await) |text\()/;
+
   // One text as it is indexed: escapes of what a tool was given or printed are what they stand for, signs of unspaced scripts words of their own.
   function indexed(text, kind) {
     let told = text;
-    if (DONE.has(kind) && /^(?:[[{]\s*["'[{]|(?:const|let|var|await) |text\()/.test(told) && told.includes("\\")) told = told.replace(/\\[\\nrt]/g, " ").replace(/\\u([0-9a-fA-F]{4})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+    if (DONE.has(kind) && QUOTING.test(told) && told.includes("\\")) told = told.replace(/\\[\\nrt]/g, " ").replace(/\\u([0-9a-fA-F]{4})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
     return folded(spaced(told));
   }
 
@@ -394,5 +397,5 @@
     irregular = new Map(scoring.irregular.flatMap((group) => group.map((form) => [form, group])));
   }
 
-  ctx.ranking = { Index, best: bestOf, forms, ranked, use };
+  ctx.ranking = { Index, QUOTING, best: bestOf, forms, ranked, use };
 })();

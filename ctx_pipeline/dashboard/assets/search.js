@@ -46,7 +46,8 @@
   }
 
   // The part of a text where most of the words stand, and where in it they do.
-  function cut(text, words) {
+  function cut(raw, words) {
+    const text = ctx.ranking.QUOTING.test(raw) ? raw.replace(/\\[nrt]|\\([\\"])/g, (_, sign) => sign || " ") : raw;
     const choice = words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "")).join("|");
     const found = [`(?<![\\p{L}\\p{N}])(?:${choice})(?![\\p{L}\\p{N}])`, choice].map((form) => [...text.matchAll(new RegExp(form, "giu"))].slice(0, 500)).find((places) => places.length) || [];
     let [start, most] = [0, 0];

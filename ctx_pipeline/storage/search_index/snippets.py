@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.storage.search_index.tokenize import SIGN, UNSPACED
+from ctx_pipeline.storage.search_index.tokenize import QUOTING, SIGN, UNSPACED
 from ctx_pipeline.storage.search_index.word_forms import forms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _BLANK = re.compile(r"\s+")
+_MEANT = re.compile(r"(?:\s|\\[nrt])+|\\([\\\"])")
+"""The same in JSON and scripts, where escapes stand for blanks, quotes and backslashes."""
 _WHOLE = ("(?<!LETTER)", "(?!LETTER)")
 _ESCAPE = (r"(?<=\\[nrt])", "(?!LETTER)")
 _BEGINNING = ("(?<!LETTER)", "")
@@ -111,14 +113,15 @@ def _best(places: Sequence[tuple[int, int]], width: int) -> int:
 
 
 def _cut(text: str, start: int, end: int, marks: Sequence[tuple[int, int]]) -> Snippet:
-    """Return a piece of a text with every run of white space as one space, and its marks moved accordingly."""
+    """Return a piece of a text with every run of white space as one space, of JSON without its escapes, and its marks moved accordingly."""
+    blank = _MEANT if "\\" in text and QUOTING.match(text) else _BLANK
     pieces: list[str] = ["…"] if start else []
     length = len(pieces)
     moved = []
     edges = [start, *(edge for mark in marks for edge in mark), end]
     for number in range(len(edges) - 1):
         raw = text[edges[number] : edges[number + 1]]
-        piece = _BLANK.sub(" ", raw)
+        piece = blank.sub(lambda match: (match.lastindex and match[1]) or " ", raw)
         if piece.startswith(" ") and (length == 0 or pieces[-1:] == ["…"] or (pieces and pieces[-1].endswith(" "))):
             piece = piece[1:]
         if number % 2 == 1 and piece:

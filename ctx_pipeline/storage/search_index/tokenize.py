@@ -34,7 +34,7 @@ _BLANKS = re.compile(r"\\[\\nrt]")
 """Escapes of JSON that part words."""
 
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-_QUOTING = re.compile(r"[\[{]\s*[\"'\[{]|(?:const|let|var|await) |text\(")
+QUOTING = re.compile(r"[\[{]\s*[\"'\[{]|(?:const|let|var|await) |text\(")
 """What JSON begins with, unlike a log (``[INFO]``), or a script that a tool ran: a sign behind a backslash is no part of a word there."""
 _PATH = re.compile(r"(?<![\w.@~/-])[\w.@~-]*(?:/[\w.@-]+)+")
 _LOOKED = 1_000_000
@@ -134,7 +134,7 @@ def _arguments(text: str) -> str:
 
 
 def _meant(told: str) -> str:
-    if _QUOTING.match(told) and "\\" in told:
+    if QUOTING.match(told) and "\\" in told:
         told = _BLANKS.sub(" ", told)
         if "\\u" in told:
             told = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), told).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
