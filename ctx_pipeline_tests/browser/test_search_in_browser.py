@@ -35,7 +35,7 @@ TOPICS = (
         "src/storage/local_disk.py:41: PermissionError EACCES uploadDir",
     ),
     ("Notarize the macOS build", "xcrun notarytool submit dist/app.dmg", "Notarization of app.dmg was rejected: unsigned binaries"),
-    ("Größe der Spalte ändern, bitte", "rg -n spalten_groesse", "tabelle.css:3: .spalten_groesse { width: 40ch }"),
+    ("Größe der Spalte ändern, bitte", 'rg -n "spalten_groesse"\nls tabelle.css', "tabelle.css:3: .spalten_groesse { width: 40ch }"),
     ("支付页面的按钮没有反应", "npm test -- checkout.test.ts", "TypeError: Cannot read properties of undefined (reading 'submit')"),
     ("the nightly import skips the last file", "pytest -q tests/test_import_jobs.py", "FAILED tests/test_import_jobs.py::test_last_file"),
     ("rename customer_id to account_id everywhere", "sd customer_id account_id", "models/customer.py:7: account_id = Column(Integer)"),
@@ -146,6 +146,10 @@ def test_the_box_finds_from_disk_what_ctx_search_finds_in_the_same_order(opened,
     assert sum(map(len, wanted)) > 200
     assert dict(zip(QUESTIONS, found, strict=True)) == dict(zip(QUESTIONS, wanted, strict=True))
     assert opened.locator("#found .note").count() == 0, "everything was searched"
+    _from_disk(opened, ["spalten_groesse"])
+    snippets = [told for told in opened.locator("#found li p").all_text_contents() if "rg -n" in told]
+    assert snippets
+    assert all('rg -n "spalten_groesse" ls tabelle.css --pass' in told for told in snippets)
 
 
 @corpus
