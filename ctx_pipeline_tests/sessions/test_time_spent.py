@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline.cli import cli
 from ctx_pipeline.facts.turns import turn_rows
+from ctx_pipeline.sessions.reports import time_spent as module
 from ctx_pipeline.sessions.reports.time_spent import time_spent
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.signals.cost import active_seconds, idle_seconds, session_duration_seconds, time_to_first_edit_seconds
@@ -87,6 +88,15 @@ def test_every_moment_of_a_turn_is_the_models_a_tools_or_a_wait(tmp_path: Path) 
     assert sum(minutes for _, minutes in waits) == minutes["approval"]
     assert [(call.what, call.seconds / 60) for call in found.stood] == [("make test", 42)]
     assert time_spent("claude", since="2026-03-06", settings=settings).sessions == {}
+
+
+@pytest.mark.feature("work.time")
+def test_a_turn_looks_at_the_calls_that_reach_into_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    real = module._add_turn
+    monkeypatch.setattr(module, "_add_turn", lambda value, turn, idle, calls: looked.append(len(calls)) or real(value, turn, idle, calls))
+    time_spent("claude", settings=lived(tmp_path))
+    assert sorted(looked) == [0, 0, 0, 7]
 
 
 @pytest.mark.feature("work.time")

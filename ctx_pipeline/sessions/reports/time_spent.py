@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.command_runs import runs_by_call
@@ -161,13 +162,15 @@ def _spent(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
             unknown.update((began,) if finished is None else ())
     turns.sort(key=lambda turn: turn[:2])
     calls = _calls(view)
+    begins, ends = [call.open[0] for call in calls], list(accumulate((call.open[1] for call in calls), max))
     for place, (began, finished, idle) in enumerate(turns):
         value = found[quarter_of(began)]
         if began in unknown:
             value["unknown"] += 1
             continue
         end = min(finished, turns[place + 1][0]) if place + 1 < len(turns) else finished
-        _add_turn(value, (began, end), idle, calls)
+        # a session of thousands of turns would look at every call for each of them
+        _add_turn(value, (began, end), idle, calls[bisect_right(ends, began) : bisect_left(begins, end)])
     for (began, finished, _), (following, *_) in pairwise(turns):
         if began in unknown:
             continue
