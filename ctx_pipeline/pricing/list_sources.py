@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
+from ctx_pipeline.pricing.price_book import PRICES_FILE
 from ctx_pipeline.tokens.model_tokens import WINDOWS_FILE
 
 # The prices of the installed genai-prices as one small file that loads in milliseconds.
 
-
-PRICES_FILE = Path(__file__).with_name("prices.json")
 
 KEYS = {
     "input_mtok": "input",
