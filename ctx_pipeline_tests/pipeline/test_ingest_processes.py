@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import code_versions
+from ctx_pipeline.pipeline import ingest as ingesting
 from ctx_pipeline.pipeline import sync as sync_module
-from ctx_pipeline.pipeline.ingest import ingest, pool
+from ctx_pipeline.pipeline.ingest import commit, ingest, pool
 from ctx_pipeline.pipeline.ingest.tasks import SessionJob, grouped
+from ctx_pipeline.pipeline.ingest.worker import PackedRows
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
@@ -23,6 +27,11 @@ from ctx_pipeline.storage.ledger import Source
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.pipeline.ingest_toy import hashes, rows, run, settings_of
 from ctx_pipeline_tests.pipeline.toy_home import append, line, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctx_pipeline.storage import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "ctx_pipeline" / "samples"
@@ -289,3 +298,39 @@ def test_many_appends_are_merged_and_stay_searchable(tmp_path, monkeypatch):
         assert store.search.doctor(store.lake) == []
         assert store.lake.collect_garbage(older_than=-1) > 0
         assert len(store.search.search(store.lake, "apple", limit=50)) == 13
+
+
+@pytest.mark.feature("ingest.memory")
+def test_the_calls_of_a_few_cells_at_a_time_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_home(tmp_path)
+    with open_store(settings_of(tmp_path, store="all")) as store:
+        run(store, settings_of(tmp_path, store="all"))
+        expected = hashes(store)
+    written: list[int] = []
+    kept: list[int] = []
+    write_all, commit_one = commit.write, commit.commit
+
+    def counted(store: Store, tasks: pool.Pool, ready: Sequence[commit.Ready]) -> object:
+        written.append(len(ready))
+        return write_all(store, tasks, ready)
+
+    def measured(store: Store, one: commit.Ready, *rest: Any) -> object:
+        kept.append(sum(map(len, one.rows.values())))
+        return commit_one(store, one, *rest)
+
+    monkeypatch.setattr(ingesting, "_CALLS_AT_ONCE", 1)
+    monkeypatch.setattr(commit, "write", counted)
+    monkeypatch.setattr(commit, "commit", measured)
+    with open_store(settings_of(tmp_path)) as store:
+        run(store, settings_of(tmp_path))
+        assert hashes(store) == expected
+    assert written == [1, 1, 1]
+    assert kept == [0, 0, 0]
+
+
+@pytest.mark.feature("ingest.memory")
+def test_rows_that_wait_for_others_are_packed() -> None:
+    rows = [(f"msg_{n:024x}", "claude", "a-session", n, 1_790_000_000_000_000 + n, "claude-opus-4-5", n % 900, n % 70) for n in range(5000)]
+    packed = PackedRows(rows)
+    assert list(packed) == list(packed) == rows
+    assert len(pickle.dumps(packed)) < len(pickle.dumps(rows)) / 4

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell, Identity
     from ctx_pipeline.pipeline.capture import Pending, Scan
-    from ctx_pipeline.pipeline.ingest.commit import Decoded, Ready
+    from ctx_pipeline.pipeline.ingest.commit import Decoded, Place, Ready
+    from ctx_pipeline.pipeline.ingest.pool import Pool
     from ctx_pipeline.pipeline.ingest.worker import TaskDone
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 LEASE = "normalized"
 _PASSES = 3
+_CALLS_AT_ONCE = 150_000
+"""Model calls whose rows are made before they are written: a hundred megabytes of them."""
 
 
 def ingest(
@@ -184,9 +187,7 @@ class _Ingest:
             decoded = self._decode(pool.run(), tasks)
             with _beside(search.flush):
                 changed = commit.record(self.store, decoded, self.decoders)
-                ready, held = self._prepare(decoded, changed)
-                good, bad = commit.write(self.store, pool, ready)
-            held |= bad
+                good, held = self._write(pool, decoded, changed)
             good = [(one, commit.compacted(self.store, one, parts)) for one, parts in good]
             commit.tombstone(self.store, good, {cell: decoded[cell] for cell in held if cell in decoded})
             search.finish()
@@ -242,20 +243,47 @@ class _Ingest:
         for cell in dirty:
             self.captured.cells.setdefault(cell.key, CellReport(DONE))
 
-    def _prepare(self, decoded: Mapping[Cell, Decoded], changed: set[Cell]) -> tuple[list[Ready], dict[Cell, str]]:
-        """Return the cells to commit with all their rows, and why others are held."""
+    def _write(
+        self, pool: Pool, decoded: Mapping[Cell, Decoded], changed: set[Cell]
+    ) -> tuple[list[tuple[Ready, list[Part]]], dict[Cell, str]]:
+        """Write the small tables of the touched cells; return the cells to commit with their parts, and why others are held.
+
+        The rows of a few cells at a time are in memory, however many cells there are.
+        """
         held = {cell: group.error for cell, group in decoded.items() if group.error}
         done = {(cell.host, session) for cell, group in decoded.items() if not group.error for session in group.sessions}
         repriced = self._repriced()
         touched = {cell for cell, group in decoded.items() if group.sessions} | changed | self._behind(done)
         fingerprints = self.store.ledger.cell_fingerprints(touched)
-        rows = self.store.ledger.sessions(cells=touched)
-        ready = []
-        for cell in sorted(touched - held.keys()):
-            place = commit.Place(fingerprints[cell], tuple(s for s in rows if s.partition == cell))
-            group = decoded.get(cell, commit.Decoded())
-            ready.append(commit.prepare(self.store, cell, group, place, self.tools.prices if cell in repriced else None))
-        return ready, held
+        rows: dict[Cell, list[SessionRow]] = {cell: [] for cell in touched}
+        for row in self.store.ledger.sessions(cells=touched):
+            rows[row.partition].append(row)
+        places = {cell: commit.Place(fingerprints[cell], tuple(rows[cell])) for cell in sorted(touched - held.keys())}
+        good: list[tuple[Ready, list[Part]]] = []
+        for some in _few(places):
+            ready = []
+            for cell, place in some.items():
+                group = decoded.get(cell, commit.Decoded())
+                ready.append(commit.prepare(self.store, cell, group, place, self.tools.prices if cell in repriced else None))
+                group.sessions.clear()
+            written, bad = commit.write(self.store, pool, ready)
+            good += written
+            held |= bad
+        return good, held
+
+
+def _few(places: Mapping[Cell, Place]) -> Iterator[dict[Cell, Place]]:
+    """Yield the cells in groups whose model calls fit into memory together."""
+    some: dict[Cell, Place] = {}
+    calls = 0
+    for cell, place in places.items():
+        if some and calls + place.calls > _CALLS_AT_ONCE:
+            yield some
+            some, calls = {}, 0
+        some[cell] = place
+        calls += place.calls
+    if some:
+        yield some
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from ctx_pipeline.storage.ledger import NormalizedSession
 from ctx_pipeline.storage.ledger.rows import LIVE_SECRETS, REPEATED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -101,6 +101,11 @@ class Place(NamedTuple):
     sessions: tuple[SessionRow, ...]
 
     @property
+    def calls(self) -> int:
+        """How many model calls its sessions recorded."""
+        return sum(s.rows.get("model_calls", 0) for s in self.sessions)
+
+    @property
     def raw_hash(self) -> str:
         """Content hash of what raw holds of the cell."""
         return digest([(s.session_id, s.captured_fp) for s in self.sessions])
@@ -115,10 +120,15 @@ class Ready(NamedTuple):
     changed: frozenset[str]
     large: tuple[Part, ...]
     rows: dict[str, list[tuple]]
+    """what is written of the small tables; nothing any more once it is"""
     same_calls: pa.Table | None
     """model calls of unchanged sessions, as they are on disk"""
     hashes: dict[str, str]
     """session -> hash of its model calls"""
+    content: dict[str, str]
+    """table -> hash of its rows, and under "" that of them all"""
+    counts: dict[str, int]
+    """table -> number of its rows"""
 
 
 def priced_otherwise(store: Store, prices: str) -> set[Cell]:
@@ -188,7 +198,9 @@ def prepare(store: Store, cell: Cell, group: Decoded, place: Place, prices: Pric
         hashes[session] = rows_hash(calls)
     gone = {s for p in (old.parts if old else ()) for s in p.sessions} - kept
     large = (*(old.without(gone, LARGE) if old else ()), *_alive(group.parts, new))
-    return Ready(cell, place, old, frozenset(new), large, rows, same, hashes)
+    counts = {name: sum(row[_S[name]] for row in rows["sessions"]) for name in (*LARGE, "model_calls")}
+    counts |= {name: len(rows[name]) for name in ("sessions", "threads")}
+    return Ready(cell, place, old, frozenset(new), large, rows, same, hashes, _contents(rows, hashes), counts)
 
 
 def write(store: Store, pool: Pool, ready: Sequence[Ready]) -> tuple[list[tuple[Ready, list[Part]]], dict[Cell, str]]:
@@ -209,7 +221,7 @@ def write(store: Store, pool: Pool, ready: Sequence[Ready]) -> tuple[list[tuple[
         if errors:
             bad[one.partition] = errors[0].message
         else:
-            good.append((one, [*one.large, *(p for p in mine if isinstance(p, Part))]))
+            good.append((one._replace(rows={}, same_calls=None), [*one.large, *(p for p in mine if isinstance(p, Part))]))
     return good, bad
 
 
@@ -254,11 +266,8 @@ def commit(store: Store, one: Ready, parts: Sequence[Part], decoder: str, prices
     began = time.perf_counter()
     cell = one.partition
     made_by = decoder if all(s.session_id in one.changed or s.code_version == decoder or s.raw_lost for s in one.place.sessions) else ""
-    content = _contents(one)
-    counts = {name: len(rows) for name, rows in one.rows.items()}
-    for name in (*LARGE, "model_calls"):
-        counts[name] = sum(row[_S[name]] for row in one.rows["sessions"])
-    if one.rows["sessions"]:
+    content, counts = one.content, one.counts
+    if counts["sessions"]:
         manifest = Manifest.of(
             ASSET,
             cell,
@@ -286,11 +295,10 @@ def commit(store: Store, one: Ready, parts: Sequence[Part], decoder: str, prices
     return CellReport(DONE, {**counts, "parsed": len(one.changed)}, content[""], time.perf_counter() - began, recomputed=again)
 
 
-def _contents(one: Ready) -> dict[str, str]:
+def _contents(rows: Mapping[str, Sequence[tuple]], hashes: Mapping[str, str]) -> dict[str, str]:
     """Return the content hash of each table of a cell, and under "" that of them all."""
-    rows = one.rows
     bodies = digest([(row[_S["session_id"]], row[_S["content_hash"]]) for row in rows["sessions"]], size=64)
-    found = {"events": bodies, "tool_calls": bodies, "model_calls": digest(sorted(one.hashes.items()), size=64)}
+    found = {"events": bodies, "tool_calls": bodies, "model_calls": digest(sorted(hashes.items()), size=64)}
     found |= {name: rows_hash(rows[name]) for name in ("sessions", "threads")}
     return found | {"": digest(sorted(found.items()), size=64)}
 
@@ -331,8 +339,13 @@ def _alive(parts: Iterable[Part], sessions: Collection[str]) -> tuple[Part, ...]
     return tuple(found)
 
 
-def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
+def _own_calls(rows: Iterable[tuple]) -> Iterator[tuple[str, int | None]]:
+    """Yield key and time of the calls that a session may own; a session's rows are unpacked when they are asked for."""
     owner, ts, key = _C["owner"], _C["ts"], _C["call_key"]
+    yield from ((row[key], row[ts]) for row in rows if row[owner])
+
+
+def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
     counts: dict[str, Any] = {name: done.session[_S[name]] for name in REPEATED}
     if done.live_secrets:
         counts[LIVE_SECRETS] = list(done.live_secrets)
@@ -344,7 +357,7 @@ def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
         counts=counts,
         quarantine=done.quarantined,
         unknowns=done.unknown,
-        calls=[(row[key], row[ts]) for row in done.model_calls if row[owner]],
+        calls=_own_calls(done.model_calls),
         parent_session=done.parent_session,
         line_ids=done.line_ids,
         branch_titles=done.branch_titles,

@@ -172,7 +172,7 @@ class NormalizedSession:
     counts: Mapping[str, Any] = field(default_factory=dict)
     quarantine: Sequence[Quarantined] = ()
     unknowns: Mapping[str, int] = field(default_factory=dict)
-    calls: Sequence[tuple[str, int | None]] = ()
+    calls: Iterable[tuple[str, int | None]] = ()
     """(call_key, ts in microseconds) of the calls that may be owned"""
     parent_session: str | None = None
     """session it was forked from, where only the parser can know"""
