@@ -11,7 +11,7 @@ from ctx_pipeline.dashboard.figures import reading
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import table_text, visible
-from ctx_pipeline.model.readings import trend
+from ctx_pipeline.model.readings import Month, trend
 from ctx_pipeline.storage.warehouse.signal_sql import DIMENSIONS, MONTH_OF_HOST, QUERIES
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def summaries(rows: Rows) -> list[dict[str, Any]]:
     sessions); min, max, mean, median, p90, sum and histogram (bins of [from, to,
     sessions]) of numbers; true and false of booleans; labels of categories; trend, of the
     months of the host with most readings, since hosts differ by what they record; months
-    (those of its rows); and ``by``: dimension -> bucket -> count, missing, mean, median, p90, min, max, sum, true,
+    (those of its rows: month, sessions measured, mean and standard deviation); and ``by``:
+    dimension -> bucket -> count, missing, mean, median, p90, min, max, sum, true,
     labels. Readings of a signal that is no longer there are left out.
     """
     declared = discovery.signals()
@@ -75,7 +76,7 @@ def summaries(rows: Rows) -> list[dict[str, Any]]:
     for r in rows("signal_histogram"):
         bins[r["signal"]].append((r["from_value"], r["to_value"], r["sessions"]))
     found: dict[str, dict[str, Any]] = {}
-    months: dict[str, dict[str, list[tuple[str, int, float | None]]]] = defaultdict(lambda: defaultdict(list))
+    months: dict[str, dict[str, list[Month]]] = defaultdict(lambda: defaultdict(list))
     for r in rows("signal_by"):
         known = declared.get(r["signal"])
         if known is None or r["kind"] != known.kind:
@@ -83,7 +84,7 @@ def summaries(rows: Rows) -> list[dict[str, Any]]:
         figures = _figures(r, labels.get((r["signal"], r["dimension"], r["bucket"]), {}))
         if r["dimension"] == MONTH_OF_HOST:
             host, _, month = r["bucket"].rpartition(" ")
-            months[known.name][host].append((month, figures["count"], _level(figures)))
+            months[known.name][host].append(Month(month, figures["count"], _level(figures), r["deviation"]))
         elif r["dimension"] == "all":
             facts = {n: getattr(known, n) for n in ("family", "group", "kind", "unit", "better")}
             more = {"reasons": reasons.get(known.name, {}), "histogram": bins.get(known.name, [])}
@@ -100,7 +101,7 @@ def summaries(rows: Rows) -> list[dict[str, Any]]:
             by.setdefault(r["dimension"], {})[r["bucket"]] = figures
     for record in found.values():
         by_host = months[record["signal"]]
-        host = max(by_host, key=lambda one: (sum(count for _, count, _ in by_host[one]), one), default="")
+        host = max(by_host, key=lambda one: (sum(m.measured for m in by_host[one]), one), default="")
         record["months"] = by_host[host]
         seen = trend(by_host[host], record["better"])
         record["trend"] = {**asdict(seen), "host": host} if seen else None

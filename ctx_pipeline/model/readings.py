@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.model.codec import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ctx_pipeline.model.declared import Reading, Signal
 
@@ -80,39 +80,58 @@ class Trend:
     direction: str
     """up, down or steady (within a tenth)"""
     verdict: str
-    """better, worse, or empty where neither direction is or too few sessions were measured"""
+    """better, worse, or empty where neither direction is, too few sessions were measured, or the change may be chance"""
 
 
 _STEADY = 0.1
 _MONTHS = 3
 LEAST_SESSIONS = 5
 """Sessions that the last month, and the months before it, must have at least before either is called better or worse."""
+_STANDARD_ERRORS = 2.0
+"""How many standard errors of their difference two means must be apart before one is called better: 95 of 100 by chance are not."""
 
 
-def compared(months: Iterable[tuple[str, int, float | None]]) -> list[tuple[str, int, float]]:
+class Month(NamedTuple):
+    """What the sessions of a month read: how many were measured, their mean and the standard deviation of a sample."""
+
+    month: str
+    measured: int
+    mean: float | None
+    deviation: float | None
+
+
+def compared(months: Iterable[Month]) -> list[Month]:
     """Return the months that a trend compares: up to three, then the last; those without a mean are left out."""
-    return sorted((month, count, mean) for month, count, mean in months if mean is not None and count)[-1 - _MONTHS :]
+    return sorted(one for one in months if one.mean is not None and one.measured)[-1 - _MONTHS :]
 
 
-def trend(months: Iterable[tuple[str, int, float | None]], better: str) -> Trend | None:
-    """Return the trend of (month, sessions measured, mean) rows; None with fewer than two months that have a mean.
+def trend(months: Iterable[Month], better: str) -> Trend | None:
+    """Return the trend of a signal's months; None with fewer than two months that have a mean.
 
     The months before are weighted by their sessions.
     """
     known = compared(months)
     if len(known) < 2:
         return None
-    month, measured, mean = known[-1]
-    earlier = known[:-1]
-    measured_before = sum(n for _, n, _ in earlier)
-    before = math.fsum(m * n for _, n, m in earlier) / measured_before
+    month, measured, last, _ = known[-1]
+    mean, earlier = last or 0.0, known[:-1]
+    measured_before = sum(one.measured for one in earlier)
+    before = math.fsum((one.mean or 0.0) * one.measured for one in earlier) / measured_before
     change = (mean - before) / abs(before) if before else None
     steady = abs(mean - before) <= _STEADY * abs(before)
     direction = "steady" if steady else "up" if mean > before else "down"
     good = {"higher": "up", "lower": "down"}.get(better)
     few = min(measured, measured_before) < LEAST_SESSIONS
-    verdict = "" if steady or good is None or few else "better" if direction == good else "worse"
+    error = math.sqrt(_variance_of_mean(known[-1:]) + _variance_of_mean(earlier))
+    unsure = steady or few or abs(mean - before) <= _STANDARD_ERRORS * error
+    verdict = "" if unsure or good is None else "better" if direction == good else "worse"
     return Trend(month, mean, before, change, direction, verdict)
+
+
+def _variance_of_mean(months: Sequence[Month]) -> float:
+    """Return the variance of the mean over some months, each of which has a level of its own."""
+    measured = sum(one.measured for one in months)
+    return math.fsum((one.deviation or 0.0) ** 2 * one.measured for one in months) / measured**2
 
 
 def store_reading(signal: Signal, reading: Reading, *, host: str, session_id: str, made_of: str) -> StoredReading:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from ctx_pipeline.cli.page.dashboard import _moved, changed
-from ctx_pipeline.model.readings import trend
+from ctx_pipeline.model.readings import Month, trend
 from ctx_pipeline_tests.cli.conftest import Ctx
 
 
@@ -61,12 +61,12 @@ def test_the_overview_in_a_terminal_has_the_figures_of_the_page(own: Ctx):
 
 @pytest.mark.feature("dashboard.terminal-view")
 def test_signals_that_changed_name_the_months_that_are_compared():
-    months = [["2026-01", 9, 1.0], ["2026-02", 9, None], ["2026-03", 9, 1.0], ["2026-04", 9, 3.0]]
+    months = [["2026-01", 9, 1.0, 0.5], ["2026-02", 9, None, None], ["2026-03", 9, 1.0, 0.5], ["2026-04", 9, 3.0, 0.5]]
     record = {
         "signal": "command_count",
         "kind": "numeric",
         "unit": "commands",
-        "trend": asdict(trend(map(tuple, months), "lower")),
+        "trend": asdict(trend([Month(*month) for month in months], "lower")),
         "months": months,
     }
     (row,) = changed(SimpleNamespace(aggregates=[record]))

@@ -11,7 +11,7 @@ from ctx_pipeline import discovery, settings
 from ctx_pipeline.cli import cli
 from ctx_pipeline.dashboard.signal_records import markdown, spread, summaries
 from ctx_pipeline.errors import SettingsError, UnknownName
-from ctx_pipeline.model.readings import trend
+from ctx_pipeline.model.readings import Month, trend
 from ctx_pipeline.pipeline import warehouse
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.models import model_judge
@@ -48,6 +48,11 @@ def copied(session):
     """Return a session whose model calls count for another one."""
     session.model_calls = [call._replace(owner=False, copy_of="elsewhere") for call in session.model_calls]
     return session
+
+
+def monthly(*months, better="lower", deviation=0.0):
+    """Return the trend of (sessions measured, mean) of the months of a year."""
+    return trend([Month(f"2026-{n:02}", measured, mean, deviation) for n, (measured, mean) in enumerate(months, 1)], better)
 
 
 @pytest.fixture
@@ -95,14 +100,26 @@ def test_missing_readings_are_counted_with_their_reasons_and_labels_and_booleans
 
 @pytest.mark.feature("signals.aggregates-by")
 def test_a_trend_compares_the_last_month_with_the_three_before_it():
-    found = trend([("2026-01", 1, 100.0), ("2026-02", 3, 10.0), ("2026-03", 1, 20.0), ("2026-04", 0, None), ("2026-05", 5, 25.0)], "lower")
+    found = monthly((1, 100.0), (3, 10.0), (1, 20.0), (0, None), (5, 25.0))
     # (100 + 30 + 20) / 5 = 30
     assert (found.month, found.before, found.change) == ("2026-05", 30.0, pytest.approx(-1 / 6))
     assert (found.direction, found.verdict) == ("down", "better")
-    assert trend([("2026-01", 5, 10.0), ("2026-02", 5, 10.5)], "lower").direction == "steady"
-    assert trend([("2026-01", 5, 10.0), ("2026-02", 5, 20.0)], "neither").verdict == ""
-    assert trend([("2026-01", 1, 10.0)], "lower") is None
-    assert trend([("2026-01", 1, 0.0), ("2026-02", 1, 1.0)], "higher").change is None
+    assert monthly((5, 10.0), (5, 10.5)).direction == "steady"
+    assert monthly((5, 10.0), (5, 20.0), better="neither").verdict == ""
+    assert monthly((1, 10.0)) is None
+    assert monthly((1, 0.0), (1, 1.0), better="higher").change is None
+
+
+@pytest.mark.feature("signals.trend-chance")
+def test_a_month_has_the_deviation_of_its_sessions(records):
+    assert records["command_count"]["months"] == [("2026-01", 3, 2.0, 1.0), ("2026-02", 1, 10.0, None)]
+
+
+@pytest.mark.feature("signals.trend-chance")
+@pytest.mark.parametrize(("spread", "verdict"), [(5.0, "worse"), (40.0, "")])
+def test_a_change_that_may_be_chance_is_neither_better_nor_worse(spread, verdict):
+    found = monthly((30, 100.0), (30, 115.0), deviation=spread)
+    assert (found.direction, found.verdict) == ("up", verdict)
 
 
 @pytest.mark.feature("signals.summary-page")
@@ -202,7 +219,7 @@ def test_answers_are_kept_as_observations_with_their_tokens_and_replayed(judged)
 @pytest.mark.feature("findings.one-set")
 @pytest.mark.parametrize(("before", "now", "verdict"), [(5, 5, "worse"), (4, 5, ""), (5, 4, "")])
 def test_nothing_is_called_worse_below_five_sessions_on_either_side(before, now, verdict):
-    found = trend([("2026-01", before, 10.0), ("2026-02", now, 20.0)], "lower")
+    found = monthly((before, 10.0), (now, 20.0))
     assert (found.direction, found.verdict) == ("up", verdict)
 
 

@@ -13,7 +13,7 @@ from ctx_pipeline.cli.output import emit, flush, json_option, local_time, one_li
 from ctx_pipeline.dashboard.figures import plural, reading, share, short
 from ctx_pipeline.dashboard.panels.numbers import cost_note, figures
 from ctx_pipeline.model.display import money
-from ctx_pipeline.model.readings import compared
+from ctx_pipeline.model.readings import Month, compared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -277,7 +277,7 @@ def changed(data: PageData) -> list[dict[str, Any]]:
     """Return the signals that got worse or better in their last month, what got worse most first; the share of true is a ratio."""
     rows = [
         {"signal": r["signal"], "unit": "ratio" if r["kind"] == "boolean" else r["unit"], **r["trend"]}
-        | {"months_before": [month for month, *_ in compared(r["months"])[:-1]]}
+        | {"months_before": [month for month, *_ in compared(Month(*one) for one in r["months"])[:-1]]}
         for r in data.aggregates
         if r["trend"] and r["trend"]["verdict"]
     ]

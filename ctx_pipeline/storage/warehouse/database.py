@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
     ProjectNames = Callable[[Iterable[tuple[str, str | None]]], Mapping[tuple[str, str | None], str]]
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Rises when an aggregate table changes."""
 
 MEMORY = "512MB"

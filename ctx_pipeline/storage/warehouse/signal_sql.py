@@ -53,6 +53,7 @@ QUERIES: Mapping[str, str] = {
         SELECT {_SPLIT}, signal, kind, unit, count(*) AS sessions,
                count(*) FILTER (WHERE reason IS NULL) AS measured, count(reason) AS missing,
                min(value) AS lowest, max(value) AS highest, round(list_avg(list_sort(list(value))), 9) AS mean,
+               round(list_stddev_samp(list_sort(list(value))), 9) AS deviation,
                CAST(median(value) AS DOUBLE) AS median, CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90,
                round(list_sum(list_sort(list(value))), 9) AS total, count(*) FILTER (WHERE kind = 'boolean' AND value > 0) AS true_count
         FROM placed
