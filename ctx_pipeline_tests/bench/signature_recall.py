@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.compression.signatures.drawing import outline
-from ctx_pipeline.compression.signatures.symbols import CODE, language_of
+from ctx_pipeline.compression.signatures.symbols import language_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -492,11 +492,11 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--files", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--language", action="append", choices=CODE)
+    parser.add_argument("--language", action="append", choices=sorted(VIEWS))
     parser.add_argument("--show", type=int, default=0, help="misses and extras to print")
     options = parser.parse_args()
     print("| language | files | declared | told | recall | drawn | precision | parameters right |\n|---|---|---|---|---|---|---|---|")
-    for language in options.language or CODE:
+    for language in options.language or sorted(VIEWS):
         paths = drawn_files(options.folders, language, options.files, options.seed)
         score = compare([p.read_text("utf-8", "replace").replace("\r\n", "\n") for p in paths], language)
         shares = [f"{100 * a / b:.1f} %" if b else "-" for a, b in ((score.told, score.declared), (score.right, score.drawn))]

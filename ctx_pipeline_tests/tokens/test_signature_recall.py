@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.compression.signatures.symbols import CODE
+from ctx_pipeline.compression.signatures.grammars import GRAMMARS
 from ctx_pipeline_tests.bench.signature_recall import VIEWS, compare, declarations, drawn_files
 from ctx_pipeline_tests.tokens.test_signatures import SAMPLES
 
 
 @pytest.mark.feature("compress.signature-recall")
-@pytest.mark.parametrize("language", CODE)
+@pytest.mark.parametrize("language", sorted(GRAMMARS))
 def test_what_the_tree_of_a_sample_declares_is_told_and_nothing_else(language):
     score = compare([SAMPLES[language][0]], language)
 
@@ -74,5 +74,5 @@ def test_a_declaration_that_is_left_out_and_one_that_is_made_up_are_seen(monkeyp
 
 
 def test_the_view_of_every_language_is_written():
-    assert set(VIEWS) == set(CODE)
+    assert set(VIEWS) == set(GRAMMARS)
     assert [d.name for d in declarations("class A:\n    x: int\n    def f(self): y = 1\n", "python")] == ["A", "x", "f"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
 from ctx_pipeline.compression.reductions import stripped
-from ctx_pipeline.compression.signatures import grammars
+from ctx_pipeline.compression.signatures import grammars, wheels
 from ctx_pipeline.compression.signatures.drawing import outline
 from ctx_pipeline.compression.signatures.symbols import CODE, WORDS, language_of, lines, read
+from ctx_pipeline_tests.tokens.more_signatures import MORE_SAMPLES
 
 SAMPLES = {
     "python": (
@@ -295,9 +297,45 @@ def test_signatures_keep_constants_generics_and_the_first_line_of_documentation(
 
 
 @pytest.mark.feature("compress.signatures")
+@pytest.mark.parametrize("language", sorted(MORE_SAMPLES))
+def test_signatures_of_a_language_with_a_grammar_of_its_own_stand_with_their_lines(language: str):
+    if language in wheels.LANGUAGES:
+        pytest.importorskip(wheels.LANGUAGES[language][0])
+    text, wanted = MORE_SAMPLES[language]
+    symbols = outline(text, language).symbols
+
+    assert lines(symbols, located=True) == wanted
+    assert read("\n".join(lines(symbols, located=True))) == [(s.kind, s.name) for s in symbols]
+
+
+@pytest.mark.feature("compress.empty-files")
+@pytest.mark.parametrize("language", sorted(MORE_SAMPLES))
+@pytest.mark.parametrize(
+    "text", ["", "(((((((", "}\n" * 500, "\x00\ufffd" * 90, '"', "<script", "\\"], ids=["empty", "(", "}", "binary", "q", "tag", "b"]
+)
+def test_text_that_is_no_code_of_such_a_language_declares_nothing(language: str, text: str):
+    assert outline(text, language).symbols == ()
+
+
+@pytest.mark.feature("compress.empty-files")
+def test_a_grammar_of_its_own_that_goes_astray_is_stopped(monkeypatch):
+    pytest.importorskip("tree_sitter_perl")
+    monkeypatch.setattr(grammars, "SECONDS", 0.1)
+
+    assert outline("<!--" * 100_000, "perl").symbols == ()
+
+
+@pytest.mark.feature("compress.signatures")
+def test_a_language_whose_grammar_is_not_installed_declares_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tree_sitter_sql", None)
+
+    assert outline(MORE_SAMPLES["sql"][0], "sql").symbols == ()
+
+
+@pytest.mark.feature("compress.signatures")
 def test_every_language_that_is_named_has_a_sample_here():
-    assert set(SAMPLES) == set(CODE)
-    assert len(CODE) == 25
+    assert set(SAMPLES) | set(MORE_SAMPLES) == set(CODE)
+    assert len(CODE) == 34
 
 
 def test_a_file_is_told_by_its_name_or_by_the_program_of_its_first_line():
@@ -410,6 +448,9 @@ def test_the_page_says_what_every_word_means_and_names_every_language():
         "php": "PHP",
         "javascript": "JavaScript",
         "typescript": "TypeScript",
+        "ocaml": "OCaml",
+        "powershell": "PowerShell",
+        "sql": "SQL",
     }
     assert [one for one in CODE if names.get(one, one.capitalize()) not in page] == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.compression.signatures import brackets, wheels
 from ctx_pipeline.compression.signatures.dialects import DIALECTS, Around
 from ctx_pipeline.compression.signatures.fields import fields_of
 from ctx_pipeline.compression.signatures.grammars import GRAMMARS, ends_soon
@@ -59,6 +60,10 @@ def outline(text: str, language: str | None) -> Outline:
 
     Local functions are left out. The text is only parsed, never run.
     """
+    if language in wheels.LANGUAGES:
+        return wheels.outline(text, language)
+    if language in brackets.LANGUAGES:
+        return brackets.LANGUAGES[language](text)
     grammar = GRAMMARS.get(language or "")
     if grammar is None or language is None or not text.strip():
         return Outline(language)

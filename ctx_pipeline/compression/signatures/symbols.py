@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 KINDS = ("function", "class", "interface", "type", "enum", "value", "implementation", "module", "property", "rule", "block", "section")
 """What a symbol is. Structs and records are classes, traits and protocols interfaces, constants and variables
-values; a property is read like a field and runs code; a rule is one of CSS, a block one of HCL; a section is a heading
-of a text."""
+values; a property is read like a field and runs code; a rule is one of CSS, a block one of HCL
+or what a statement of SQL creates; a section is a heading of a text."""
 
 
 class Parameter(NamedTuple):
@@ -146,7 +146,7 @@ def _name(rest: str, kind: str) -> str:
     if kind == "implementation":
         return said.partition("<")[0].partition(" {")[0]
     if kind in {"rule", "block"}:
-        return said
+        return said.partition(" {")[0]
     match = re.match(r"(?:[\w:~]*::)?operator ?(?:\(\)|[^\w\s(]+)", said) or re.match(r"(?:::|[^(<:→{])+", said)
     return match[0].strip() if match else said
 
@@ -162,6 +162,7 @@ _EXTENSIONS = {
     "css": "css",
     "csv": "csv",
     "dart": "dart",
+    "elisp": "el",
     "elixir": "ex exs",
     "go": "go",
     "haskell": "hs",
@@ -170,26 +171,45 @@ _EXTENSIONS = {
     "javascript": "cjs js jsx mjs",
     "json": "json",
     "jsonl": "jsonl ndjson",
+    "julia": "jl",
     "kotlin": "kt kts",
     "lua": "lua",
     "markdown": "markdown md mdx",
     "nix": "nix",
+    "ocaml": "ml mli",
+    "perl": "pl pm t",
     "php": "php",
+    "powershell": "ps1 psm1",
+    "protobuf": "proto",
     "python": "py pyi pyw",
     "ruby": "rake rb",
     "rust": "rs",
     "scala": "sc scala",
     "solidity": "sol",
+    "sql": "sql",
+    "svelte": "svelte",
     "swift": "swift",
     "tsv": "tsv",
     "tsx": "tsx",
     "typescript": "cts mts ts",
+    "vue": "vue",
     "yaml": "yaml yml",
     "zig": "zig",
 }
 _BY_EXTENSION = {extension: language for language, extensions in _EXTENSIONS.items() for extension in extensions.split()}
 _BY_NAME = {"gemfile": "ruby", "rakefile": "ruby", ".bashrc": "bash", ".bash_profile": "bash", ".zshrc": "bash"}
-_PROGRAMS = {"bash": "bash", "sh": "bash", "zsh": "bash", "python": "python", "python3": "python", "ruby": "ruby", "node": "javascript"}
+_PROGRAMS = {
+    "bash": "bash",
+    "sh": "bash",
+    "zsh": "bash",
+    "python": "python",
+    "python3": "python",
+    "ruby": "ruby",
+    "node": "javascript",
+    "perl": "perl",
+    "pwsh": "powershell",
+    "julia": "julia",
+}
 
 DATA = frozenset({"csv", "json", "jsonl", "markdown", "tsv", "yaml"})
 """Formats of data and prose: they have no signatures, and rules of their own."""
