@@ -17,6 +17,7 @@ CtxError
 │  ├─ UnknownChoice     a word of a fixed list was misspelled; lists the nearest
 │  └─ AmbiguousName     a short name means several things; lists them
 ├─ NothingFound         nothing in the records fits what was asked for
+│  └─ NothingYet         nothing was captured here yet: to a model an answer, and no error
 ├─ MissingExtra         a library is not installed; names the extra that brings it
 ├─ UsageError           the words of a command do not fit together
 └─ BudgetTooSmall       asked, minimum
@@ -275,6 +276,10 @@ class UsageError(CtxError):
 
 class NothingFound(CtxError):
     """Nothing in the records fits what was asked for."""
+
+
+class NothingYet(NothingFound):
+    """Nothing was captured yet that could be told; asking was right."""
 
 
 class BudgetTooSmall(CtxError):

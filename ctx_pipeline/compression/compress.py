@@ -14,7 +14,7 @@ from ctx_pipeline.compression.forms import FORMS, shortened
 from ctx_pipeline.compression.project_files import project_at, source_at, sources_of
 from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.compression.source import Source
-from ctx_pipeline.errors import NothingFound, UsageError
+from ctx_pipeline.errors import NothingYet, UsageError
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.tokens.tokenizers import tokenizer_from_name
 
@@ -450,7 +450,7 @@ def newest_here(folder: Path, settings: Settings | None = None) -> tuple[str, st
     with reading(settings) as (store, _):
         rows = [r for r in store.ledger.sessions() if r.rows.get("cwd") and Path(str(r.rows["cwd"])).is_relative_to(folder)]
     if not rows:
-        raise NothingFound(f"no captured session began in {folder}", hint="name files, a folder or a SESSION")
+        raise NothingYet(f"no captured session began in {folder}", hint="name files, a folder or a SESSION")
     newest = max(rows, key=lambda r: (r.first_own_ts or 0, r.session_id))
     return newest.host, newest.session_id
 

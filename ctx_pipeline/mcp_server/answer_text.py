@@ -11,6 +11,12 @@ _CELL = 200
 _FOR_A_PERSON = frozenset({"resume"})
 """Columns that repeat for each row what host and id say; a program gets them as values."""
 
+_NOT_SAID = frozenset({"next_cursor", "action", "schema"})
+"""Members that a program reads; the cursor stands last."""
+
+_OF_ROWS = frozenset({"by", "level", "period"})
+"""What is said of rows, and says nothing where there are none."""
+
 _NANO = "_nano"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::[\d.]+)?Z?")
 
@@ -20,9 +26,11 @@ _NOT_READ = ("title", "default", "minLength", "maxLength", "minimum", "maximum",
 
 def as_text(answer: dict[str, Any]) -> str:
     """Return an answer as text for a model: its own ``text`` where it has one, else its values; the cursor last."""
-    rest = {name: value for name, value in answer.items() if name not in ("next_cursor", "action") and not _blank(value)}
+    whole = {name: value for name, value in answer.items() if name not in _NOT_SAID}
+    rest = {name: value for name, value in whole.items() if not _blank(value)}
     if set(rest) == {"value"} and isinstance(rest["value"], dict):
-        rest = rest["value"]
+        whole = {name: value for name, value in rest["value"].items() if name not in _NOT_SAID}
+        rest = whole.copy()
     said = rest.pop("text", None)
     if isinstance(said, str) and rest.get("saved_tokens") == 0:
         # what could not be shortened is not made longer by saying so, and stands as it is: an edit may follow
@@ -31,6 +39,9 @@ def as_text(answer: dict[str, Any]) -> str:
         rest.pop("value", None)
         rest = {name: value for name, value in rest.items() if isinstance(value, bool) or value != 0}
         lines = [said.rstrip("\n"), *_lines(rest)]
+    elif (none := [name for name, value in whole.items() if value == []]) and not any(map(_rows, rest.values())):
+        named = {name: value for name, value in rest.items() if isinstance(value, str) and name not in _OF_ROWS}
+        lines = [*(f"no {name.replace('_', ' ')}" for name in none), *_lines(named)]
     else:
         lines = _lines(rest)
     if answer.get("next_cursor"):
@@ -58,6 +69,11 @@ def _slim(value: Any) -> Any:
         value = {**{k: v for k, v in value.items() if k != "anyOf"}, **(shapes[0] if len(shapes) == 1 else {"anyOf": shapes})}
     kept = {name: one for name, one in value.items() if name not in _NOT_READ or isinstance(one, dict)}
     return {name: _slim(one) if isinstance(one, dict | list) and name != "enum" else one for name, one in kept.items()}
+
+
+def _rows(value: Any) -> bool:
+    """Tell whether a value holds anything but counts of nothing."""
+    return any(map(_rows, value.values())) if isinstance(value, dict) else bool(value) and not isinstance(value, str)
 
 
 def _blank(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from mcp.types import CallToolResult, TextContent
 
-from ctx_pipeline.errors import CtxError, UsageError, unreadable
+from ctx_pipeline.errors import CtxError, NothingYet, UsageError, unreadable
 from ctx_pipeline.integrations.agent_output import clean, withheld_reasons
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import code_text, visible
@@ -115,6 +115,14 @@ def unknown_arguments(tool: str, strange: Sequence[str], known: Sequence[str]) -
     """Return what is wrong with a call that gives arguments which the tool does not have."""
     named = ", ".join(repr(word[:40]) for word in strange[:_MOST_WRONG])
     return UsageError(f"{tool} has no argument {named}", hint=f"its arguments: {', '.join(known) or 'none'}")
+
+
+def as_answer(wrong: CallToolResult) -> CallToolResult:
+    """Return what a model is told in place of an error: that nothing was captured yet is an answer."""
+    said = (wrong.structured_content or {}).get("error", {})
+    if said.get("code") != NothingYet.__name__:
+        return wrong
+    return CallToolResult(content=[TextContent(type="text", text=f"nothing yet: {said['message']}\n{said['hint']}".rstrip())])
 
 
 def as_value(error: CtxError) -> CallToolResult:

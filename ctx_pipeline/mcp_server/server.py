@@ -25,7 +25,7 @@ from ctx_pipeline.mcp_server.answer_text import as_text, slim_schema
 from ctx_pipeline.mcp_server.client_sessions import ClientSessions, Remembered
 from ctx_pipeline.mcp_server.code_tools import CodeTools
 from ctx_pipeline.mcp_server.compression_tools import CompressionTools, project_root
-from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments, for_a_model, unknown_arguments
+from ctx_pipeline.mcp_server.paging import as_answer, as_value, as_wrong_arguments, for_a_model, unknown_arguments
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import Act, SessionTools
 from ctx_pipeline.mcp_server.tools import Judge, Tools
@@ -106,8 +106,10 @@ class _Server(MCPServer):
             if known is None:
                 return as_value(UnknownName("tool", name[:200], [tool.name for tool in await super().list_tools()]))
             raise
-        if self.structured or not isinstance(result, CallToolResult) or result.is_error or result.structured_content is None:
+        if self.structured or not isinstance(result, CallToolResult) or result.structured_content is None:
             return result
+        if result.is_error:
+            return as_answer(result)
         return CallToolResult(content=[TextContent(type="text", text=as_text(result.structured_content))])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.context.session_state.state import BUNDLE
-from ctx_pipeline.errors import NothingFound, UnknownName, UsageError
+from ctx_pipeline.errors import NothingYet, UnknownName, UsageError
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.scope import git_folder, identity, place_of, same_repository
 from ctx_pipeline.model.codec import micros as from_iso
@@ -77,7 +77,7 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
     ``name`` is read as :func:`.naming.find_session` does. Without it the session whose agent
     runs this program is meant, else the newest of the repository around ``cwd``, whichever
     clone, worktree or subfolder of it the session ran in; where none was captured, the newest one that was imported. Raises
-    UnknownName, and NothingFound where no session of it is here.
+    UnknownName, and NothingYet where no session of it is here.
     """
     if name:
         return _named(store, name)
@@ -87,7 +87,7 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
         return Choice(*asking, ASKING, captured)
     found = in_place(store, cwd or here()) or imported_in_place(store, cwd or here())
     if not found:
-        raise NothingFound(
+        raise NothingYet(
             "no session of this folder's repository was captured", hint="ctx sync, or name one: a title, an id (ctx list), or latest"
         )
     return Choice(found[0].host, found[0].session_id, HERE, found[0].captured)
@@ -129,7 +129,7 @@ def select_previous(store: Store, settings: Settings, name: str | None = None, *
     One that was imported counts as one that was captured. The session whose agent runs this
     program is left out; where nothing names it, those that began when the program was started are. Where no other session did
     something, the last other one that was asked something counts, then the asking session
-    itself if it was captured. Raises UnknownName, and NothingFound where no session was captured here.
+    itself if it was captured. Raises UnknownName, and NothingYet where no session was captured here.
     """
     if name:
         return _named(store, name)
@@ -139,7 +139,7 @@ def select_previous(store: Store, settings: Settings, name: str | None = None, *
         return Choice(found[0].host, found[0].session_id, PREVIOUS, found[0].captured)
     if asking is not None and store.ledger.session(*asking) is not None:
         return Choice(*asking, ASKING, captured=True)
-    raise NothingFound(
+    raise NothingYet(
         "no other session of this folder's repository was captured", hint="ctx sync, or name one: a title, an id (ctx list), or latest"
     )
 

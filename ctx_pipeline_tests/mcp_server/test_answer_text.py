@@ -132,3 +132,38 @@ def test_sums_are_told_in_dollars_and_rows_of_which_there_is_nothing_are_not():
         }
     )
     assert told.splitlines() == ["streams: stream | dollars", "- output | $2.5", "- input | $1e-09", "avoidable: certain $2.05"]
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_an_answer_without_rows_says_of_what_there_is_nothing():
+    assert as_text({"hits": [], "left_out": 0, "level": "phrase", "next_cursor": None}) == "no hits"
+    assert as_text({"sessions": [], "total": 0}) == "no sessions"
+    assert as_text({"host": "claude", "session_id": "a", "readings": []}) == "no readings\nhost: claude\nsession_id: a"
+    assert as_text({"by": "daily", "rows": [], "totals": {"calls": 0, "cost_usd": 0.0}, "rows_in_all": 0}) == "no rows"
+    assert as_text({"text": None, "value": {"schema": 1, "total": {"accesses": 0}, "files": []}}) == "no files"
+    assert as_text({"value": {"schema": 1, "total": {"accesses": 2}, "files": []}}) == "total: accesses 2"
+    assert as_text({"value": {"schema": 1, "calls": 3}}) == "calls: 3"
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_a_folder_without_sessions_is_told_plainly_and_is_no_error(home, tmp_path):
+    async def conversation():
+        async with over_stdio(home, "--tools", "all") as client:
+            for tool, arguments in [
+                ("ctx_gain", {}),
+                ("ctx_gain", {"action": "score"}),
+                ("ctx_metrics", {}),
+                ("ctx_cache", {}),
+                ("ctx_session", {"action": "load"}),
+                ("ctx_session", {"action": "status"}),
+            ]:
+                answer = await client.call_tool(tool, {**arguments, "cwd": str(tmp_path)})
+                assert not answer.is_error, tool
+                assert answer.content[0].text.startswith("nothing yet: no "), tool
+            assert (await client.call_tool("ctx_gain", {"session_id": "no-such-session"})).is_error
+        async with over_stdio(home) as client:  # a program is told by the code of an error
+            answer = await client.call_tool("ctx_gain", {"cwd": str(tmp_path)})
+            assert answer.is_error
+            assert answer.structured_content["error"]["code"] == "NothingYet"
+
+    run(conversation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import NothingFound
+from ctx_pipeline.errors import NothingYet
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import runs_by_call
 from ctx_pipeline.facts.prompts import typed
@@ -100,12 +100,12 @@ def playbook(view: SessionView) -> list[Entry]:
 def playbook_of(name: str | None = None, *, cwd: str | None = None, settings: Settings) -> list[Entry]:
     """Return the playbook of a session, the one that :func:`.session_choice.select_session` means without a name.
 
-    Raises UnknownName, and NothingFound where the session was not captured yet.
+    Raises UnknownName, and NothingYet where the session was not captured yet.
     """
     with reading(settings) as (store, asked):
         choice = select_session(store, asked, name, cwd=cwd)
         if not choice.captured:
-            raise NothingFound(f"{choice.host} {choice.session_id} is not captured yet", hint="ctx sync")
+            raise NothingYet(f"{choice.host} {choice.session_id} is not captured yet", hint="ctx sync")
         return playbook(view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "threads")))
 
 
