@@ -94,6 +94,9 @@ def test_the_life_of_a_cached_prompt_is_that_of_the_environment(long_session):
     assert window_files(cwd=SHOP, settings=settings).ttl == 90
     assert window_files(cwd=SHOP, settings=settings, ttl=7).ttl == 7
     assert window_files(cwd=SHOP, settings=long_session).ttl == 300
+    often = replace(long_session, environ={**long_session.environ, "LEAN_CTX_CACHE_TTL": "often"})
+    with pytest.raises(UsageError, match="LEAN_CTX_CACHE_TTL is no number: 'often'"):
+        window_files(cwd=SHOP, settings=often)
 
 
 @pytest.mark.feature("session.profiles")

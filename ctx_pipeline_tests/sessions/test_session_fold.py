@@ -1260,3 +1260,33 @@ def test_a_command_of_another_thread_that_rewrites_files_behind_a_check_is_told(
     moved = [e._replace(thread_id="s1/agent") if e.event_id in (own.call_event, own.result_event) else e for e in built.events]
     state = fold(replace(built, events=moved, tool_calls=[*built.tool_calls[:-1], own._replace(thread_id="s1/agent", seq=0)]))
     assert state.tests.since == fold(built).tests.since != ""
+
+
+@pytest.mark.feature("session.proven")
+def test_what_subagents_delivered_behind_the_last_answer_is_told_with_the_event_that_shows_it():
+    begun = view(cwd="/w").prompt("Review the diff with a workflow").answer("Launching a review workflow.").tool("Workflow", action="task")
+    begun.event("subagent_end", "agent", json.dumps({"area": "loader"}), subtype="workflow/result")
+    begun.event("subagent_end", "agent", json.dumps("## Plan\n\nLand parsing first."), subtype="workflow/result")
+    state = fold(begun.build())
+
+    assert said(begun, "answer") == [
+        "No answer follows the last tool call; said before: “Launching a review workflow.”",
+        "Behind it 2 subagents ended. The last of them delivered: “## Plan Land parsing first.”",
+    ]
+    assert state.delivered.event == begun.events[-1].event_id
+    assert from_json(state.to_json()).delivered == state.delivered
+
+
+@pytest.mark.feature("session.proven")
+def test_what_a_subagent_delivered_is_told_where_the_last_answer_is_short_and_not_of_an_earlier_request():
+    begun = view(cwd="/w").prompt("Measure the coverage in the background").answer("It is started.").tool("Task", action="task")
+    begun.event("subagent_end", "agent", "Coverage is 87 %; the parser lacks tests.", subtype="result")
+    begun.answer("Coverage report received. Done.")
+
+    assert said(begun, "answer") == [
+        "The last answer: “Coverage report received. Done.”",
+        "Before it a subagent ended. It delivered: “Coverage is 87 %; the parser lacks tests.”",
+    ]
+    assert said(begun.prompt("Now rename the parser module please").answer("It is renamed."), "answer") == [
+        "The last answer: “It is renamed.”"
+    ]

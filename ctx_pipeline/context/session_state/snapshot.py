@@ -383,6 +383,8 @@ def lines_of(state: SessionState) -> list[Line]:
     elif state.last_call:
         became = state.last_call.text.replace("the last one", "the last tool call", 1)
         made.append(Line("answer", f"No answer is recorded; {became}", 74, _shown_by(state.last_call)))
+    if given := state.delivered:
+        made.append(Line("answer", f"{given.reason}: “{given.text}”", 73, _shown_by(given)))
     return made
 
 

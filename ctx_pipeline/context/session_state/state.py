@@ -218,6 +218,8 @@ class SessionState:
     """the person said something behind it, and nothing came of it"""
     asked_since: bool = False
     """the person asked for something behind it"""
+    delivered: Item | None = None
+    """what the subagent that ended last behind that answer delivered; its reason says how many ended, and when"""
     last_call: Item | None = None
     """what became of the last call, where it was refused or no result of it is recorded"""
     outside: list[Item] = field(default_factory=list)
@@ -296,6 +298,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         answer=maybe("answer"),
         answer_some=maybe("answer_some"),
         answer_more=maybe("answer_more"),
+        delivered=maybe("delivered"),
         last_call=maybe("last_call"),
         asked_since=bool(value.get("asked_since", False)),
         calls_since=int(value.get("calls_since", 0)),

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import replay_window
+from ctx_pipeline.errors import UsageError
 from ctx_pipeline.facts.file_accesses import changes_of, inside, reads_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
@@ -200,11 +201,16 @@ def window_of(
     events = [e for e in view.events if e.thread_id == main]
     effects = effects_of(store, choice.host, events)
     notes = [n for n in notes_of(store, choice.host, choice.session_id) if n.what in ("cleared", "invalidated")]
-    said = settings.environ.get("LEAN_CTX_CACHE_TTL", "")
-    if ttl is None and said.isdecimal():
-        ttl = int(said)
+    if ttl is None and (said := settings.environ.get("LEAN_CTX_CACHE_TTL", "").strip()):
+        if not (said.isdecimal() and said.isascii()):
+            raise UsageError(f"LEAN_CTX_CACHE_TTL is no number: {said[:40]!r}", hint="a number of seconds; 0 is off")
+        ttl = min(int(said[:12]), _LONGEST_TTL)
     marks = [(from_iso(n.at) or 0, n.path) for n in notes]
     return _window(_WindowHistory(view, main, effects, marks, ttl), choice, at)
+
+
+_LONGEST_TTL = 10_000_000
+"""Seconds; a longer one is no limit for any session."""
 
 
 class _WindowHistory:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.session_state.state import Item
 from ctx_pipeline.facts.command_runs import runs_by_call
 from ctx_pipeline.facts.prompts import in_time, is_request, one_line
+from ctx_pipeline.facts.started_agents import AGENTS
 from ctx_pipeline.facts.turns import INTERRUPTED, turn_rows
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean
@@ -53,6 +57,8 @@ class Ending(NamedTuple):
     """a prompt is behind it, and no call"""
     asked_since: bool = False
     """a prompt that asks for something is behind it"""
+    delivered: Item | None = None
+    """what the subagent that ended last behind that answer delivered; its reason says how many ended, and when"""
     last_call: Item | None = None
     """how the last call ended, where it was about a file, was refused, or has no result, and that the person stopped the agent"""
 
@@ -63,14 +69,47 @@ def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
     if not answers:
         others = _answers(view.events)
         if not others:
-            return Ending(last_call=_last_call(view, main, main))
+            return Ending(delivered=_delivered(view, main, None, None, whole=whole), last_call=_last_call(view, main, main))
         return Ending(*_excerpts(view, others[-1], whole=whole), of_subagent=True)
     last = answers[-1]
     behind = [e for e in main if e.kind in ("tool_call", "prompt") and e is not last and in_time([last, e])[-1] is e and e.seq > last.seq]
     calls = sum(e.kind == "tool_call" for e in behind)
     asked = any(e.kind == "prompt" and is_request(one_line(e.text or "")) for e in behind)
     told = _excerpts(view, last, whole=whole)
-    return Ending(*told, False, calls, bool(behind) and not calls, asked, _last_call(view, behind if calls else (), main))
+    if calls:
+        delivered = _delivered(view, main, last, None, whole=whole)
+    elif len(last.text) <= _ROOMS[0]:  # "Report received. Done." says nothing of what was received
+        asked_by = [e for e in main if e.kind == "prompt" and is_request(one_line(e.text or "")) and e.seq < last.seq][-1:]
+        delivered = _delivered(view, main, asked_by[0], last, whole=whole) if asked_by else None
+    else:
+        delivered = None
+    return Ending(*told, False, calls, bool(behind) and not calls, asked, delivered, _last_call(view, behind if calls else (), main))
+
+
+def _delivered(view: SessionView, main: Sequence[Any], since: Any, until: Any, *, whole: bool) -> Item | None:
+    """Return what the subagent that ended last between two events delivered: as the host recorded it, else its own last answer."""
+    first, end = since.seq if since is not None else -1, until.seq if until is not None else math.inf
+    ended = [e for e in main if e.kind == "subagent_end" and (e.text or "").strip() and first < e.seq < end]
+    if not ended and since is not None and since.ts is not None:
+        agents = {thread.thread_id for thread in view.threads if thread.kind in AGENTS}
+        answers = [e for e in _answers(view.events) if e.thread_id in agents and e.ts is not None and e.ts > since.ts]
+        answers = [e for e in answers if until is None or (until.ts is not None and e.ts <= until.ts)]
+        ended = list({e.thread_id: e for e in answers}.values())  # the last one of each
+    if not ended:
+        return None
+    found = in_time(ended)[-1]
+    text = excerpt(_unquoted(found.text), _ROOMS[1], lambda texts: repeating(view, texts, whole=whole))
+    agents_said = "a subagent" if len(ended) == 1 else f"{len(ended)} subagents"
+    words = f"{'Behind' if until is None else 'Before'} it {agents_said} ended. {'It' if len(ended) == 1 else 'The last of them'} delivered"
+    return Item(text, "answer", written(found.ts), found.event_id, reason=words) if text else None
+
+
+def _unquoted(text: str) -> str:
+    """Return a result without the quotes of JSON, where it is one text."""
+    with suppress(ValueError):
+        value = json.loads(text)
+        return value if isinstance(value, str) else text
+    return text
 
 
 def _order(view: SessionView, answer: Any) -> str | None:

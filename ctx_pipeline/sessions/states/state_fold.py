@@ -163,6 +163,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         calls_since=end.calls_since,
         unanswered=end.unanswered,
         asked_since=end.asked_since,
+        delivered=end.delivered,
         last_call=end.last_call,
         outside=outside,
         stats={} if brief else _stats(view),
