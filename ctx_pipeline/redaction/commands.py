@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction.contexts import QUOTE, SLASH, SPACE, WORD, after, drawn, like, long_drawn
+from ctx_pipeline.redaction.contexts import QUOTE, SLASH, SPACE, WORD, after, drawn, like, long_drawn, of_words
 from ctx_pipeline.redaction.shapes import ALNUM, HEX, NEXT_LINE, Detector, digits
 
 if TYPE_CHECKING:
@@ -18,6 +18,12 @@ _PART = rb"(?P<s>[^\s\"'`\\<>\x1b\xc2]{8,400}?)"
 """A value up to what its program writes behind it."""
 _ALONE = rb"(?:(?<![.\w-])|(?<=\\[nrt]))"
 """No part of a longer word before it."""
+_LINE_BEGINS = (
+    rb"(?:(?<![\s\S])|(?<=[\n+>|\"\'=])|(?<=\\n)|(?<=\\n\+)|(?<=[0-9]\t)|(?<=[0-9]\\t)|(?<=[0-9]\\\\t)|(?<=[0-9][:-])"
+    rb"|(?<=\xe2\x86\x92)|(?<=\xe2\x94\x82 )|(?<=[|#] ))"
+)
+"""Nothing but the number or the mark of a line before it."""
+_LEAST_KEY = 16
 _NO_SECRET = rb"(?![\w-]{0,40}(?i:cache|idempotency|websocket|surrogate|partition|public)[_-]?(?i:key)(?![\w-]))"
 """Names that end like a key's and hold none."""
 _IS_SECRET = lazy_pattern(_NAMED)
@@ -28,6 +34,11 @@ _FLAG_BEFORE = lazy_pattern(rb"--[a-z][\w-]{0,40}[ \t=]+\Z")
 def _given(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether a password looks drawn and its program is no word that another one's flag is given."""
     return drawn(secret, match) and _FLAG_BEFORE.search(match.string[max(0, match.start() - 60) : match.start()]) is None
+
+
+def _not_words(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a value looks drawn and is no name of code, a model or a release."""
+    return drawn(secret, match) and not of_words(secret) and (b"/" not in secret or len(secret) >= _LEAST_KEY)
 
 
 def _stored(secret: bytes, match: re.Match[bytes]) -> bool:
@@ -162,17 +173,32 @@ COMMANDS: tuple[Detector, ...] = (
             "PresharedKey",
             "BW_SESSION",
             "<auth-user-pass>",
-            *(f"{before}pass = " for before in ("\n", "\\n", "\n+", "\\n+", "\t", "\\t", "\u2192")),
         ),
         rb"(?:PresharedKey[ ]?=[ ]?|BW_SESSION=|<auth-user-pass>(?:"
         + NEXT_LINE
         + rb"[^\s\\]{1,80})?"
         + NEXT_LINE
-        + rb"|(?:(?:\n|\\n)[+]?|(?:(?<=[0-9])|(?<=[0-9]\\))(?:\t|\\t|\xe2\x86\x92))pass = (?![^\s\"'`\\<>]{0,80}[(\[]))"
+        + rb")"
         + QUOTE
         + rb"?(?P<s>[^\s\"'`\\<>\x1b\xc2]{8,400}+)",
         like("[Peer]\nPresharedKey = <s>\n", ALNUM, 43),
         drawn,
+    ),
+    after(
+        "pass-value",
+        "value given to the name pass: at the beginning of a line, in quotes, or without a blank between",
+        ("pass=", "PASS=", "pass = ", "pass:", *(f"pass{end}" for end in ("'", '"', "\\"))),
+        rb"(?:"
+        + _LINE_BEGINS
+        + rb"pass = |(?:(?<![\w.$-])|(?<=\\[nrt]))(?:(?:pass|PASS)=(?![=\s])|pass"
+        + QUOTE
+        + rb"?[ \t]{0,4}[:=][ \t]{0,4}(?="
+        + QUOTE
+        + rb")))(?![^\s\"'`\\<>]{0,80}[(\[])"
+        + QUOTE
+        + rb"?(?P<s>[^\s\"'`\\<>&;,\x1b\xc2]{8,400}+)",
+        like("[remote]\ntype = sftp\npass = <s>\n", ALNUM, 24),
+        _not_words,
     ),
     after(
         "hook-address",

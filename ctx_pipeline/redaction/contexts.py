@@ -40,9 +40,20 @@ def value(secret: bytes, _match: re.Match[bytes]) -> bool:
     return not (stars or secret[:1] in b"${%*<" or secret.endswith((b"}", b">")) or b"REDACTED" in secret or b"/" in secret[:2])
 
 
+_HUMPS = lazy_pattern(rb"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[A-Z][a-z]{2}")
+_LEAST_SCRAMBLED = 12
+
+
+def scrambled(secret: bytes) -> bool:
+    """Tell letters in drawn order, with figures at their end, from a name: less than half of them are words with a capital or none."""
+    if len(secret) < _LEAST_SCRAMBLED or not _DIGIT.search(secret) or not secret[:-2].isalpha() or secret.islower() or secret.isupper():
+        return False
+    return 2 * sum(map(len, _HUMPS.findall(secret))) < len(secret)
+
+
 def drawn(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether a value looks drawn and not written: digits among letters."""
-    if not value(secret, match) or _WORDY.fullmatch(secret):
+    if not value(secret, match) or (_WORDY.fullmatch(secret) and not scrambled(secret)):
         return False
     turns = len(_TURN.findall(secret))
     return (len(_DIGIT.findall(secret)) >= 2 and turns >= 2) or (turns >= 1 and len(secret) >= 10 and _MIXED.match(secret) is not None)
@@ -194,10 +205,10 @@ def _password_below(secret: bytes, match: re.Match[bytes]) -> bool:
 
 def _key_below(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether what stands below the label of a key or token is one, and no digest."""
-    return long_drawn(secret, match) and not _WRITTEN.fullmatch(secret) and not _of_words(secret) and _labeled(match)
+    return long_drawn(secret, match) and not _WRITTEN.fullmatch(secret) and not of_words(secret) and _labeled(match)
 
 
-def _of_words(secret: bytes) -> bool:
+def of_words(secret: bytes) -> bool:
     """Tell whether a text is words and versions joined by signs, as names of code, models and releases are."""
     parts = _JOINED.split(secret)
     return len(parts) > 1 and _BEGUN.search(secret) is not None and all(len(p) <= 16 and len(_DIGIT.findall(p)) <= 3 for p in parts)

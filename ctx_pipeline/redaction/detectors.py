@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction.commands import COMMANDS
-from ctx_pipeline.redaction.contexts import CONTEXTS, SLASH
+from ctx_pipeline.redaction.contexts import CONTEXTS, SLASH, scrambled
 from ctx_pipeline.redaction.shapes import ALNUM, BELOW, HEX, KEYS, PRIVATE_KEY, SHAPES, URLSAFE, Detector, Planted, digits, letters
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ _PLACEHOLDER = lazy_pattern(
 _VARIABLE = lazy_pattern(rb"\$.*|<.*>?|%.*%|%\(?\w*\)?s?|\{.*|.*\}\}?|@.*|#.*|\[REDACTED:.*|-+|[^A-Za-z0-9]*")
 _PATH = lazy_pattern(rb"(?:[a-z]+:/|\.{0,2}/|~/|[A-Z]:\\).*|\w+/[\w./-]*")
 _IDENTIFIER = lazy_pattern(rb"[A-Za-z_$]+(?:[_\-.:/?!]{1,2}[A-Za-z]+)*[_\-]?v?\d{0,2}[?!.:]*")
+
+
+def _identifier(value: bytes) -> bool:
+    """Tell whether a value reads like the name of something: words, with few digits at their end, that were not drawn."""
+    return _IDENTIFIER.fullmatch(value) is not None and not scrambled(value)
 
 
 def entropy(value: bytes) -> float:
@@ -159,7 +164,7 @@ def is_password(_secret: bytes, match: re.Match[bytes]) -> bool:
     setting = before[-1:] in b"=_" and before[:-1].isupper()
     if quoted or setting or re.search(rb"[A-Z_]{4}$", before[:-1]):
         return not (value.startswith((b"--", b"/", b"./", b"http")))
-    return has_digit and not _IDENTIFIER.fullmatch(value) and not _is_path(value) and len(value) >= 6 and not _number(value)
+    return has_digit and not _identifier(value) and not _is_path(value) and len(value) >= 6 and not _number(value)
 
 
 def is_secret(_secret: bytes, match: re.Match[bytes]) -> bool:
@@ -171,7 +176,7 @@ def is_secret(_secret: bytes, match: re.Match[bytes]) -> bool:
         return False
     if _random(value):
         return True
-    return quoted and len(value) >= 12 and not _IDENTIFIER.fullmatch(value) and entropy(value) >= 3.0
+    return quoted and len(value) >= 12 and not _identifier(value) and entropy(value) >= 3.0
 
 
 def is_token(_secret: bytes, match: re.Match[bytes]) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Iterator
 
-SHAPE = 2
+SHAPE = 3
 """Raised when other texts are seen through."""
 
 _WORDS = (b"http://", b"https://", b"postgres", b"mysql://", b"redis:", b"amqp:", b"mongodb")
@@ -37,6 +37,13 @@ _RUN = lazy_pattern(rb"[A-Za-z0-9+/]*+={0,2}")
 _LEAST = lazy_pattern(rb"[A-Za-z0-9+/]{%d}" % (_LEAST_RUN - 2))
 _LETTERS = ALNUM.encode() + b"+/"
 _UNPRINTED = lazy_pattern(rb"[^\t\n\r -~\x80-\xff]")
+
+_NEXT_GROUPS = 8
+_TEXT = lazy_pattern(
+    rb"[\x80-\xbf]{0,3}+(?:[\t\n\r -~]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})*+"
+    rb"(?:[\xc2-\xf4][\x80-\xbf]{0,2})?"
+)
+"""Text in UTF-8, also one that begins or ends inside a letter."""
 
 _KEY = rb"[A-Za-z0-9_.+/=%~$:,-]"
 _PARTED = lazy_pattern(_KEY + rb"{5,400}+(?:\r?\n" + _KEY + rb"{4,400}+){1,6}")
@@ -63,7 +70,18 @@ def signs() -> dict[bytes, int]:
             sign = base64.b64encode(bytes(offset) + literal)[skipped : (offset + len(literal)) * 4 // 3]
             if len(sign) >= _LEAST_SIGN:
                 found.setdefault(sign, skipped)
+            else:
+                found.update((longer, at) for longer, at in _lengthened(literal, offset) if longer not in found)
     return found
+
+
+def _lengthened(literal: bytes, offset: int) -> Iterator[tuple[bytes, int]]:
+    """Yield what a literal of three letters looks like in base64 with each letter that two unknown bits beside it allow."""
+    for bits in range(4):
+        if offset == 1:
+            yield base64.b64encode(bytes((bits, *literal)))[1:5], 1
+        else:
+            yield base64.b64encode(bytes((0, 0, *literal, bits << 6)))[3:7], 3
 
 
 @cache
@@ -100,7 +118,7 @@ def spans(data: bytes, begins: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield the spans of base64 in which groups of four begin at which a sign was found, ascending."""
     done = 0
     for begin in begins:
-        if begin < done:
+        if begin < done or not _goes_on(data, begin + 4):
             continue
         low = max(done, begin - _AROUND)
         left = begin - ((begin - low - len(data[low:begin].rstrip(_LETTERS))) // 4) * 4
@@ -109,6 +127,13 @@ def spans(data: bytes, begins: Iterable[int]) -> Iterator[tuple[int, int]]:
         if end - left >= _LEAST_RUN:
             yield left, end
             done = end
+
+
+def _goes_on(data: bytes, start: int) -> bool:
+    """Tell whether the groups at a place hold text: a sign of four letters is also found in words and in ids."""
+    run = _RUN.match(data, start, start + _NEXT_GROUPS)
+    whole = run[0].rstrip(b"=") if run else b""
+    return _TEXT.fullmatch(base64.b64decode(whole[: len(whole) // 4 * 4])) is not None
 
 
 def readings(data: bytes) -> Iterator[View]:

@@ -241,6 +241,7 @@ def _breaks(data: bytes) -> set[packed.Span]:
 
 def _views(data: bytes, *, base64: bool) -> Iterator[views.View]:
     yield from views.readings(data)
+    yield from views.with_percents(data)
     if base64:
         yield from packed.readings(data)
 
@@ -264,7 +265,7 @@ MARKER = lazy_pattern(r"\[REDACTED:([a-z0-9-]+)\]")
 _MARKER_BYTES = lazy_pattern(MARKER.pattern.encode())
 _PASSES = 4
 
-_VERSION = 9
+_VERSION = 10
 """Raised when checks, views or key blocks find other secrets by the same patterns."""
 
 _WHOLE_RUN = (mixed, digits)
@@ -311,7 +312,7 @@ class Redactor:
         if len(text) > _SHORT and next(_cleared):
             return not self._extra and not self.suspects([text])
         data = text.encode("utf-8", "surrogatepass")
-        seen = (view.data for view in (*views.readings(data), *packed.readings(data)))
+        seen = (view.data for view in (*views.readings(data), *views.with_percents(data), *packed.readings(data)))
         return not self._extra and not any(map(literal_in, seen)) and not _may_match(data)
 
     @staticmethod
@@ -381,7 +382,10 @@ class Redactor:
             found = [(*seen[0].shown(start, end), rank, name) for start, end, rank, name in found]
             found += self._seen(seen[0])
         # keys alone are looked for where lines are joined
-        for view, apart in (*((view, True) for view in seen[1:]), *((view, False) for view in packed.readings(data))):
+        for view, apart in (
+            *((view, True) for view in seen[1:]),
+            *((view, False) for view in (*views.with_percents(data), *packed.readings(data))),
+        ):
             taken = [(start, end) for start, end, _, _ in found]
             found += [one for one in self._seen(view, apart=apart) if not _touches(taken, one[0], one[1])]
         if breaks := _breaks(data):

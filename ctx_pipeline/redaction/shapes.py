@@ -29,8 +29,8 @@ _CAPITAL = lazy_pattern(rb"[A-Z]")
 
 _BLANK = rb"(?:[ \t]|\\{1,4}t)"
 BREAK = rb"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
-BEGIN = rb"(?: {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92)|[+>])?"
-"""What a tool writes before a line that it shows: its number, or the mark of a patch or a quote."""
+BEGIN = rb"(?: {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92| ?(?:\xe2\x94\x82|\|) ?)|[+>]|\xe2\x94\x82)?"
+"""What a tool writes before a line that it shows: its number, the side of a frame, or the mark of a patch or a quote."""
 NEXT_LINE = BREAK + BEGIN
 BELOW = _BLANK + rb"{0,28}+(?:" + NEXT_LINE + _BLANK + rb"{0,28}+){0,3}+(?:`{3}[a-z]{0,12}+" + NEXT_LINE + rb")?+"
 """What stands between a name and its value, also where that is on a line below: an indent, the number or the mark of a line, a fence."""

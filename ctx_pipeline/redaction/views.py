@@ -27,6 +27,8 @@ _UNSEEN = (
 """What nobody sees between two letters: blanks of no width, a soft hyphen, a line that a backslash continues."""
 
 _ASCII = rb"[0-7][0-9a-fA-F]"
+_WIDE = rb"u(?:00[89a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]|[1-9a-fA-F][0-9a-fA-F]{2})[0-9a-fA-F]"
+"""A letter beyond ASCII as JSON writes it; the pattern is one that Hyperscan reads too."""
 _ENTITY = rb"(?:#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5}|quot|apos|amp|lt|gt|nbsp);"
 
 _ESCAPE = (
@@ -45,7 +47,10 @@ _FEEDS = (b"\r\n", b"\n", b"\\r\\n", b"\\n")
 VEILS = (
     (rb"\x1b", rb""),
     (rb"\xc2", rb"\x9b"),
-    (rb"\\", rb"(?:(?:u00|x)(?:0[9aAdD]|1[bB]|[2-7])|033|e[\[\]]|u200[b-dB-D]|u2060|u[fF][eE][fF]|u00[aA][dD]|\r?\n|\\\\n)"),
+    (
+        rb"\\",
+        rb"(?:" + _WIDE + rb"|(?:u00|x)(?:0[9aAdD]|1[bB]|[2-7])|033|e[\[\]]|u200[b-dB-D]|u2060|u[fF][eE][fF]|u00[aA][dD]|\r?\n|\\\\n)",
+    ),
     (rb"%", rb"[0-7][0-9a-fA-F]"),
     (rb"&", _ENTITY),
     (rb"\^\[", rb"[\[\]]"),
@@ -60,9 +65,10 @@ VEILS = (
 _VEILS = tuple(re.compile(first + (rb"(?=" + rest + rb")" if rest else rb"(?:)")) for first, rest in VEILS)
 _SIGNS_OF_VEILS = (b"\x1b", b"\x9b", b"\\", b"%", b"&", b"^", b"\xe2", b"\xef", b"\xad")
 """A text without this byte holds no such veil: one byte is found four times as fast as by a pattern, two are not."""
-_WIDE = ((b"\\u", lazy_pattern(rb"\\(?=u(?!00[0-7])[0-9a-fA-F]{4})")), (b"%", lazy_pattern(rb"%(?=[89a-fA-F][0-9a-fA-F])")))
+_WIDE_OF_URL = lazy_pattern(rb"%(?=[89a-fA-F][0-9a-fA-F])")
+_OF_JSON = lazy_pattern(rb"\\" + _WIDE)
 _SIGN = lazy_pattern(rb"\\(?=[nrtbf\"'`/u])")
-_BACKSLASH = 0x5C
+_BACKSLASH, _PERCENT = 0x5C, 0x25
 _START_OF, _END_OF = itemgetter(0), itemgetter(1)
 
 
@@ -109,19 +115,45 @@ def readings(data: bytes, *, signs: bool = False) -> Iterator[View]:
     r"""Yield the views of a text; none where nothing in it is hidden.
 
     The first is the text as it reads; the second, where there is one, joins the lines
-    that a terminal sequence breaks too. With ``signs``, ``\n`` and ``\"`` are read as JSON does.
+    that a terminal sequence breaks too. With ``signs``, ``\n`` and ``\"`` are read as JSON does; so they are
+    where a letter beyond ASCII stands as JSON writes it, as a sign at the beginning of a line may be.
     """
-    there = [veil for sign, veil in zip(_SIGNS_OF_VEILS, _VEILS, strict=True) if sign in data]
-    hidden = [at.start() for veil in (*there, *([_SIGN] if signs else [])) for at in veil.finditer(data)]
+    signs = signs or (b"\\u" in data and _OF_JSON.search(data) is not None)
+    hidden = [at.start() for veil in (*_found_in(data), *([_SIGN] if signs else [])) for at in veil.finditer(data)]
     if not hidden:
         return
-    hidden += (at.start() for sign, wide in _WIDE if sign in data for at in wide.finditer(data))
+    if b"%" in data:
+        hidden += (at.start() for at in _WIDE_OF_URL.finditer(data))
     escapes = list(_escapes(data, sorted(hidden)))
     yield _view(data, escapes)
     if not all(text for _, _, text, _ in escapes):
         lines = list(_with_feeds(data, escapes))
         if lines != escapes:
             yield _view(data, lines)
+
+
+def with_percents(data: bytes) -> Iterator[View]:
+    """Yield the view in which an escape of an address is a percent sign and what follows, as a password behind one may begin.
+
+    Where an address stands in another, one level of it is undone; else its escapes are left, where others are not.
+    """
+    if b"%" not in data:
+        return
+    escapes = list(_escapes(data, sorted(at.start() for veil in _found_in(data) for at in veil.finditer(data))))
+    others = [one for one in escapes if data[one[0]] != _PERCENT]
+    nested = any(data.startswith(b"%25", start) for start, _, _, _ in escapes)
+    if nested:
+        yield _view(data, [one if data[one[0]] != _PERCENT else _once(data, one[0]) for one in escapes])
+    elif others and (len(others) < len(escapes) or _WIDE_OF_URL.search(data)):
+        yield _view(data, others)
+
+
+def _once(data: bytes, start: int) -> _Escape:
+    return start, start + 3, _figures(data[start + 1 : start + 3]), False
+
+
+def _found_in(data: bytes) -> list[re.Pattern[bytes]]:
+    return [veil for sign, veil in zip(_SIGNS_OF_VEILS, _VEILS, strict=True) if sign in data]
 
 
 _Escape = tuple[int, int, bytes, bool]

@@ -205,17 +205,23 @@ SEEDS = (1, 2, 3, 4, 5)
 """All of them are counted: one drawing differs from another by some points."""
 
 
+def pairs_line(pairs: int, left: Sequence[object]) -> str:
+    """Return in how many pairs of kind and form of text nothing of a secret is left; a test holds the page against it."""
+    return (
+        f"Of {len(KINDS)} kinds in {len(FORMS)} forms of text, {pairs:,} pairs, {pairs - len(left):,}"
+        f" ({100 * (1 - len(left) / pairs):.1f} %) have nothing left."
+    )
+
+
 def table(runs: Sequence[Found]) -> str:
     """Return the figures of all drawings as a table of Markdown."""
     told = sum((found.told for found in runs), Counter[tuple[bool, bool]]())
     hosts = sum((found.hosts for found in runs), Counter[str]())
     kept = sum(len(found.kept) for found in runs)
     live, shown = told[True, True] + told[True, False], told[False, True] + told[False, False]
-    pairs, left = leaks(Redactor())
     copies = ", ".join(f"{count:,} of {host}" for host, count in sorted(hosts.items()))
     return (
-        f"Of {len(KINDS)} kinds in {len(FORMS)} forms of text, {pairs:,} pairs, {pairs - len(left):,}"
-        f" ({100 * (1 - len(left) / pairs):.1f} %) have nothing left.\n\n"
+        f"{pairs_line(*leaks(Redactor()))}\n\n"
         f"| planted into copies of {runs[0].sessions} sessions ({copies}) | copies | told | not told |\n|---|---|---|---|\n"
         f"| a secret that may open something | {live:,} | {told[True, True]:,} | {told[True, False]:,} |\n"
         f"| one that is only shown | {shown:,} | {told[False, True]:,} | {told[False, False]:,} |\n\n"

@@ -90,3 +90,22 @@ def test_what_is_selected_leaves_every_layer_and_does_not_return(store, words, g
         rows = asked("sql", f"select distinct host, session_id from {table}")["rows"]
         assert {(r["host"], r["session_id"]) for r in rows} & chosen == set()
     assert asked("doctor")["sound"]
+
+
+@pytest.mark.feature("forget.tombstone")
+def test_without_its_journal_a_forgetting_is_refused_and_nothing_of_it_is_carried_out_later(store):
+    """The tombstones are in the journal alone: what could not be noted there would come back."""
+    session = asked("list")["sessions"][0]["session_id"]
+    kept = (store / "journal.db").rename(store.parent / "journal.db")
+    for log in store.glob("journal.db-*"):
+        log.unlink()
+
+    refused = CliRunner().invoke(cli, ["forget", session, "--yes"])
+
+    assert refused.exit_code == 1
+    assert "journal.db is missing" in str(refused.exception or refused.output)
+    assert not (store / "forgetting.json").exists()
+    kept.rename(store / "journal.db")
+    assert session in {row["session_id"] for row in asked("list")["sessions"]}
+    ran()
+    assert session in {row["session_id"] for row in asked("list")["sessions"]}

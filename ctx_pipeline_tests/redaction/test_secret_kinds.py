@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
 from ctx_pipeline.redaction import Redactor
+from ctx_pipeline_tests.bench.bench_secrets import pairs_line
 from ctx_pipeline_tests.factories.secret_kinds import KINDS, leaks
 
 REDACTOR = Redactor()
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 _LEAST_PART = 12
 """letters; a shorter end of a secret opens nothing"""
 LEAST = 0.98
@@ -18,14 +21,12 @@ LEAST = 0.98
 
 
 @pytest.mark.feature("redaction.kinds")
-def test_nearly_every_kind_is_replaced_in_every_form_and_all_of_them_in_a_prompt() -> None:
+def test_every_kind_is_replaced_in_every_form() -> None:
     pairs, left = leaks(REDACTOR)
 
     assert pairs > 3_000
-    assert [leak for leak in left if leak[1] == "prompt"] == []
-    # of short prefixes inside base64 a part is not seen; a password of letters that figures end reads like a name in YAML
-    assert [leak for leak in left if leak[1] != "base64"] == [("yaml password", "numbered")]
-    assert 1 - len(left) / pairs >= LEAST, left
+    assert left == []
+    assert pairs_line(pairs, left) in PAGE.read_text(), "python -m ctx_pipeline_tests.bench.bench_secrets HOME docs/reliability.md"
 
 
 @pytest.mark.feature("redaction.broken-line")

@@ -113,6 +113,31 @@ def test_a_line_that_a_terminal_wrapped_is_read_as_one(wrap, write):
 
 
 @pytest.mark.feature("redaction.views")
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *(("[remote]\ntype = sftp\npass = ", "\n"), ("a\npass=", ""), ("a\npassword=", "\n"), ("db:\n  password: |\n    ", "\n")),
+        *(("- name: DB_PASSWORD\n  value: ", "\n"), ("The password is:\n\n", "\n\nok"), ("zip -P ", " a.zip a")),
+    ],
+)
+def test_a_sign_beyond_ascii_that_json_writes_before_a_line_hides_no_secret(before, after, times):
+    for secret in ("Qx7hK2mZ9pLw3v", "rFxGQexTqMct04"):
+        written = _json(_lines("    12→")(before, secret, after), times)
+
+        assert "\\u2192" in written
+        assert secret not in REDACTOR.redact(written)
+        assert REDACTOR.suspects([written]) == [0]
+
+
+@pytest.mark.feature("redaction.views")
+def test_text_that_holds_no_secret_stays_beside_signs_as_json_writes_them():
+    for text in ("12→def pass_value(token):\n12→    return token\n", "→ C:\\new\\table → password: str\n", "✓ 12 pass = 3/4\n"):
+        for times in (1, 2):
+            assert REDACTOR.redact(_json(text, times)) == _json(text, times)
+
+
+@pytest.mark.feature("redaction.views")
 def test_colored_lines_are_not_read_as_one_where_each_says_enough():
     secret = planted(next(d for d in DETECTORS if d.name == "github-token")).secret
     text = f"\x1b[32m{secret}\x1b[0m\n\x1b[32mnext\x1b[0m\n"

@@ -109,6 +109,46 @@ def test_a_log_without_its_index_is_read_from_a_copy(tmp_path):
 
 
 @pytest.mark.feature("databases.read-only")
+def test_a_program_that_closes_its_database_while_it_is_read_takes_its_log_with_it(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    writer = make(home / "w.db", LOG, wal=True)
+    assert {path.name for path in home.iterdir()} == {"w.db", "w.db-wal", "w.db-shm"}
+    whole = databases._Table.lines
+
+    def lines(table, value):
+        writer.close()
+        return whole(table, value)
+
+    monkeypatch.setattr(databases._Table, "lines", lines)
+
+    assert b'"what":"c"' in databases.read(home / "w.db", SPLIT, "s1")
+    assert {path.name for path in home.iterdir()} == {"w.db"}
+
+
+@pytest.mark.feature("databases.read-only")
+def test_a_database_whose_log_is_written_back_while_it_is_copied_is_copied_again(tmp_path, monkeypatch):
+    writer = make(tmp_path / "w.db", LOG, wal=True)
+    copied, left = shutil.copyfile, [1]
+
+    def copyfile(path, to):
+        if left and str(path).endswith("-wal"):
+            left.pop()
+            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with writer:
+                writer.execute("DELETE FROM log WHERE what = 'c'")
+        return copied(path, to)
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    found = databases.read(tmp_path / "w.db", SPLIT, "s1")
+    writer.close()
+
+    assert not left
+    assert b'"what":"c"' not in found
+    assert found == databases.read(tmp_path / "w.db", SPLIT, "s1")
+
+
+@pytest.mark.feature("databases.read-only")
 def test_nothing_appears_beside_a_quiet_database(tmp_path):
     make(tmp_path / "q.db", LOG, wal=True).close()
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith("q")] == ["q.db"]

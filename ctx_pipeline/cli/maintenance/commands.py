@@ -234,6 +234,7 @@ def forget(
         raise UsageError("say what to forget", hint="ctx forget SESSION, or one of --project, --before, --text")
     settings, _ = choose(settings_module.load(), demo=False, end=False)
     with open_store(settings) as store:
+        store.journal.demand()
         ended = stage.finish(store, settings)
         if ended is not None and not as_json:
             say(f"a forgetting that was interrupted is ended: {ended.totals['sessions']:,} sessions", err=True)

@@ -293,6 +293,7 @@ def keep_forgotten_out(store: Store, settings: Settings) -> Iterator[None]:
 
 def _forget(store: Store, settings: Settings, selection: Selection) -> ForgetReport:
     began = time.perf_counter()
+    store.journal.demand()  # the tombstones are in it alone: nothing is begun that could not be noted
     with ExitStack() as leases:
         for name in (capture.LEASE, forgotten_rows.LAKE):
             leases.enter_context(store.ledger.lease(name, wait=forgotten_rows.WAIT))

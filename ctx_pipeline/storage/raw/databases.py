@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 2.0
 """How long a locked database is waited for."""
 
+_MOST_COPIED = 16 << 20
+"""Bytes of a database in use that is copied to be read; a larger one is opened beside its program."""
+_TRIES = 3
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _DIGEST = re.compile(r"x[0-9a-f]{32}")
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -92,8 +96,9 @@ def _unwritten(path: Path) -> Iterator[str]:
     with path.open("rb") as file:
         header = file.read(20)
     wal, shm = path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
-    pending = wal.exists() and wal.stat().st_size > 0
-    if header[18:19] != b"\x02" or (pending and shm.exists()):
+    logged = header[18:19] == b"\x02"
+    pending = logged and wal.exists() and wal.stat().st_size > 0
+    if not logged:
         yield _uri(path, "mode=ro")
     elif not pending:
         # A WAL database without its log: an ordinary read-only open would create the log and its index here.
@@ -105,9 +110,25 @@ def _unwritten(path: Path) -> Iterator[str]:
     else:
         with tempfile.TemporaryDirectory(prefix="ctx-") as folder:
             copy = Path(folder) / "copy.db"
-            shutil.copyfile(path, copy)
-            shutil.copyfile(wal, Path(folder) / "copy.db-wal")
-            yield _uri(copy, "mode=rw")
+            # a program that closes a database which is open here too leaves its log beside it
+            live = shm.exists()
+            copied = (not live or path.stat().st_size <= _MOST_COPIED) and any(_copied(path, wal, copy) for _ in range(_TRIES))
+            yield _uri(copy, "mode=rw") if copied or not live else _uri(path, "mode=ro")
+
+
+def _copied(path: Path, wal: Path, copy: Path) -> bool:
+    """Copy a database and its log; tell whether no checkpoint came between them, behind which they do not fit together."""
+    before = _unlogged(path, wal)
+    shutil.copyfile(path, copy)
+    shutil.copyfile(wal, copy.with_name(f"{copy.name}-wal"))
+    return before == _unlogged(path, wal)
+
+
+def _unlogged(path: Path, wal: Path) -> tuple[int, int, bytes]:
+    """Return what stays as it is while rows are only added to the log: size and time of the database, the head of its log."""
+    status = path.stat()
+    with wal.open("rb") as file:
+        return status.st_size, status.st_mtime_ns, file.read(32)
 
 
 def _uri(path: Path, options: str) -> str:
