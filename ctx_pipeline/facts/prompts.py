@@ -14,7 +14,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import NOTE_TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
 
@@ -400,6 +400,22 @@ def arguments_of(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+_ANSWERED = lazy_pattern(r'"([^"\n]{3,300})"="([^"\n]{1,300})"')
+
+
+def answered(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
+    """Yield what the agent asked the person in a call with the answer: quoted in a sentence, or by the ids of the questions."""
+    told = view.result_text(call)
+    yield from _ANSWERED.findall(told)
+    given, asked_of = arguments_of(told).get("answers"), arguments_of(view.call_text(call)).get("questions")
+    by_id = given if isinstance(given, dict) else {}
+    for question in asked_of if isinstance(asked_of, list) else ():
+        found = by_id.get(str(question.get("id"))) if isinstance(question, dict) else None
+        texts = found.get("answers") if isinstance(found, dict) else None
+        if isinstance(texts, list) and texts:
+            yield str(question.get("question")), ", ".join(map(str, texts))
 
 
 def cut(text: str, width: int = LONGEST) -> str:

@@ -7,11 +7,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.mining.lessons import unknown_keys
 from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
 from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, Run, checks_format, formats, listed, outside, runs, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
-from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN, installs, own_program, proves, starts_service, throwaway, transient
+from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN, installs, own_program, prepares, proves, starts_service, throwaway, transient
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -52,10 +53,13 @@ class _Between:
     edits: list[Any] = field(default_factory=list)
     setup: list[Run] = field(default_factory=list)
     formatters: list[Run] = field(default_factory=list)
+    prepared: list[Run] = field(default_factory=list)
+    """commands that made what a check needs: generated code, a database that is up to date"""
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     """Yield a candidate for each failed command of a session that passed later, with the cause and the cure."""
+    yield from unknown_keys.extract(view)
     threads: dict[str, list[Any]] = {}
     for call in view.tool_calls:
         threads.setdefault(call.thread_id, []).append(call)
@@ -159,6 +163,8 @@ def _resolution(
                 between.formatters.append(later)
             if later.well and (starts_service(later) if down else later.step.purpose == "install"):
                 between.setup.append(later)
+            elif later.well and not down and prepares(later):
+                between.prepared.append(later)
             continue
         if later.well and not proves(view, run, later):
             continue
@@ -173,7 +179,8 @@ def _resolution(
             if not same and not through and (between.edits or not environment):
                 return None, between
             if same:
-                between.setup.clear()  # what was installed so far did not help
+                between.setup.clear()  # what was installed or made so far did not help
+                between.prepared.clear()
             continue
         if not later.well or (throwaway(later, view.session.cwd) and not throwaway(run, view.session.cwd)):
             continue
@@ -225,16 +232,17 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     cwd = view.session.cwd
     failed_text, passed_text = shown(run.command, cwd), shown(passed.command, cwd)
     files = list(dict.fromkeys(shorten_paths(p, cwd) for p in between.files))
-    between.setup = installs(_last_of_each(between.setup), error)
+    check = run.step.purpose in CHECKS
+    made = check and not between.edits and not between.setup and not changed(run, passed) and len(between.prepared) == 1
+    between.setup = between.prepared if made else installs(_last_of_each(between.setup), error)
     setup = list(dict.fromkeys(whole(r.command, cwd) for r in between.setup))
     environment = _of_environment(error)
     body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
     body["any_name"] = signature(quoted_as_name(error))
     body["seconds"] = max(0, round(((passed.call.ended or 0) - (run.call.ended or 0)) / 1e6))
     evidence = [run.call.call_event, *run.shown_by(view, error)]
-    check = run.step.purpose in CHECKS
     when, priority = f"`{typed(run.step)}` fails with “{without_place(error)}”", 4
-    if setup and environment:
+    if setup and (environment or made):
         body |= {"resolution": "setup", "did": setup[:3], "steps": [f"run `{c}`" for c in (*setup[:3], whole(run.command, cwd))]}
         text = f"`{failed_text}` fails with “{without_place(error)}” until {listed(setup[:3])} has run."
         kind, confidence = "tool_lesson", 0.7
@@ -455,11 +463,12 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=11,
+    version=12,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "
-        "instead for the same target, what had to be set up first, or the line that was changed, with the agent's own reason for it. "
+        "instead for the same target, what had to be set up first, the key "
+        "of a configuration file that stands for a refused one, or the line that was changed, with the agent's own reason for it. "
         "A change of files becomes a memory where two sessions met the error, or a named rule or a replaced call tells it to others; "
         "a cure that the output itself names, an environment in the folder that was called at once, or one that "
         "pins a version, where two sessions met the error. "

@@ -168,7 +168,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             body |= {k: v for k, v in (("does", does), ("often", often), ("parts", parts), ("tasks", list(tasks)[:4])) if v}
             first = [r for r in members if commands and needs.get((f := form(r, cwd).text), "") + f == commands[0]]
             text = f"{_NAMES[purpose]}: {listed(commands or (narrowed or parts)[:1])}"
-            beside = [shows[t] for t in (*parts[:2], *list(tasks)[:2], *often[:2])]
+            own = [t for t in commands if _OWN_TASK.match(t)]
+            beside = [shows[t] for t in (*parts[:2], *list(tasks)[:2], *often[:2], *own[:2])]
             yield _candidate(_NAMES[purpose], text, body, [*first[:1], *(m for m in members if m not in first[:1])], beside)
     last = _last_order(checks, cwd)
     if len(last) > 1:
@@ -215,6 +216,9 @@ _BUILT = re.compile(r"(?:^|\s)(?:-tags|--tags|--features)[ =]\S+")
 
 _TASK = re.compile(r"(?:mise|just|task|make|npm|pnpm|yarn|bun|rake|composer|poe)\b.*[\w-]:[\w-]")
 """A task that the project itself named for a part of its checks: ``mise test:integration``."""
+
+_OWN_TASK = re.compile(r"(?:mise|just|task|make|(?:npm|pnpm|yarn|bun) run|rake|composer|poe)\s+\S")
+"""A task of the project: that it passed shows that it is there, and for what."""
 
 _ACTIVATES = re.compile(r"(?:source|\.) (?:\./)?[\w.-]+/bin/activate && ")
 _VARIABLE = re.compile(r"[A-Za-z_]\w{0,40}=[\w./:,+-]{1,60}")
@@ -278,7 +282,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         if (len(habits) > 1 or any(h.known >= _ALONE for h in habits)) and not all(map(_anybodys, habits)):
             yield from _lessons(habits, _order(list(subjects[_ORDER].values())), _beside(subjects, habits))
         elif not habits:
-            seen = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, _often(subjects[name].values()), least=1)]
+            seen = [h for name, members in _seen_once(subjects).items() for h in _conventions(name, members, least=1)]
             if seen and not all(map(_anybodys, seen)):
                 yield from _lessons(seen, None, _beside(subjects, seen), once=True)
         if habits:
@@ -347,12 +351,29 @@ def _packages(subjects: Mapping[str, Mapping[Any, StoredCandidate]], told: set[s
             )
 
 
-def _often(members: Iterable[StoredCandidate]) -> list[StoredCandidate]:
-    """Return candidates with the commands alone that passed more than once in their session."""
+def _seen_once(subjects: Mapping[str, Mapping[Any, StoredCandidate]]) -> dict[str, list[StoredCandidate]]:
+    """Return by kind what is told of sessions that agree in nothing.
+
+    What passed more than once in its session; of other kinds the project's own tasks, where a session passed checks of two kinds.
+    """
+    checks = {name: list(subjects[name].values()) for name in _NAMES.values() if name in subjects}
+    kinds = Counter((c.host, c.session_id) for members in checks.values() for c in members)
+    found: dict[str, list[StoredCandidate]] = {}
+    for name, members in checks.items():
+        whole = [c for c in members if kinds[c.host, c.session_id] > 1]
+        seen = _only(members, lambda c: c.body.get("often", ())) or _only(
+            whole, lambda c: list(filter(_OWN_TASK.match, c.body["commands"]))
+        )
+        found |= {name: seen} if seen else {}
+    return found
+
+
+def _only(members: Iterable[StoredCandidate], chosen: Callable[[StoredCandidate], Sequence[str]]) -> list[StoredCandidate]:
+    """Return candidates with the chosen of their commands; none of those without one."""
     found = []
     for c in members:
-        often = c.body.get("often", ())
-        body = c.body | {name: [t for t in c.body.get(name, ()) if t in often] for name in ("commands", "narrowed")}
+        kept = chosen(c)
+        body = c.body | {name: [t for t in c.body.get(name, ()) if t in kept] for name in ("commands", "narrowed")}
         if body["commands"] or body["narrowed"]:
             found.append(c._replace(structured=json.dumps(body, ensure_ascii=False, sort_keys=True)))
     return found
@@ -548,14 +569,15 @@ _SEEN_ONCE = 0.4
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=13,
+    version=14,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "
         "kind the command that most sessions ran, two where they are nearly as frequent, the later one where it took the place of the "
         "other and how it is narrowed to some tests; and the order where three sessions and "
         "three quarters of those that ran the same checks kept it. The counts stand in the body, not in the text. A single habit needs "
-        "three sessions; what one session alone ran more than once is kept, and told when asked for. The folder, the activated "
+        "three sessions; what one session alone ran more than once is kept, as are the project's own "
+        "tasks that it ran beside other checks. The folder, the activated "
         "environment and the variables that every passing run had are part of a command. "
         "Where all of it is what anybody would try first (npm test, cargo build) nothing "
         "is told. Tasks that the project named itself stand beside the habits, and how "

@@ -366,11 +366,13 @@ def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[St
     name = str(newest.body.get("absent") or "")
     ran = any(c.subject.partition(" ")[0] == name and c.body["passed"] and (c.ts or 0) > (newest.ts or 0) for c in outcomes)
     if name and not ran:
-        text = f"`{newest.body['typed']}` is not installed here (“{without_place(str(newest.body['error']))}”)"
+        words = str(newest.body["typed"]).split()
+        called = " ".join(words[: words.index(name) + 1]) if name in words[:2] else name
+        text = f"`{called}` is not installed here (“{without_place(str(newest.body['error']))}”)"
         body = {"subject": subject, "signature": newest.body["signature"], "error": newest.body["error"], "sessions": 1, "cured": 0}
         body |= {"warning": True, "once": True}
         for c in rows:
-            yield _reworded(c, "failure_trigger", text, f"`{newest.body['typed']}` is about to run", body, confidence=0.4)
+            yield _reworded(c, "failure_trigger", text, f"`{called}` is about to run", body, confidence=0.4)
 
 
 def _preferred(rows: Sequence[StoredCandidate]) -> list[str]:
@@ -438,7 +440,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=12,
+    version=13,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

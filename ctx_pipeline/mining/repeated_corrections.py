@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.prompts import answered
 from ctx_pipeline.facts.turns import turns
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.said_rules import (
@@ -50,7 +52,9 @@ _OTHER_RULES_FILES = ("AGENTS.md", "GEMINI.md", ".cursorrules", "copilot-instruc
 _EMPHATIC = re.compile(r"(?i)^(?:(?:no|ok|okay|please|and|but|remember|again|hey)[,:!.\s]+)*(?:never|always)\s+\w+")
 _OF_NOW = re.compile(r"(?i)\b(?:this|that|these|those|it|here|now|again|above|below)\b")
 _BEFORE = re.compile(
-    r"(?i)^(?:(?:as|like) i (?:said|told you|asked)(?: before)?|again|i (?:said|told you)(?: to)?)[,:!\s]+"
+    r"(?i)^(?:(?:as|like) i (?:said|told you|asked)(?: before)?|again|i(?:'ve| have)? (?:already |just )?"
+    r"(?:said|told you|asked you)(?: to)?"
+    r"|how (?:many times|often) (?:do|must|should) i (?:have to )?(?:tell|ask) you(?: to)?)[,:!\s]+"
     r"|[,;.\s]+(?:(?:as|like) )?i(?:'ve| have)? (?:already )?(?:said|told you|asked(?: you)?|mentioned)(?: (?:that|this|it|so|to))?"
     r"(?: (?:before|already|twice|again|many times))?\W*$"
 )
@@ -71,39 +75,62 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     Alone they prove nothing, see ``combine``.
     """
     yield from _written(view)
-    seen: set[str] = set()
+    found: dict[str, tuple[Rule, MemoryCandidate]] = {}
     begun = min((c.seq for c in view.tool_calls), default=None)
     stopped = _after_interruptions(view)
-    for event in typed_by_person(view):
-        text = sentences(_CODE.sub(" ", (event.text or "")[:4000]))
+    for event, text in _sayings(view):
+        after = begun is not None and event.seq > begun
         for place, sentence in enumerate(text):
             said = clean(sentence).strip(" -*•.;,\"'")
             meant = rule(_REMEMBER.sub("", _BEFORE.sub("", said)))
             if meant is None or of_now(said) or said.endswith("?"):
                 continue
             subject = " ".join(sorted(meant.want | meant.avoid))
-            if subject in seen:
-                continue
-            seen.add(subject)
-            reason = clean(text[place + 1]).strip(" -*•.!;,\"'") if place + 1 < len(text) else ""
-            laid_down = _laid_down(said, meant, begun is not None and event.seq > begun, event.event_id in stopped)
-            body: dict[str, Any] = {"quotes": [said[:300]], "form": meant.form, "want": sorted(meant.want), "avoid": sorted(meant.avoid)}
-            body |= {"about": sorted(meant.about), "place": meant.place} if meant.place else {}
-            body |= {"reason": reason} if _REASON.search(reason) and len(reason) <= _LONGEST_REASON else {}
-            marks = {"laid_down": laid_down, "of_work": meant.of_work, "everywhere": meant.everywhere}
-            yield MemoryCandidate(
-                kind="user_preference",
-                text=said,
-                when_to_use=occasion(said),
-                evidence_refs=(event.event_id,),
-                confidence=0.3,
-                priority=3,
-                scope="repo",
-                risk="low",
-                subject=subject,
-                ts=event.ts,
-                structured=body | {name: True for name, holds in marks.items() if holds},
-            )
+            earlier = next((name for name, (other, _) in found.items() if name == subject or same(other, meant)), None)
+            if earlier is None:
+                reason = clean(text[place + 1]).strip(" -*•.!;,\"'") if place + 1 < len(text) else ""
+                laid_down = _laid_down(said, meant, after, event.event_id in stopped)
+                found[subject] = meant, _candidate(event, said, meant, reason, laid_down=laid_down)
+            elif after and meant.of_work:
+                found[earlier] = found[earlier][0], _repeated(found[earlier][1], event, said)
+    yield from (candidate for _, candidate in found.values())
+
+
+def _sayings(view: SessionView) -> list[tuple[Any, list[str]]]:
+    """Return what the person said in sentences, with the event: prompts, and answers to what the agent asked."""
+    typed = [(e, sentences(_CODE.sub(" ", (e.text or "")[:4000]))) for e in typed_by_person(view)]
+    asked = [c for c in view.tool_calls if c.action == "ask" and not c.is_error and c.result_event in view.by_event]
+    given = [(view.by_event[c.result_event], [s for _, answer in answered(view, c) for s in sentences(answer)]) for c in asked]
+    return sorted(typed + given, key=lambda saying: saying[0].seq)
+
+
+def _candidate(event: Any, said: str, meant: Rule, reason: str, *, laid_down: bool) -> MemoryCandidate:
+    body: dict[str, Any] = {"quotes": [said[:300]], "form": meant.form, "want": sorted(meant.want), "avoid": sorted(meant.avoid)}
+    body |= {"about": sorted(meant.about), "place": meant.place} if meant.place else {}
+    body |= {"reason": reason} if _REASON.search(reason) and len(reason) <= _LONGEST_REASON else {}
+    marks = {"laid_down": laid_down, "of_work": meant.of_work, "everywhere": meant.everywhere}
+    return MemoryCandidate(
+        kind="user_preference",
+        text=said,
+        when_to_use=occasion(said),
+        evidence_refs=(event.event_id,),
+        confidence=0.3,
+        priority=3,
+        scope="repo",
+        risk="low",
+        subject=" ".join(sorted(meant.want | meant.avoid)),
+        ts=event.ts,
+        structured=body | {name: True for name, holds in marks.items() if holds},
+    )
+
+
+def _repeated(first: MemoryCandidate, event: Any, said: str) -> MemoryCandidate:
+    """Return a rule that the person had to say in other words after the agent had begun: it is laid down."""
+    body = first.structured or {}
+    quotes = [*body["quotes"], said[:300]]
+    if event.event_id in first.evidence_refs or " ".join(said.lower().split()) in {" ".join(q.lower().split()) for q in body["quotes"]}:
+        return first
+    return replace(first, structured=body | {"quotes": quotes, "laid_down": True}, evidence_refs=(*first.evidence_refs, event.event_id))
 
 
 def occasion(said: str) -> str | None:
@@ -356,6 +383,7 @@ def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate],
 
 
 _ASKS_FOR = re.compile(r"(?i)^(?:let'?s\s+(?!not\b)|(?:i|we)(?:'d|\s+would)\s+(?=rather\b)|make\s+sure\s+that\s+you\s+)")
+_LETS_NOT = re.compile(r"(?i)^(?:let'?s|please|i(?:'d|\s+would)\s+rather)\s+not\s+")
 _PLEASE = re.compile(r"(?i),?\s*please$")
 """What asks for a rule and is none of it."""
 
@@ -363,7 +391,7 @@ _PLEASE = re.compile(r"(?i),?\s*please$")
 def _line(candidate: StoredCandidate) -> str:
     """Return a rule as a line for a rules file."""
     text = _OPENING.sub("", _REMEMBER.sub("", _BEFORE.sub("", candidate.text))).strip(" !.")
-    text = _PLEASE.sub("", _ASKS_FOR.sub("", text))
+    text = _PLEASE.sub("", _ASKS_FOR.sub("", _LETS_NOT.sub("do not ", text)))
     if candidate.body.get("form") == "please" and not candidate.body.get("avoid"):
         text = f"Use {text}" if rivals(frozenset(candidate.body.get("want", ()))) else text
     return f"- {text[:1].upper()}{text[1:]}."
@@ -371,10 +399,11 @@ def _line(candidate: StoredCandidate) -> str:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=9,
+    version=10,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
-        "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule about commits, "
+        "Only the person's own words are read, answers to the agent's questions among them. "
+        "What was said once stays a candidate of its session, but for a rule about commits, "
         "branches, tests or tools that tells what holds for later work to who was not there; it is surer where it says never or "
         "always, or that it was said before, and was typed after the agent had begun to work; "
         "what was said in several repositories becomes a preference of the person. `again` counts the sessions that said it once "

@@ -339,3 +339,48 @@ def test_an_error_is_followed_through_others_to_the_run_that_passed_wherever_it_
     assert found is not None
     assert found.files == ["a.py", "b.py"]
     assert not any("TypeError" in candidate.text for candidate in extract(passed))
+
+
+@pytest.mark.feature("mining.refused-keys")
+@pytest.mark.parametrize(
+    ("error", "after", "told"),
+    [
+        ("ERROR: Unrecognized key(s) in object: 'ignoreUnlisted'", '{"ignoreDependencies": []}', "the key is `ignoreDependencies`"),
+        ("error: unknown field `ignoreUnlisted`, expected one of `a`", "{}", "leave it out"),
+        ("error: 3 unused dependencies", '{"ignoreDependencies": []}', None),
+        ("ERROR: Unrecognized key(s) in object: 'ignoreUnlisted'", '{"ignoreUnlisted": [1]}', None),
+    ],
+    ids=["renamed", "left-out", "another-error", "still-there"],
+)
+def test_a_key_that_a_program_refused_is_told_with_the_one_that_was_put_in_its_place(error, after, told):
+    session = edit(view("a").shell("npx knip", exit=1, text=error), "/w/app/knip.json", '{"ignoreUnlisted": []}', after)
+    still = error if "ignoreUnlisted" in after else "unused: left-pad"
+    session = session.shell("npx knip", exit=1, text=still).shell("npm rm left-pad", text="ok").shell("npx knip", text="no issues")
+    found = [c.text for c in extract(session.build()) if "refuses the key" in c.text]
+    assert found == ([f"`npx knip` refuses the key `ignoreUnlisted` in `knip.json`: {told}"] if told else [])
+
+
+@pytest.mark.feature("mining.cure-prepared")
+@pytest.mark.parametrize(
+    ("failed", "output", "made", "error"),
+    [
+        ("npm run typecheck", "src/a.ts(1,2): error TS2307: Cannot find module './generated/client'", "npx prisma generate", "TS2307"),
+        ("pytest", 'E   sqlalchemy.exc.ProgrammingError: relation "users" does not exist\n1 failed', "alembic upgrade head", "users"),
+        ("docker compose up -d", "Cannot connect to the Docker daemon at unix:///x. Is it there?", "colima start", "Docker daemon"),
+    ],
+)
+def test_what_made_what_a_check_needs_is_its_cure_where_nothing_else_was_done(failed, output, made, error):
+    session = view("a").shell(failed, exit=1, text=output).shell(made, text="ok").shell(failed, text="3 passed")
+    (found,) = extract(session.build())
+    assert found.text.endswith(f"until `{made}` has run.")
+    assert error in found.text
+    edited = view("a").shell(failed, exit=1, text=output).edit("/w/app/a.ts").shell(made, text="ok").shell(failed, text="3 passed")
+    assert failed.startswith("docker") or not any("until" in c.text for c in extract(edited.build()))
+
+
+@pytest.mark.feature("mining.trusted-cures")
+def test_a_program_that_zsh_does_not_find_is_the_one_that_was_called():
+    session = view("a").shell("python a.py", exit=127, text="zsh: command not found: python").shell("python3 a.py", text="done")
+    assert [c.text for c in extract(session.build())] == [
+        "`python a.py` fails with “zsh: command not found: python”; `python3 a.py` works."
+    ]

@@ -186,7 +186,7 @@ def test_a_rule_for_which_the_person_stopped_the_agent_is_laid_down():
         ("let's use podman instead of docker", "- Use podman instead of docker."),
         ("keep each commit with working code please", "- Keep each commit with working code."),
         ("I'd rather use podman than docker", "- Rather use podman than docker."),
-        ("let's not use npm", "- Let's not use npm."),
+        ("let's not use npm", "- Do not use npm."),
     ],
 )
 def test_a_line_for_a_rules_file_says_the_rule_and_not_who_asks(said, line):

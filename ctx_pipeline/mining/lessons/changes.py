@@ -72,11 +72,11 @@ def key_change(view: SessionView, calls: Iterable[Any], error: str) -> KeyChange
     before the error was gone.
     """
     words = {w.lower() for w in _WORD.findall(error)}
-    all_hunks = [(all(map(is_test, call.paths)), call, *hunk) for call in calls for hunk in _hunks(view.call_text(call))]
-    hunks = [h for h in all_hunks if not h[0]] or all_hunks
-    sole = len(hunks) == 1 and not hunks[0][0]
+    all_hunks = [(all(map(is_test, call.paths)), call, *hunk) for call in calls for hunk in hunks(view.call_text(call))]
+    own = [h for h in all_hunks if not h[0]] or all_hunks
+    sole = len(own) == 1 and not own[0][0]
     best: tuple[int, int, KeyChange] | None = None
-    for place, (_, call, removed, added) in enumerate(hunks):
+    for place, (_, call, removed, added) in enumerate(own):
         fresh = [line for line in added if line not in removed and len(line) >= _LEAST_LINE and _shown(line)]
         gone = [line for line in removed if line not in added and len(line) >= _LEAST_LINE]
         for line in fresh:
@@ -141,7 +141,7 @@ def _shown(line: str) -> str:
     return " ".join(filter(None, (code(line), silent[0] if silent else "")))
 
 
-def _hunks(arguments: str) -> Iterator[tuple[list[str], list[str]]]:
+def hunks(arguments: str) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the lines that a call took out and put in, from the arguments of an edit or the text of a patch."""
     if len(arguments) > _LARGEST:
         return
@@ -163,7 +163,7 @@ def _written(arguments: str) -> set[str]:
     """Return the lines that a call put in, those of a whole file too."""
     if len(arguments) > _LARGEST:
         return set()
-    made = {line for removed, added in _hunks(arguments) for line in added if line not in removed}
+    made = {line for removed, added in hunks(arguments) for line in added if line not in removed}
     try:
         found = json.loads(arguments)
     except (ValueError, RecursionError):

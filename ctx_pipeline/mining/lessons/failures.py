@@ -19,10 +19,14 @@ _WIDTH, _LINE = 180, 2000
 _SCORES = tuple(
     (score, lazy_pattern(pattern))
     for score, pattern in (
-        (10, r"^E\s{2,}\w*(?:Error|Exception|Failed|Warning)\b|^E\s{2,}assert\b"),
+        (10, r"^E\s{2,}[\w.]*(?:Error|Exception|Failed|Warning)\b|^E\s{2,}assert\b"),
         (9, r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|NotFound)\b:? .+"),
         (9, r"(?:command not found|No module named|Cannot find module|Module not found|No such file or directory|not a git repository)"),
-        (9, r"(?i)connection refused|\bERESOLVE\b (?:unable|could)|no matches found: |is required to read the password|still in progress"),
+        (9, r"(?i)connection refused|address already in use|cannot connect to the docker daemon"),
+        (
+            9,
+            r"(?i)\bERESOLVE\b (?:unable|could)|no matches found: |is required to read the password|still in progress",
+        ),
         (8, r"^error(?:\[\w+\])?: |^panic: |^thread '[^']{1,60}'(?: \(\d+\))? panicked at |^\s*✗ |^  \u00d7 |^ERROR: (?!task )"),
         (8, r"^Diff in \S+\.rs:\d+|^\S+\.\w+:\d+(?::\d+)?:? .+|^\S+\.\w+\(\d+,\d+\): error"),
         (7, r"^fatal: "),
@@ -42,7 +46,7 @@ _GENERIC = lazy_pattern(
     r"|make(?:\[\d+\])?: \*\*\*.*|npm (?:err!|error) (?:a complete log|code|errno|lifecycle).*|exit status \d+|fail"
     r"|(?:compiling|checking|downloaded|downloading|updating|fetching|finished|blocking) .*|\S+:\d+: : # .*|warning: build failed.*"
     r"|process didn't exit.*"
-    r"|found \d+ errors?.*|\d+ errors?.*|\d+ \|.*"
+    r"|found \d+ errors?.*|\d+ errors?.*|(?:\d+ (?:failed|passed|skipped)(?:, | in \S+ ?)?)+|\d+ \|.*"
     r"|error: exit status \d+|\[?\w*\]? ?error:?|traceback \(most recent call last\):|output:|wall time.*|.*test session starts.*"
     r"|=+.*(?:failures|errors|short test summary).*=+|total output lines.*|✖ \d+ problems?.*|error: could not compile.*|error: aborting.*)$"
 )
@@ -128,7 +132,11 @@ def without_warnings(text: str) -> str:
 
 def _quotable_part(line: str) -> str:
     """Return a line that may be quoted, or what stands before its advice; empty where neither may."""
-    return next((part for part in (line, line.partition("; ")[0]) if quotable(part.strip())), "")
+    return next((part for part in (line, line.partition("; ")[0], _TO_ADDRESS.split(line)[0]) if quotable(part.strip())), "")
+
+
+_TO_ADDRESS = lazy_pattern(r"\s(?:(?:at|to|from|on)\s)?[('\"]?[a-z][a-z+]{1,9}://")
+"""Where an address begins, at which a quoted line ends."""
 
 
 def shorten_paths(text: str, cwd: str | None) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.facts.command_runs import results_of
+from ctx_pipeline.shell.command_risk import dangers
 from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ _STARTS = re.compile(
     r"|(?:brew )?services? \S*\s?start|systemctl (?:re)?start|pg_ctl\b.*\bstart|redis-server|colima start|minikube start|supabase start"
     r"|(?:make|just|task|npm run|pnpm|yarn) (?:up|services?|db)\b)"
 )
+_PREPARES = re.compile(
+    r"(?i)\b(?:generate|codegen|migrate|migrations? (?:run|apply|up)|upgrade head|db:\w+|db push|protoc|bootstrap|setup|seed"
+    r"|prepare|restore|submodule update|build|compile|link|bundle|init)\b"
+)
 TELLS = frozenset({"--version", "-V", "-Vv", "-vV", "--help", "-h", "--collect-only", "--markers", "--fixtures", "--list-tests"})
 """Arguments with which a program tells of itself, or what it would run, and checks nothing."""
 
@@ -61,6 +66,11 @@ def transient(text: str) -> str:
 def starts_service(run: Run) -> bool:
     """Tell whether a command starts a service, as ``docker compose up -d db`` does."""
     return bool(_STARTS.match(run.step.subject)) or any(_STARTS.match(step.text) for step in steps(run.command))
+
+
+def prepares(run: Run) -> bool:
+    """Tell whether a command makes what a check needs and is no check: it generates code, or brings a database up to date."""
+    return run.step.purpose in ("other", "build") and bool(_PREPARES.search(run.step.text)) and not dangers(run.step.text)
 
 
 def throwaway(run: Run, cwd: str | None) -> bool:
@@ -132,7 +142,7 @@ def _first(words: Sequence[str], valued: Iterable[str]) -> str:
 
 
 _MISSING = re.compile(
-    r"(?:^|[\s:])(?P<program>[\w./@+-]+): (?:command )?not found|command not found: (?P<late>[\w./@+-]+)"
+    r"(?:^|[\s:])(?P<program>[\w./@+-]+): (?:command )?not found(?!: )|command not found: (?P<late>[\w./@+-]+)"
     r"|no such command: [`'](?P<sub>[\w-]+)|(?:No module named|Cannot find (?:module|package)) ['\"]?(?P<module>[\w@./-]+)"
 )
 

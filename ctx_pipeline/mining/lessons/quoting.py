@@ -22,55 +22,59 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _ERROR_TEXT = """
-    a aborted abstract accept accepted accepts access actual additional after all allocate allowed already ambiguous an and
-    annotation any applied apply are argument arguments array arrays as assert assertion assertionerror assign assigned assigning
-    assignment at attempt attempted attempting attribute attributes authentication available await awaited bad bash be been before
-    between binary block body boolean borrow borrowed bound brace bracket branch broken buffer bug build building builtin bus but
-    by byte bytes call callable called calling can can't cannot cargo case cast caught caused certificate change changed changes
-    channel char character characters check checked child choice choices circular class classes closed closing code collect
-    collected collecting collection column command commands commit comparison compatible compile compiled compiler complete
-    condition configuration conflict conflicting conflicts connect connecting connection const constant constructor contain
-    contained containing contains content context convert converting copied core correct corrupt could count crash crashed crates
-    create created creating curl current cycle data database dead deadlock debug decimal declaration declare declared decode
-    decoding default define defined definition delimiter denied dependencies dependency dereference descriptor destination
-    detected dial did diff differ different differs digit dimension directories directory disk divide division does doesn't domain
-    double due duplicate duplicated duration during each early edge element elements else empty enable encode encoding end ended
-    ends enough entries entry enum environment equal equals err err! error errors evaluate evaluating even exceeded exceeds except
-    exception exceptions executable exhausted exist existing exists exit exited exits expect expected expecting expects export
-    exported expression extension external extra fail failed failing fails failure failures false fatal fault feature fetching
-    field fields file filename files final find first fixture flag flags float folder following for format formatted found
-    fraction from full func function functions garbage generated generic get given global go got greater group had handle handler has
-    hash have head header heap here hint host identical identifier if ignored illegal implement implementation implemented
-    implements implicit import imported importing imports in incompatible incomplete incorrect indent indentation index indices
-    infinite initialize initialized initializer input inside instance instances insufficient int integer interface internal
-    interrupted into invalid invocation io is isn't it item items iterable iterate iterator its job json kept key keys keyword
-    killed kind label large last left length less level lexer libraries library licence license lifetime limit line lines link
-    linked linker linking linux list literal load loading local locale located location lock locked logs long lookup loop lost
-    macro main malformed manifest many map mapped mapping match matched matches matching maximum may member memory merge message
-    metadata method methods minimum mismatch mismatched missing mode modified module modules more most moved multiple mutable name
-    named names namespace native near negative neither nested network new newline nil no node non none nonexistent nor not npm
-    null number numbers numeric object objects obligation obsolete of off offset ok old on one open opened opening operand
-    operands operation operator option optional options or order original os other out output outside over overflow overwritten
-    owned package packages pair panic panicked param parameter parameters parent parse parsed parser parsing partial passed
-    password path pathspec pattern per permission permissions permitted pipe placeholder point pointer points pool port position
-    positional possible possibly precondition predicate prefix present previous private process produced program progress project
-    properties property protocol provided proxy public python quota quote quoted raised range rate reached read reading readonly
-    ready reason received recipe record recursion recursive redeclared redefined ref reference referenced refs refused regex
-    region register registered rejected relative repeated replace repository request requests required requirement requirements
-    reserved reset resolve resolved resolving resource resources response result results return returned returning returns root
-    rounding row rows run runtime same schema scope section segment segmentation select selected sequence server service session
-    set sets setting shadow shadowed shape shared short sig sign signal signature since single size slice socket some source spec
-    specification specified spelled stack stale started state statement static status step still stopped storage stored stream
-    string strings struct structure subcommand subset subtype success such suffix suite supported symbol symbols synchronized
-    syntax system table tag take taken takes target targets task tcp template terminal terminated test tests than that the their
-    then there this thread threads throw thrown throws time timed timeout times tls to token tokens too top trace traceback
-    trailing trait traits transaction tree true truncated tuple two type typed types unable unallowed unavailable unbound uncaught
-    unclosed undeclared undefined under unexpected unformatted unhandled unhashable unhealthy unicode unimplemented union unique
-    unit unknown unlinked unmatched unquoted unreachable unreadable unrecognised unrecognized unreferenced unresolved unsatisfied
-    unset unsupported unterminated until untyped unused unwrap unwrapped up usage used uses using val valid validate validation
-    value values variable variables variant verify version versions violated violates violation virtual void waiting want warning
-    warnings was wasn't were when where which while width will with within without word words worktree wrap written wrong yet zero
-    zip
+    a aborted abstract accept accepted accepts access accessible actual additional address after all allocate allowed already
+    ambiguous an and annotation any applied apply are argument arguments array arrays as assert assertion assertionerror
+    assign assigned assigning assignment at attempt attempted attempting attribute attributes authentication available await
+    awaited bad bash be been before between binary bind block body boolean borrow borrowed bound brace bracket branch broken
+    buffer bug build building builtin bus but by byte bytes call callable called calling can can't cannot cargo case cast
+    caught caused certificate change changed changes channel char character characters check checked checksum child choice
+    choices circular class classes closed closing cluster code collect collected collecting collection column command commands
+    commit comparison compatible compile compiled compiler complete condition configuration conflict conflicting conflicts
+    connect connecting connection const constant constraint constructor contain contained containing contains content context
+    convert converting copied core correct corrupt could count crash crashed crates create created creating curl current cycle
+    daemon data database dead deadlock debug decimal declaration declare declared decode decoding default define defined
+    definition delimiter denied dependencies dependency dereference descriptor destination detected device dial did diff
+    differ different differs digit dimension directories directory disk divide division docker does doesn't domain double due
+    duplicate duplicated duration during each early edge element elements else empty enable encode encoding end ended ends
+    engine enough entries entry enum environment equal equals err err! error errors evaluate evaluating even exceeded exceeds
+    except exception exceptions executable exhausted exist existing exists exit exited exits expect expected expecting expects
+    export exported expression extension external extra fail failed failing fails failure failures false fatal fault feature
+    fetching field fields file filename files final find first fish fixture flag flags float folder following for forbidden
+    foreign format formatted found fraction from frozen full func function functions garbage generated generic get given
+    global go got graphql greater group had handle handler has hash have head header heap here hint host http https identical
+    identifier if ignored illegal implement implementation implemented implements implicit import imported importing imports
+    in incompatible incomplete incorrect indent indentation index indices infinite initialize initialized initializer input
+    inside instance instances insufficient int integer integration integrity interface internal interrupted into invalid
+    invocation io is isn't it item items iterable iterate iterator its job json kept key keys keyword killed kind ksh label
+    large last left length less level lexer libraries library licence license lifetime limit line lines link linked linker
+    linking linux list listen listening literal load loading local locale located location lock locked lockfile logs long
+    lookup loop lost macro main malformed manifest many map mapped mapping match matched matches matching maximum may member
+    memory merge message metadata method methods migration migrations minimum mismatch mismatched missing mode modified module
+    modules more most moved multiple mutable mysql name named names namespace native near negative neither nested network new
+    newline nil no node non none nonexistent nor not npm null number numbers numeric object objects obligation obsolete of off
+    offset ok old on one open opened opening operand operands operation operator option optional options or order original os
+    other out output outside over overflow overwritten owned package packages pair panic panicked param parameter parameters
+    parent parse parsed parser parsing partial passed password path pathspec pattern peer per permission permissions permitted
+    pipe placeholder point pointer points pool port position positional possible possibly postgres precondition predicate
+    prefix present previous primary private process produced program progress project properties property protocol provided
+    proxy public python quota quote quoted raised range rate reached read reading readonly ready reason received recipe
+    recognized record recursion recursive redeclared redefined redis ref reference referenced refs refused regex region
+    register registered rejected relation relative repeated replace repository request requests required requirement
+    requirements reserved reset resolve resolved resolving resource resources response result results return returned
+    returning returns root rounding row rows rule run running runtime same satisfies satisfy schema scope script scripts sdk
+    section segment segmentation select selected sequence server service session set sets setting shadow shadowed shape shared
+    shell short sig sign signal signature simulator since single size slice socket some source spec specification specified
+    specifier spelled sqlite stack stale started state statement static status step still stopped storage stored stream string
+    strings struct structure subcommand subset subtype success such suffix suite supported symbol symbols synchronized syntax
+    system table tables tag take taken takes target targets task tcp template terminal terminated test tests than that the
+    their then there this thread threads throw thrown throws time timed timeout times tls to token tokens too toolchain top
+    trace traceback trailing trait traits transaction tree true truncated tuple two type typed types unable unallowed
+    unauthorized unavailable unbound uncaught unclosed undeclared undefined under unexpected unformatted unhandled unhashable
+    unhealthy unicode unimplemented union unique unit unix unknown unlinked unmatched unquoted unreachable unreadable
+    unrecognised unrecognized unreferenced unresolved unsatisfied unset unsupported unterminated until untyped unused unwrap
+    unwrapped up usage used uses using val valid validate validation value values variable variables variant verify version
+    versions violated violates violation virtual void waiting want warning warnings was wasn't were when where which while
+    width will with within without word words workspace worktree wrap written wrong yet zero zip zsh
 """
 _WORDS = frozenset(_ERROR_TEXT.split())
 """Words with which compilers, linters, test runners and shells report that something is wrong; none of them tells what to do."""

@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from ctx_pipeline.mining.lessons import rule_languages
+from ctx_pipeline.mining.lessons.rule_forms import FORMS, HINT, OF_WORK, OPENS, TO
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 FAMILIES = (
@@ -26,116 +28,15 @@ FAMILIES = (
 
 _PROGRAMS = frozenset().union(*FAMILIES) | {"cargo", "mise", "git", "gh", "go", "node", "deno", "terraform", "helm", "tsc", "nix", "bazel"}
 
-_OPENS = (
-    r"(?:(?:no|nope|ok|okay|alright|yes|yeah|yep|so|well|please|also|and|but|remember(?:\ that)?|again|wait|hey|actually|instead|then"
-    r"|i\ think|i\ mean|as\ i\ said|like\ i\ said|i\ said|i\ told\ you(?:\ to)?|one\ more\ thing"
-    r"|from\ now\ on|in\ (?:the\ )?future|btw|note|fyi|to\ be\ clear|important|reminder)"
-    r"[,:!.\s]+)*"
-)
-_TO = r"(?:(?:please|you\ should|you\ must|we\ should|we\ must|let'?s|make\ sure\ (?:to|you|that\ you|we)|be\ sure\ to|try\ to|just)\s+)*"
-
-_WHO = r"(?:we|i|this\ (?:repo|project)|the\ team)"
-_HERE = r"(?:here|everywhere|in\ this\ (?:repo|project)|from\ now\ on|please|for\ \w+(?:\ \w+)?)"
-_KINDS = (
-    r"(?:the\ |our\ |new\ |unit\ |working\ )*(?P<what>tests?|specs?|docs?|documentation|fixtures?|migrations?|scripts?|types|components"
-    r"|snapshots)"
-)
-_NAME = r"[\w.@/-]+"
-_PATH = r"`?(?:\.{0,2}/)?(?:[\w.@-]+/)+[\w.@-]*`?"
-"""A folder or file with a slash: what lies elsewhere is no place in a project."""
-
-_PATTERNS = tuple(
-    (name, lazy_pattern(rf"(?ix)^{_OPENS}{pattern}$"))
-    for name, pattern in (
-        (
-            "pair",
-            (
-                rf"{_TO}(?:use|using|prefer|run|call|go\ with|stick\ (?:to|with)|switch\ to|write|want|take)\s+(?P<want>[^,;]+?),?\s+"
-                r"(?:instead\ of|rather\ than|and\ not|not|over|never)\s+(?:to\ )?(?:use\s+|using\s+)?(?P<avoid>.+?)"
-            ),
-        ),
-        (
-            "pair",
-            rf"{_WHO}\s+uses?\s+(?P<want>[^,;]+?),?\s+(?:instead\ of|rather\ than|and\ not|not)\s+(?P<avoid>.+?)",
-        ),
-        (
-            "pair",
-            (
-                r"(?:we|i)(?:'d|\ would)?\s+(?:rather|prefer)\s+(?:to\ )?(?P<want>.+?)\s+(?:rather\ than|than|over|to|instead\ of)\s+"
-                r"(?P<avoid>.+?)"
-            ),
-        ),
-        ("pair", rf"(?P<want>{_NAME}(?:\s+{_NAME})?)\s*,?\s+please\s*[,;:]\s*(?:and\s+)?not\s+(?P<avoid>[\w.@/ -]+?)"),
-        ("pair", rf"(?:please\s+)?(?P<want>{_NAME})\s*,\s*not\s+(?P<avoid>{_NAME})(?:\s*,?\s*please)?"),
-        (
-            "pair",
-            (
-                rf"{_TO}(?:don'?t|do\ not|never|stop|no)\s+(?:use\ |using\ )?(?P<avoid>{_NAME})\s*[,;:(-]+\s*(?:but\s+)?(?:please\s+)?"
-                rf"use\s+(?P<want>{_NAME})\)?"
-            ),
-        ),
-        ("pair", r"not\s+(?P<avoid>.+?),?\s+but\s+(?P<want>.+?)"),
-        (
-            "pair",
-            (
-                r".*?\b(?:i'?d\ like|i\ (?:want|would\ like)|we\ want)\s+(?:to\ (?:see|have|use)\s+)?(?P<want>.+?)\s+"
-                r"(?:instead\ of|rather\ than)\s+(?P<avoid>.+?)"
-            ),
-        ),
-        ("uses", rf"(?:in\ this\ (?:repo|project)[,\s]+)?{_WHO}\s+(?:always\ |only\ )?uses?\s+(?P<want>[^,;]+?)(?:\s+{_HERE})*"),
-        ("uses", rf"{_TO}(?:always\ |only\ )?(?:use|switch\ to|stick\ (?:to|with))\s+(?P<want>{_NAME})(?:\s+{_HERE})*"),
-        (
-            "place",
-            rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*",
-        ),
-        ("place", rf"{_TO}(?:put|keep|place|write)\s+{_KINDS}\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*"),
-        (
-            "where",
-            (
-                r"(?:the\ |our\ |all\ )?(?P<what>[\w-]+(?:\ [\w-]+){0,3}?)"
-                r"(?:'s|\s+(?:is|are|lives?|sits?|(?:is|are)\ (?:located|kept|stored|found)))"
-                rf"\s+(?:all\ )?(?:in|inside|under|at|below)\s+(?:the\ )?(?P<want>{_PATH})(?:\s+(?:folder|directory|dir))?(?:[\s,;(].*)?"
-            ),
-        ),
-        ("please", rf"(?P<want>(?:{_NAME}\s+){{0,3}}{_NAME})\s*,?\s+please"),
-        (
-            "forbids",
-            rf"{_TO}(?:(?:don'?t|do\ not|never|not)\s+(?:ever\ )?(?P<avoid>\w.*)|(?:avoid|stop)\s+(?P<stops>\w.*))",
-        ),
-        (
-            "forbids",
-            (
-                r"(?:we|i)\s+(?:really\ |explicitly\ |generally\ |usually\ )?(?:don'?t|do\ not|never)\s+(?:want|use|do|have|like)\s+"
-                r"(?P<avoid>\w.*)"
-            ),
-        ),
-        ("forbids", r"(?:no\ more|without)\s+(?P<avoid>[\w/-]+(?:\ [\w/-]+){0,4})"),
-        ("demands", rf"{_TO}(?:always|only)\s+(?P<want>\w+\s+.*)"),
-        ("demands", r".*?\bmake\ sure\ that\ (?P<want>.+)"),
-        ("demands", rf"{_TO}(?P<want>keep\s+.+)"),
-        ("demands", r"(?:we|i)\s+(?:always|prefer)\s+(?P<want>.*)"),
-        ("demands", r".*?\b(?P<want>(?:let\ me\ know|tell\ me|ask\ me|check\ with\ me)\b.*\bbefore\b.+)"),
-    )
-)
-_HINT = lazy_pattern(
-    r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
-    r"|put|want|before|without|no more|switch|stick)\b"
-    r"|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"
-)
 _OF_NOW = lazy_pattern(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|below|one|yet|today|currently|for the moment)\b")
 _REPO = lazy_pattern(
-    r"(?i)\bkeep (?:it|this)\b|\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so) that\b|\bfrom now on\b"
+    r"(?i)\bkeep (?:it|this)\b|\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so|important) that\b"
+    r"|\bfrom now on\b"
+    r"|\bthat it works\b|\bone (?=\w+ (?:\w+ )?per\b)|\bit(?:'s| is) (?=(?:very |really )?important\b)"
 )
 """Words that only seem to point at something."""
-_OF_WORK = lazy_pattern(
-    r"(?i)(?<![\w-])(?:prs?|pull requests?|merge requests?|commits?|committed|committing|push(?:es|ed|ing)?|merg(?:e|es|ed|ing)"
-    r"|rebas(?:e|es|ed|ing)|squash(?:es|ed|ing)?|amend|branch(?:es)?|main|master|upstream|worktrees?|tests?|testing|specs?|lint(?:er|ing|s)?|format(?:ter|ting)?"
-    r"|type check(?:er)?|changelog|docs|documentation|comments?|docstrings?|sudo|emojis?|mocks?|stubs?|fixtures?|snapshots?|migrations?"
-    r"|dependenc(?:y|ies)|containers?|release|staging|production|hooks?|tabs|spaces|linear|jira|notion)(?![\w-])"
-)
-"""What of the work a rule can be about that holds in the next session too: a program's own behavior is no rule of work."""
 
-_CHOOSES = lazy_pattern(rf"(?ix)^{_OPENS}{_TO}(?:use|prefer|stick\ (?:to|with)|switch\ to|go\ with|write)\b")
+_CHOOSES = lazy_pattern(rf"(?ix)^{OPENS}{TO}(?:use|prefer|stick\ (?:to|with)|switch\ to|go\ with|write)\b")
 """Begins an order to do one thing and not another, whatever they are."""
 
 _STEERS = lazy_pattern(
@@ -153,8 +54,8 @@ _NOBODYS = frozenset(
 _EVERYWHERE = lazy_pattern(
     r"(?i)\b(?:everywhere|in (?:all|every|any) (?:my |of my |our )?(?:projects?|repos?|repositories)|on all my machines)\b"
 )
-_FIRM = lazy_pattern(r"(?i)\b(?:always|never|from now on|in (?:the )?future|everywhere|every time)\b")
-_NEGATES = lazy_pattern(r"(?i)\b(?:don'?t|do not|never|stop|avoid|not|no more|without)\b")
+_FIRM = lazy_pattern(r"(?i)\b(?:always|never|from now on|going forward|in (?:the )?future|next time|as a rule|everywhere|every time)\b")
+_NEGATES = lazy_pattern(r"(?i)\b(?:don'?t|do not|never|stop|avoid|not|no|without)\b")
 _STOP_TEXT = """
     a against all also always an and any are as at avoid be but by do does don don't dont did for from go goes here i i'd if in instead into
     is it just keep let let's live lives make must need never no not of ok okay on only or our over please prefer put rather run should so
@@ -186,39 +87,55 @@ class Rule(NamedTuple):
 
 def rule(sentence: str) -> Rule | None:
     """Return the rule of work that a sentence lays down; None for one that lays down none."""
-    said = sentence.strip(" -*•.;,\"'!()")
-    if not _WORDS[0] <= len(said.split()) <= _WORDS[1] or said.endswith("?") or not _HINT.search(said):
+    said = sentence.strip(" -*•.;,\"'!()\u3002\uff01")
+    few = len(said.split()) < _WORDS[0] and not rule_languages.enough(said)
+    if few or len(said.split()) > _WORDS[1] or said.endswith(("?", "\uff1f")):
         return None
-    for form, pattern in _PATTERNS:
+    meant = _in_form(said) if HINT.search(said) else None
+    if meant is not None and (meant.form == "pair" or meant.place):
+        return meant
+    other = rule_languages.found_in(said, FAMILIES)
+    if other is None or (meant is not None and other.form != "pair"):
+        return meant
+    want, avoid = terms(other.want), terms(other.avoid)
+    return Rule(other.form, said, want, avoid, other.firm or is_firm(said), of_work=True, everywhere=bool(_EVERYWHERE.search(said)))
+
+
+def _in_form(said: str) -> Rule | None:
+    """Return the rule of the first form that a sentence fits."""
+    for form, pattern in FORMS:
         found = pattern.match(said)
-        if found is None:
-            continue
-        parts = found.groupdict()
-        want, avoid = terms(parts.get("want") or ""), terms(parts.get("avoid") or parts.get("stops") or "")
-        if not (want or avoid) or (form in ("uses", "please") and not _named(said, want, form)):
-            continue
-        about, place = terms(parts.get("what") or ""), ""
-        if about - _NOBODYS:
-            place = parts["want"].strip(".,;:()`'\"").removeprefix("./").rstrip("/")
-            want |= about
-        elif form == "where":
-            continue
-        if form == "pair" and (not want or not avoid):
-            continue
-        bare = _REPO.sub("", said)
-        tools = bool((want | avoid) & _PROGRAMS)
-        chooses = form == "pair" and bool(_CHOOSES.match(said))
-        of_work = (tools or chooses or bool(place) or bool(_OF_WORK.search(said))) and (form == "where" or not _OF_NOW.search(bare))
-        firm, everywhere = is_firm(said), bool(_EVERYWHERE.search(said))
-        return Rule(form, said, want - avoid, avoid, firm, of_work, everywhere, about if place else frozenset(), place)
+        if found is not None and (meant := _meant(said, form, found.groupdict())) is not None:
+            return meant
     return None
+
+
+def _meant(said: str, form: str, parts: dict[str, str | None]) -> Rule | None:
+    """Return the rule of a sentence of a form; None where its words are no rule."""
+    want, avoid = terms(parts.get("want") or ""), terms(parts.get("avoid") or parts.get("stops") or "")
+    if not (want or avoid) or (form in ("uses", "please") and not _named(said, want, form)):
+        return None
+    about, place = terms(parts.get("what") or ""), ""
+    if about - _NOBODYS:
+        place = (parts["want"] or "").strip(".,;:()`'\"").removeprefix("./").rstrip("/")
+        want |= about
+    elif form == "where":
+        return None
+    if form == "pair" and (not want or not avoid):
+        return None
+    bare = _REPO.sub("", said)
+    tools = bool((want | avoid) & _PROGRAMS)
+    chooses = form == "pair" and bool(_CHOOSES.match(said))
+    of_work = (tools or chooses or bool(place) or bool(OF_WORK.search(said))) and (form == "where" or not _OF_NOW.search(bare))
+    firm, everywhere = is_firm(said), bool(_EVERYWHERE.search(said))
+    return Rule(form, said, want - avoid, avoid, firm, of_work, everywhere, about if place else frozenset(), place)
 
 
 def _named(said: str, want: frozenset[str], form: str) -> bool:
     """Tell whether a short saying is about a tool or a way of working, and not a request of this moment."""
     if form == "please" and _STEERS.match(_OPENING.sub("", said)):
         return False
-    return bool(want & _PROGRAMS) or bool(_OF_WORK.search(said))
+    return bool(want & _PROGRAMS) or bool(OF_WORK.search(said))
 
 
 def terms(text: str) -> frozenset[str]:
@@ -325,7 +242,7 @@ _OBJECTS = frozenset(
 """What most of the work is about: a rule is not another one for naming it."""
 
 _FROM_NOW_ON = lazy_pattern(r"(?i)[,\s]*\b(?:from now on|in (?:the )?future|every time|here)\b")
-_OPENING = lazy_pattern(rf"(?ix)^{_OPENS}{_TO}")
+_OPENING = lazy_pattern(rf"(?ix)^{OPENS}{TO}")
 _LIMITS = lazy_pattern(
     r"(?i)\s(?=(?:in|on|to|into|with|from|for|at|by|under|against|when|whenever|while|if|unless|until|before|after|except|during|without)\s)"
 )
@@ -371,7 +288,7 @@ def stands_alone(meant: Rule) -> bool:
     return not _OF_CHAT.search(meant.text) and (bool(meant.place) or not _ONE_FILE.search(meant.text))
 
 
-_OF_CHAT = lazy_pattern(rf"(?ix)^{_OPENS}(?:let'?s\s+)?not\s")
+_OF_CHAT = lazy_pattern(rf"(?ix)^{OPENS}(?:let'?s\s+)?not\s")
 _ONE_FILE = lazy_pattern(r"(?<![\w.@/-])[\w.@-]*/[\w./@-]*\w\.[A-Za-z]\w{0,4}\b")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.facts.prompts import answered, arguments_of
 from ctx_pipeline.mining import error_resolutions, repeated_corrections
 from ctx_pipeline.mining.lessons.commands import PROVING, listed, outside, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _MOST, _WIDTH = 8, 300
-_ANSWERED = re.compile(r'"([^"\n]{3,300})"="([^"\n]{1,300})"')
 _LEFT = re.compile(
     r"(?i)\b(?:next steps?|follow[- ]?ups?|(?<!no )remaining|remains to|still (?:to do|open|missing|needs?)"
     r"|not (?:yet|done|covered|tested|verified)"
@@ -111,37 +110,12 @@ def _decisions(view: SessionView) -> Iterator[Entry]:
         if call.is_error or call.result_event is None:
             continue
         if call.action == "ask":
-            yield from (Entry(_short(f"“{question}” → “{answer}”"), _both(call)) for question, answer in _answers(view, call))
+            yield from (Entry(_short(f"“{question}” → “{answer}”"), _both(call)) for question, answer in answered(view, call))
         elif call.action == "plan":
-            plan = _arguments(view, call).get("plan")
+            plan = arguments_of(view.call_text(call)).get("plan")
             title = next((line for line in plan.splitlines() if line.strip(" #*")), "") if isinstance(plan, str) else ""
             if title:  # a list is a list of steps, of which nobody was asked
                 yield Entry(_short(f"the person approved the plan “{title.strip(' #*')}”"), _both(call))
-
-
-def _answers(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
-    """Yield what the person was asked with the answer: quoted in a sentence, or by the ids of the questions."""
-    said = view.result_text(call)
-    yield from _ANSWERED.findall(said)
-    given, asked_of = _json(said).get("answers"), _arguments(view, call).get("questions")
-    by_id = given if isinstance(given, dict) else {}
-    for question in asked_of if isinstance(asked_of, list) else ():
-        found = by_id.get(str(question.get("id"))) if isinstance(question, dict) else None
-        answers = found.get("answers") if isinstance(found, dict) else None
-        if isinstance(answers, list) and answers:
-            yield str(question.get("question")), ", ".join(map(str, answers))
-
-
-def _arguments(view: SessionView, call: Any) -> dict[str, Any]:
-    return _json(view.call_text(call))
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _objections(made: list[Turn]) -> Iterator[Entry]:
@@ -157,7 +131,7 @@ def _planned(view: SessionView) -> Iterator[Entry]:
     tasks: dict[str, tuple[str, str, Any]] = {}
     plan: Any = None
     for call in calls:
-        body = _arguments(view, call)
+        body = arguments_of(view.call_text(call))
         if _listed_steps(body) is not None:
             plan = call
         elif body.get("subject"):
@@ -167,7 +141,7 @@ def _planned(view: SessionView) -> Iterator[Entry]:
             tasks[str(body["taskId"])] = (tasks[str(body["taskId"])][0], str(body["status"]), call)
     left = [(text, call) for text, status, call in tasks.values() if status in ("pending", "in_progress")]
     if plan is not None:
-        steps = _listed_steps(_arguments(view, plan)) or ()
+        steps = _listed_steps(arguments_of(view.call_text(plan))) or ()
         items = [i for i in steps if isinstance(i, dict) and i.get("status") in ("pending", "in_progress")]
         left += [(str(i.get("content") or i.get("step") or ""), plan) for i in items]
     yield from (Entry(_short(f"planned and not done: {text}"), (call.call_event,)) for text, call in left if text.strip())

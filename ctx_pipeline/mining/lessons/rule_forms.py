@@ -1,0 +1,231 @@
+"""The forms of sentences in which people lay down rules of work, in English."""
+
+from __future__ import annotations
+
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
+OPENS = (
+    r"(?:(?:no|nope|ok|okay|alright|yes|yeah|yep|so|well|please|also|and|but|remember(?:\ that)?|again|wait|hey|actually|instead|then"
+    r"|i\ think|i\ mean|as\ i\ said|like\ i\ said|i\ said|i\ told\ you(?:\ to)?|one\ more\ thing"
+    r"|from\ now\ on|going\ forward|in\ (?:the\ )?future|next\ time|for\ (?:the\ )?future(?:\ reference)?|as\ a\ rule|in\ general|generally"
+    r"|btw|note(?:\ that)?|fyi|to\ be\ clear|important|reminder|(?:new\ )?rule)"
+    r"[,:!.\s]+)*"
+)
+TO = (
+    r"(?:(?:please|you\ should(?:\ be)?|you\ must|(?:you(?:'re|\ are)|we(?:'re|\ are))\ (?:supposed|meant)\ to|(?:you|we)\ (?:need|have|ought)\ to"
+    r"|we\ should(?:\ be)?|we\ must|i(?:'d|\ would)?\ (?:want|like|need|prefer)\ you\ to|let'?s|make\ sure\ (?:to|you|that\ you|we)|be\ sure\ to"
+    r"|try\ to|just)\s+)*"
+)
+_WHO = r"(?:we|i|(?:this|the|our)\ (?:repo|project|team|codebase))"
+_HERE = (
+    r"(?:here|everywhere|in\ (?:this|the|our)\ (?:repo|project|codebase)|from\ now\ on|going\ forward|please|only"
+    r"|for\ (?!(?:this|that|now|it)\b)\w+(?:\ \w+){0,2})"
+)
+_KINDS = (
+    r"(?:the\ |our\ |new\ |unit\ |working\ )*(?P<what>tests?|specs?|docs?|documentation|fixtures?|migrations?|scripts?|types|components"
+    r"|snapshots)"
+)
+_NAME = r"[\w.@/-]+"
+_PATH = r"`?(?:\.{0,2}/)?(?:[\w.@-]+/)+[\w.@-]*`?"
+"""A folder or file with a slash: what lies elsewhere is no place in a project."""
+
+_OFTEN = r"(?:before|after|when|whenever|every\ time|each\ time|any\ time|once)"
+_STEP = (
+    r"(?:commit|push|merg|rebas|releas|deploy|(?:open|creat|mak|rais|submit)\w*\s+(?:a\ |an\ |the\ |any\ |every\ )?(?:prs?\b|pull)|chang|edit|touch|modify"
+    r"|updat|add|writ|refactor|renam|remov|delet|finish|complet|claim|say|hand)\w*"
+)
+_WHEN = rf"{_OFTEN}\s+(?:(?:you|we|i)\s+)?(?:(?:ever|actually)\s+)?(?:(?:every|each|any|a)\s+)?{_STEP}"
+"""A moment of work that comes again: "before you commit", "after every change"."""
+
+_DOES = (
+    r"(?:run|use|check|update|regenerate|rebuild|rebase|format|lint|test|write|add|ask|verify|bump|sync|pull|tell|make\ sure|squash|read)"
+)
+_NOUNS = (
+    r"(?:commit\ messages?|commits?|prs?|pull\ requests?|merge\ requests?|branch(?:es|\ names?)?|tests?|test\ names?|(?:unit|integration|e2e)\ tests?|mocks?"
+    r"|docs|docstrings?|comments?|migrations?|fixtures?|changelogs?|code|functions?|methods?|classes|components?|modules?|files?|imports?|exports?"
+    r"|secrets?|dependencies)"
+)
+_PLURAL = (
+    r"(?:commit\ messages|commits|prs|pull\ requests|merge\ requests|branches|branch\ names|tests|docs|docstrings|comments|migrations"
+    r"|changelogs|functions|methods|classes|components|modules|files|diffs|names|lines|answers|responses|replies|summaries|explanations)"
+)
+_MUST = r"(?:should|must|needs?\ to|have\ to|has\ to|(?:is|are)\ to|shall|may|can)"
+_RUNNER = (
+    r"`?(?:make|just|task|tox|nox|npm|pnpm|yarn|bun|npx|pytest|cargo|go\ test|docker|mise|gradle|mvn|uv|poetry|hatch|rake|bundle|mix|bazel|nix"
+    r"|dotnet|swift|\./[\w./-]+|(?:scripts?|bin|tools)/[\w./-]+)\b"
+)
+
+FORMS = tuple(
+    (name, lazy_pattern(rf"(?ix)^{OPENS}{pattern}$"))
+    for name, pattern in (
+        (
+            "pair",
+            (
+                rf"{TO}(?:use|using|prefer|run|call|go\ with|stick\ (?:to|with)|switch\ to|write|want|take)\s+(?P<want>[^,;]+?),?\s+"
+                r"(?:instead\ of|rather\ than|and\ not|not|over|never)\s+(?:to\ )?(?:use\s+|using\s+)?(?P<avoid>.+?)"
+            ),
+        ),
+        (
+            "pair",
+            rf"{_WHO}\s+uses?\s+(?P<want>[^,;]+?),?\s+(?:instead\ of|rather\ than|and\ not|not)\s+(?P<avoid>.+?)",
+        ),
+        (
+            "pair",
+            (
+                r"(?:we|i)(?:'d|\ would)?\s+(?:rather|prefer)\s+(?:to\ )?(?P<want>.+?)\s+(?:rather\ than|than|over|to|instead\ of)\s+"
+                r"(?P<avoid>.+?)"
+            ),
+        ),
+        ("pair", rf"(?P<want>{_NAME}(?:\s+{_NAME})?)\s*,?\s+please\s*[,;:]\s*(?:and\s+)?not\s+(?P<avoid>[\w.@/ -]+?)"),
+        ("pair", rf"(?:please\s+)?(?P<want>{_NAME})\s*,\s*not\s+(?P<avoid>{_NAME})(?:\s*,?\s*please)?"),
+        (
+            "pair",
+            (
+                rf"{TO}(?:don'?t|do\ not|never|stop|no)\s+(?:use\ |using\ )?(?P<avoid>{_NAME})\s*[,;:(-]+\s*(?:but\s+)?(?:please\s+)?"
+                rf"use\s+(?:the\ )?(?P<want>{_NAME})\)?"
+            ),
+        ),
+        ("pair", r"not\s+(?P<avoid>.+?),?\s+but\s+(?P<want>.+?)"),
+        (
+            "pair",
+            (
+                r".*?\b(?:i'?d\ like|i\ (?:want|would\ like)|we\ want)\s+(?:to\ (?:see|have|use)\s+)?(?P<want>.+?)\s+"
+                r"(?:instead\ of|rather\ than)\s+(?P<avoid>.+?)"
+            ),
+        ),
+        (
+            "pair",
+            (
+                r"(?:(?:all\ |our\ )?(?:prs|pull\ requests|merge\ requests)\s+(?:always\s+)?(?:go|target|are\ opened)|branch\s+off|base\s+(?:prs|branches))"
+                r"\s+(?:against\ |to\ |into\ |on\ |off\ |from\ |of\ )?(?P<want>[^,;]+?),?\s+(?:not|never|instead\ of|rather\ than)\s+(?P<avoid>.+?)"
+            ),
+        ),
+        ("uses", rf"(?:in\ this\ (?:repo|project)[,\s]+)?{_WHO}\s+(?:always\ |only\ )?uses?\s+(?P<want>[^,;]+?)(?:\s+{_HERE})*"),
+        ("uses", rf"we(?:'re|\ are)\s+(?:using|on)\s+(?P<want>(?:p?npm|yarn|bun|uv|poetry|pdm|ruff|biome|vitest|podman)\b)(?:\s+{_HERE})*"),
+        ("uses", rf"{TO}(?:always\ |only\ )?(?:use|switch\ to|stick\ (?:to|with))\s+(?P<want>{_NAME})(?:\s+{_HERE})*"),
+        (
+            "uses",
+            (
+                rf"{TO}(?:always\ |only\ )?(?:use|prefer|write)\s+(?!(?:the|a|an|my|your|our|his|its|same|these|those|both|all|some|more|two)\b)"
+                rf"(?P<want>{_NAME}\ (?:{_NAME}\ )?{_NAME}s)(?:\s+{_HERE})*"
+            ),
+        ),
+        (
+            "place",
+            rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on|next\ to)\s+(?P<want>\S+).*",
+        ),
+        ("place", rf"{TO}(?:put|keep|place|write)\s+{_KINDS}\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*"),
+        (
+            "where",
+            (
+                r"(?:the\ |our\ |all\ )?(?P<what>[\w-]+(?:\ [\w-]+){0,3}?)"
+                r"(?:'s|\s+(?:is|are|lives?|sits?|(?:is|are)\ (?:located|kept|stored|found)))"
+                rf"\s+(?:all\ )?(?:in|inside|under|at|below)\s+(?:the\ )?(?P<want>{_PATH})(?:\s+(?:folder|directory|dir))?(?:[\s,;(].*)?"
+            ),
+        ),
+        ("please", rf"(?P<want>(?:{_NAME}\s+){{0,3}}{_NAME})\s*,?\s+please"),
+        (
+            "forbids",
+            rf"{TO}(?:(?:don'?t|do\ not|never|not(?:\ to)?)\s+(?:ever\ )?(?P<avoid>\w.*)|(?:avoid|stop)\s+(?P<stops>\w.*))",
+        ),
+        (
+            "forbids",
+            (
+                r"(?:we|i)\s+(?:really\ |explicitly\ |generally\ |usually\ )?(?:don'?t|do\ not|never)\s+(?:want|use|do|have|like)\s+"
+                r"(?P<avoid>\w.*)"
+            ),
+        ),
+        (
+            "forbids",
+            (
+                r"we\s+(?:generally\ |usually\ )?(?:don'?t|do\ not|never)\s+(?P<avoid>(?:ever\ )?(?:commit|push|squash|mock|merge|rebase|write|add|put|allow"
+                r"|ship|edit|touch|force|amend|skip|disable|check\ in)\b.*)"
+            ),
+        ),
+        ("forbids", r"(?:no\ more|without)\s+(?P<avoid>[\w/-]+(?:\ [\w/-]+){0,4})"),
+        (
+            "forbids",
+            (
+                r"no\s+(?!(?:more|other|such|new|errors?|changes?|problems?|worries|issues?|failures?|results?|warnings?|need)\b)"
+                r"(?P<avoid>(?:[\w-]+\ ){0,2}[\w-]+s(?:\s+(?:in|on|to|for|from|at)\s+[\w/-]+(?:\ [\w/-]+){0,3})?)(?:\s+(?:please|anywhere|ever|here))*"
+            ),
+        ),
+        ("forbids", rf"(?P<avoid>(?:[\w-]+\ )?{_NOUNS})\s+(?:is|are)\s+(?:not\ allowed|forbidden|banned|a\ no-go)(?:\s+.*)?"),
+        (
+            "forbids",
+            r"(?P<avoid>you\ (?:don'?t|do\ not)\ (?:need|have)\ to\ .+\ (?:every|each)\ (?:time|change|commit)\b.*)",
+        ),
+        (
+            "forbids",
+            rf"(?:(?:all|every|each|our|the|any|new)\ )?(?:[\w-]+\ )?{_NOUNS}\s+(?:(?:should|must|may|can)\ (?:not|never)|(?:shouldn|mustn|can)'?t)\s+(?P<avoid>.+)",
+        ),
+        ("demands", rf"{TO}always\s+(?P<want>\w+\s+.*)"),
+        ("demands", rf"{TO}only\s+(?P<want>(?!(?:the|a|an|one|two|this|if|in|on|my|your|our|that|those|some)\b)\w+\s+.*)"),
+        (
+            "demands",
+            rf"(?P<want>(?:(?:all|every|each|any|new)\ (?:new\ )?(?:[\w-]+\ )?{_NOUNS}|commits|commit\ messages|prs|pull\ requests|branches|branch\ names)"
+            rf"\s+(?:{_MUST}|needs?|target|go|start|end)\s+.+)",
+        ),
+        ("demands", rf"{TO}(?P<want>{_DOES}\s+.+\s+{_WHEN}.*)"),
+        ("demands", rf"{_WHEN}[^,]*,?\s+{TO}(?:always\s+)?(?P<want>{_DOES}\s+.+)"),
+        (
+            "demands",
+            rf"{TO}(?P<want>(?:open|make|create|write|name|sign|squash|rebase|prefix|keep)\s+{_PLURAL}\s+(?:as|in|against|into|by|first|small|short"
+            r"|simple|minimal|focused|concise|brief)\b.*)",
+        ),
+        ("demands", r"(?P<want>(?:one|a\ single)\s+[\w-]+(?:\s[\w-]+)?\s+per\s+[\w-]+)(?:\s*,?\s*please)?"),
+        (
+            "demands",
+            rf"{TO}(?P<want>(?:run|execute|lint|format|build)\s+(?:all\ |the\ |unit\ |our\ )*(?:tests?|test\ suite|linter|formatter|code|project|docs|app|server|python"
+            rf"|it|everything)?\s*(?:with|via|using|through)\s+{_RUNNER}.*)",
+        ),
+        (
+            "demands",
+            rf"(?:to\ )?(?P<want>(?:run|lint|format|build)(?:ning)?\s+[\w\s]{{2,30}}?,?\s+(?:you\ )?(?:use|run|call)\s+{_RUNNER}.*)",
+        ),
+        ("demands", rf"(?:the\ way\ to\ )(?P<want>(?:run|lint|format|build)\s+[\w\s]{{2,30}}?\ is\ {_RUNNER}.*)"),
+        (
+            "demands",
+            rf"(?P<want>(?:tests|python|scripts|commands|the\ \w+)\s+(?:are|is|should\ be|must\ be)\s+run\s+(?:with|via|through|using)\s+{_RUNNER}.*)",
+        ),
+        (
+            "demands",
+            r"(?:it'?s|it\ is)\ (?:very\ |really\ )?important\ (?:that|to)\s+(?P<want>.+)",
+        ),
+        (
+            "demands",
+            r"(?:remember|don'?t\ forget|make\ sure|be\ sure)\ to\ (?P<want>.+\b(?:every|each|always|before|after|whenever)\b.+)",
+        ),
+        ("demands", r".*?\bmake\ sure\ that\ (?P<want>.+)"),
+        ("demands", rf"make\ sure\ (?P<want>.+\s+{_WHEN}.*)"),
+        ("demands", rf"{TO}(?P<want>keep\s+.+)"),
+        ("demands", r"(?:we|i)\s+(?:always|prefer)\s+(?P<want>.*)"),
+        ("demands", r".*?\b(?P<want>(?:let\ me\ know|tell\ me|ask\ me|check\ with\ me)\b.*\bbefore\b.+)"),
+        ("demands", r"(?P<want>ask(?:\ me)?\ (?:first\ )?before\ .+)"),
+        (
+            "demands",
+            r"(?:from\ now\ on|going\ forward|in\ (?:the\ )?future|next\ time|as\ a\ rule|(?:new\ )?rule)[,:]?\s+(?:please\s+)?(?P<want>[a-z]+\s+\S.*)",
+        ),
+    )
+)
+"""Name of a form and its pattern; the first that fits counts. ``want``, ``avoid`` and ``stops`` are what it is about."""
+
+HINT = lazy_pattern(
+    r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
+    r"|put|want|before|after|when|whenever|without|no|switch|stick|should|must|needs?|have to|every|each|remember|forget|target|per|off"
+    r"|on|with|next time|from now|going forward|future|important|rule|allowed|forbidden|is run|are run|open|write|name|sign)\b"
+    r"|n'?t\b|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"
+)
+"""A sentence without one of these lays nothing down."""
+
+OF_WORK = lazy_pattern(
+    r"(?i)(?<![\w-])(?:prs?|pull requests?|merge requests?|commits?|committed|committing|push(?:es|ed|ing)?|merg(?:e|es|ed|ing)"
+    r"|rebas(?:e|es|ed|ing)|squash(?:es|ed|ing)?|amend|branch(?:es)?|main|master|upstream|worktrees?|tests?|testing|specs?|lint(?:er|ing|s)?|format(?:ter|ting)?"
+    r"|type check(?:er)?|changelog|docs|documentation|comments?|docstrings?|sudo|emojis?|mock(?:s|ing)?|stubs?|fixtures?|snapshots?|migrations?"
+    r"|dependenc(?:y|ies)|containers?|release|staging|production|hooks?|tabs|spaces|linear|jira|notion"
+    r"|(?:default|named|relative|absolute|wildcard|barrel) (?:exports?|imports?)|semicolons?|(?:single|double) quotes|console\.log|print(?: statements)?"
+    r"|type (?:hints?|annotations?)|generated (?:files?|code)|lock ?files?|vendor/?|node_modules|backwards? compatibility|markdown files?"
+    r"|trailing commas?|magic numbers|globals|inheritance|typescript|conventional commits"
+    r"|(?:answer|reply|respond|speak|write)\w* (?:\w+ )?in (?:english|german|french|spanish|italian|portuguese|japanese|chinese|korean|russian))(?![\w-])"
+)
+"""What of the work a rule can be about that holds in the next session too: a program's own behavior is no rule of work."""

@@ -1,0 +1,77 @@
+"""Sentences in which people correct coding agents, written down from general knowledge, against those of a moment."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline.memory.consolidation import store_candidate
+from ctx_pipeline.mining.lessons.said_rules import rule
+from ctx_pipeline.mining.repeated_corrections import combine, extract
+from ctx_pipeline_tests.factories.views import view
+
+SENTENCES = Path(__file__).with_name("rule_sentences.tsv")
+LEAST = 0.88
+"""Share of the rules that are told of one session that says them."""
+
+
+def sentences(kind):
+    with SENTENCES.open(encoding="utf-8", newline="") as file:
+        return [row["sentence"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if row["kind"] == kind]
+
+
+def told(*prompts):
+    session = view("a").shell("git status", text="clean")
+    for said in prompts:
+        session = session.prompt(said).shell("ls", text="a.py")
+    built = session.build()
+    rows = [store_candidate(c, session=built.session, method="repeated_corrections", version=1) for c in extract(built)]
+    return list(combine(rows))
+
+
+@pytest.mark.feature("mining.said-rules", "mining.rules-in-languages")
+def test_most_rules_are_heard_in_the_words_of_people_and_no_request_of_a_moment_is_one():
+    rules = sentences("rule")
+    missed = [said for said in rules if not told(said)]
+    assert len(missed) <= (1 - LEAST) * len(rules), missed
+    assert [said for said in sentences("moment") if told(said)] == []
+
+
+@pytest.mark.feature("mining.rules-in-languages")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Bitte immer pnpm statt npm benutzen.",
+        "N'utilise pas npm, utilise pnpm.",
+        "Usa siempre pnpm en lugar de npm.",
+        "Não use npm, use pnpm.",
+        "我们用 pnpm,不用 npm",
+        "npmではなくpnpmを使ってください",
+        "stop using npm, it's pnpm",
+        "You keep using npm, use pnpm!",
+    ],
+)
+def test_the_program_that_is_wanted_and_the_one_that_is_not_are_told_apart(said):
+    found = rule(said)
+    assert found is not None
+    assert (found.form, set(found.want), set(found.avoid)) == ("pair", {"pnpm"}, {"npm"})
+
+
+@pytest.mark.feature("mining.rules-said-again")
+def test_a_rule_that_had_to_be_said_again_is_laid_down_and_one_that_was_sent_twice_is_not():
+    said = "use pnpm, not npm"
+    assert [(c.confidence, c.body["quotes"]) for c in told(said, said)] == [(0.35, [said])]
+    (again,) = told(said, "no, we use pnpm here")
+    assert (again.confidence, again.body["quotes"], len(again.evidence)) == (0.5, [said, "no, we use pnpm here"], 2)
+
+
+@pytest.mark.feature("mining.rules-said-again")
+def test_an_answer_to_a_question_of_the_agent_can_be_a_rule():
+    question = 'User has answered: "Which package manager?"="always use pnpm here"'
+    built = view("a").prompt("add a page").tool("Ask", action="ask", text=question).build()
+    (found,) = extract(built)
+    assert (found.text, found.evidence_refs) == ("always use pnpm here", (built.tool_calls[0].result_event,))
+    printed = view("a").prompt("add a page").shell("cat notes", text=question).build()
+    assert list(extract(printed)) == []
