@@ -282,7 +282,12 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         if (len(habits) > 1 or any(h.known >= _ALONE for h in habits)) and not all(map(_anybodys, habits)):
             yield from _lessons(habits, _order(list(subjects[_ORDER].values())), _beside(subjects, habits))
         elif not habits:
-            seen = [h for name, members in _seen_once(subjects).items() for h in _conventions(name, members, least=1)]
+            seen = [
+                h
+                for name, members in _seen_once(subjects).items()
+                for h in _conventions(name, members, least=1)
+                if not (h.parts and _anybodys(h))
+            ]
             if seen and not all(map(_anybodys, seen)):
                 yield from _lessons(seen, None, _beside(subjects, seen), once=True)
         if habits:
@@ -299,7 +304,11 @@ def _beside(subjects: Mapping[str, Mapping[Any, StoredCandidate]], habits: Seque
         tasks = [
             text for text in c.body.get("tasks", ()) if not any(":" in w and w in known.replace("`", " ").split() for w in text.split())
         ]
-        others = [text for text in c.body.get("often", ()) if _program(text) not in programs and not _ANYBODY.fullmatch(text)]
+        others = [
+            text
+            for text in c.body.get("often", ())
+            if _program(text) not in programs and not (_ANYBODY.fullmatch(text) or _ANYBODYS_PART.fullmatch(text))
+        ]
         for text in dict.fromkeys(t for t in (*tasks, *others) if not _package(t)):
             found[text].append(c)
     return dict(list(found.items())[:_MOST_OTHERS])

@@ -108,3 +108,11 @@ def test_a_sequence_of_checks_or_of_checks_and_git_is_left_to_the_conventions():
     assert lessons(checked("a", 1), checked("b", 2)) == []
     assert lessons(*(checked(n, i, "git add .", "git commit -m x", "git push") for i, n in enumerate("ab"))) == []
     assert len(lessons(*(checked(n, i, "rails db:migrate") for i, n in enumerate("ab")))) == 1
+
+
+@pytest.mark.feature("mining.returning-requests")
+def test_a_request_is_quoted_with_an_ellipsis_where_an_address_stood_in_it():
+    sessions = [day(n, i).prompt(f"why is https://ci/runs/{i} failing?").shell("gh run view 7", text="x") for i, n in enumerate("abc")]
+    method, found = drawn(*(s.prompt("make a pr").shell("git switch main", text="ok") for s in sessions))
+    (told,) = [m for m in consolidate(method.combine(found)) if m.body["subject"].startswith("requests")]
+    assert told.text.startswith("in 3 sessions the person asked “why is … failing?”")

@@ -6,9 +6,12 @@ import json
 
 import pytest
 
+from ctx_pipeline.learning.at_act import after_failure
+from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.mining.error_resolutions import ERROR_RESOLUTIONS, combine, extract, resolved
 from ctx_pipeline.mining.lessons.commands import runs
 from ctx_pipeline.mining.lessons.failures import looks_red, salient_line, signature
+from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -384,3 +387,19 @@ def test_a_program_that_zsh_does_not_find_is_the_one_that_was_called():
     assert [c.text for c in extract(session.build())] == [
         "`python a.py` fails with “zsh: command not found: python”; `python3 a.py` works."
     ]
+
+
+@pytest.mark.feature("mining.refused-keys", "mining.trusted-cures")
+def test_a_later_session_that_meets_the_failure_is_told_the_key_and_how_a_program_is_run_that_zsh_does_not_find():
+    error = "ERROR: Unrecognized key(s) in object: 'ignoreUnlisted'"
+    session = edit(
+        view("a").shell("npx knip", exit=1, text=error), "/w/app/knip.json", '{"ignoreUnlisted": 1}', '{"ignoreDependencies": 1}'
+    )
+    memories = consolidate(kept(session.shell("npx knip", text="no issues")))
+    assert [m.body["steps"] for m in after_failure("npx knip", error, "/w/app", memories)] == [
+        ["use `ignoreDependencies` in place of `ignoreUnlisted` in `knip.json`"]
+    ]
+    assert after_failure("npx knip", error.replace("ignoreUnlisted", "rules"), "/w/app", memories) == []
+    habit = Memory("m1", "repo_convention", "run the tests with `uv run pytest`", sessions=["claude/a"], support=3)
+    assert after_failure("pytest", "zsh: command not found: pytest", "/w/app", [habit]) == [habit]
+    assert after_failure("ruff check", "zsh: command not found: ruff", "/w/app", [habit]) == []

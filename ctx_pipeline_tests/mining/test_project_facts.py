@@ -38,6 +38,28 @@ def test_what_one_session_ran_again_and_again_is_kept_with_its_folder_environmen
 
 
 @pytest.mark.feature("mining.project-facts")
+def test_the_own_tasks_that_one_session_ran_beside_other_checks_are_kept_and_what_anybody_would_try_is_not():
+    session = (
+        day("a", 1).shell("mise run fmt", text="ok").shell("go test ./pkg/...", text="ok  pkg  0.1s").shell("mise run lint", text="ok")
+    )
+    (found,) = lessons(
+        "project_conventions", session.shell("npx biome check .", text="ok").shell("go test ./pkg/...", text="ok  pkg  0.1s")
+    )
+    assert (found.text, found.body["once"]) == ("lint with `mise run lint`; format with `mise run fmt`", True)
+    assert lessons("project_conventions", day("a", 1).shell("mise run lint", text="ok")) == []
+
+
+@pytest.mark.feature("mining.project-facts")
+def test_a_missing_program_is_named_and_not_what_it_was_to_start():
+    session = day("a", 1).shell("timeout 5 make test", exit=127, text="zsh: command not found: timeout")
+    (found,) = lessons("reme", session)
+    assert (found.text, found.when_to_use) == (
+        "`timeout` is not installed here (“zsh: command not found: timeout”)",
+        "`timeout` is about to run",
+    )
+
+
+@pytest.mark.feature("mining.project-facts")
 def test_a_habit_names_the_variable_that_every_passing_run_had():
     sessions = [day(n, i).shell("DATABASE_URL=sqlite:// uv run pytest", text="3 passed") for i, n in enumerate("abc")]
     (found,) = lessons("project_conventions", *sessions)

@@ -16,6 +16,9 @@ SENTENCES = Path(__file__).with_name("rule_sentences.tsv")
 LEAST = 0.88
 """Share of the rules that are told of one session that says them."""
 
+LEAST_UNSEEN = 0.5
+"""The same of rules that were written when the forms were done, for which nobody tunes."""
+
 
 def sentences(kind):
     with SENTENCES.open(encoding="utf-8", newline="") as file:
@@ -37,6 +40,8 @@ def test_most_rules_are_heard_in_the_words_of_people_and_no_request_of_a_moment_
     missed = [said for said in rules if not told(said)]
     assert len(missed) <= (1 - LEAST) * len(rules), missed
     assert [said for said in sentences("moment") if told(said)] == []
+    unseen = sentences("unseen")
+    assert sum(bool(told(said)) for said in unseen) >= LEAST_UNSEEN * len(unseen)
 
 
 @pytest.mark.feature("mining.rules-in-languages")
@@ -47,6 +52,9 @@ def test_most_rules_are_heard_in_the_words_of_people_and_no_request_of_a_moment_
         "N'utilise pas npm, utilise pnpm.",
         "Usa siempre pnpm en lugar de npm.",
         "Não use npm, use pnpm.",
+        "Usa sempre pnpm invece di npm.",
+        "Gebruik pnpm in plaats van npm.",
+        "npm 대신 pnpm 사용해 주세요",
         "我们用 pnpm,不用 npm",
         "npmではなくpnpmを使ってください",
         "stop using npm, it's pnpm",

@@ -66,8 +66,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
 
 
 def _requests(ask: str) -> list[str]:
-    """Return the sentences of a prompt that are short enough to return, without addresses and numbers."""
-    plain = (clean(_ADDRESS.sub(" ", piece)).strip(" .!,:;-") for piece in sentences(ask))
+    """Return the sentences of a prompt that are short enough to return, with an ellipsis for addresses and numbers."""
+    plain = (clean(_ADDRESS.sub(" … ", piece)).strip(" .!,:;-…") for piece in sentences(ask))
     return [p for p in plain if p and len(p.split()) <= _WORDS]
 
 
