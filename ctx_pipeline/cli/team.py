@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from ctx_pipeline.team.pull import Pulled
 
 
+_OF_LESSONS = ("memory_id", "verdict", "accepted_by", "rejected_by", "flags", "repository", "support", "text")
+"""What is shown of a lesson; --json has the rest."""
+
+_PROBLEMS = 20
+"""Rows and sessions that a refresh names as refused."""
+
+_PROJECTS = 20
+"""Projects that a rehearsal names, those with most sessions first."""
+
+
 def _opened() -> Any:
     """Return what gives the settings and the store for writing inside a block."""
     from contextlib import contextmanager
@@ -152,9 +162,12 @@ def leave(erase: bool, yes: bool, as_json: bool) -> None:
         return
     say(f"{member.member} on {member.machine} left the team at {member.url}")
     if erase:
-        say(f"{counted(erased, 'session')} erased there; the hub's copies go with its next refresh")
+        # a machine that had left before has no list of what it sent
+        told = f"{counted(erased, 'session')} erased there" if erased else "whatever it had published was erased there"
+        say(f"{told}; the hub's copies go with its next refresh")
     else:
-        say("what was published stays there: ctx team join, then ctx team leave --erase")
+        again = f"ctx team join {member.url} --as {member.member} --machine {member.machine}"
+        say(f"what was published stays there; to erase it: {again}, then ctx team leave --erase")
 
 
 def _say_pulled(done: Pulled) -> None:
@@ -189,11 +202,11 @@ def _say_policies(member: Membership) -> None:
 @click.option("--dry-run", is_flag=True, help="Show what would leave, in rows and an example, and send nothing.")
 @click.option("--all", "whole", is_flag=True, help="Look at every session again, not only at partitions that changed.")
 @click.option(
-    "--auto", is_flag=True, help="Capture first, only where this machine publishes by itself, and end with 0: for hooks and timers."
+    "--auto", is_flag=True, help="Only where this machine publishes by itself, in one line, and end with 0: for hooks and timers."
 )
 @json_option
 def publish(dry_run: bool, whole: bool, auto: bool, as_json: bool) -> None:
-    """Send what changed to the team, by the policy of each project, and bring the team's lessons here."""
+    """Capture, send what changed to the team by the policy of each project, and bring the team's lessons here."""
     if auto:
         _by_itself()
         return
@@ -202,6 +215,8 @@ def publish(dry_run: bool, whole: bool, auto: bool, as_json: bool) -> None:
     from ctx_pipeline.team.publish import publish as run
 
     with _opened() as (settings, store):
+        demand(settings)
+        _captured(store, settings)
         done = run(store, settings, dry_run=dry_run, whole=whole)
         pulled = None if dry_run or not demand(settings).pull else pull_lessons_here(store, settings)
     if as_json:
@@ -212,12 +227,19 @@ def publish(dry_run: bool, whole: bool, auto: bool, as_json: bool) -> None:
         _say_pulled(pulled)
 
 
+def _captured(store: Store, settings: Settings) -> None:
+    """Bring the tables that leave this machine up to date: what agents wrote since, and the facts of it."""
+    from ctx_pipeline.pipeline.facts import make_facts
+    from ctx_pipeline.pipeline.sync import sync
+
+    sync(store, settings)
+    make_facts(store, settings)
+
+
 def _by_itself() -> None:
     """Capture and publish; what goes wrong is one line on standard error."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.errors import CtxError
-    from ctx_pipeline.pipeline.facts import make_facts
-    from ctx_pipeline.pipeline.sync import sync
     from ctx_pipeline.storage import open_store
     from ctx_pipeline.team.auto import publish_quietly, publishes
 
@@ -226,8 +248,7 @@ def _by_itself() -> None:
         if not publishes(settings):
             return
         with open_store(settings) as store:
-            sync(store, settings)
-            make_facts(store, settings)
+            _captured(store, settings)
     except CtxError as error:
         say(one_line(f"not published: {error.message}", 400), err=True)
         return
@@ -243,7 +264,10 @@ def _say_published(done: Published) -> None:
     if not done.sessions and not done.removed and not done.lessons:
         if done.transcripts:
             return
-        say("nothing changed since the last time" if done.by_project or not done.withheld else "no project of this machine is shared")
+        shared = done.by_project or not done.withheld
+        say(
+            "no project of this machine is shared: ctx team share PROJECT POLICIES" if not shared else "nothing changed since the last time"
+        )
     else:
         rows = sum(done.rows.values())
         say(f"{counted(done.sessions, 'session')} and {counted(done.lessons, 'lesson')} {verb}, {counted(rows, 'row')} in all")
@@ -251,6 +275,8 @@ def _say_published(done: Published) -> None:
         say(f"{counted(done.removed, 'session')} {'would be ' if done.dry else ''}removed from the team")
     if done.rows:
         table([{"table": name, "rows": n} for name, n in done.rows.items() if n], {"table": "table", "rows": "rows"})
+    if done.dry:
+        _say_projects(done)
     for name, row in done.examples.items():
         say(f"an example of {name}:", bold=True)
         for column, value in row.items():
@@ -260,6 +286,16 @@ def _say_published(done: Published) -> None:
     if kept:
         names = ", ".join(sorted(done.withheld)[:5])
         say(f"{counted(kept, 'session')} of projects without a policy stay here ({one_line(names, 100)})")
+
+
+def _say_projects(done: Published) -> None:
+    """Say of which projects sessions would leave, and under which policies."""
+    due = sorted((-one["sessions"], name, ", ".join(one["policies"])) for name, one in done.by_project.items() if one["sessions"])
+    rows = [{"project": name, "shares": shares, "sessions": -count} for count, name, shares in due]
+    if rows:
+        table(rows[:_PROJECTS], {"project": "project", "shares": "shares", "sessions": "sessions"})
+    if len(rows) > _PROJECTS:
+        say(f"and {counted(len(rows) - _PROJECTS, 'project')} more: --json")
 
 
 # ctx hub: what a team's bucket holds, brought together.
@@ -290,11 +326,14 @@ def refresh(url: str | None, as_json: bool) -> None:
         return
     say(
         f"{counted(done.members, 'member')}, {counted(len(done.collected), 'month')} collected,"
-        f" {counted(len(done.measured), 'signal family', 'signal families')} measured, {counted(done.lessons, 'team lesson')}"
+        f" signals of {counted(len({one.partition(' ')[0] for one in done.measured}), 'month')} measured,"
+        f" {counted(done.lessons, 'team lesson')}"
         f" ({done.seconds:.1f} s)"
     )
-    for problem in done.problems:
+    for problem in done.problems[:_PROBLEMS]:
         say(f"refused: {one_line(problem, 200)}", fg="yellow", err=True)
+    if len(done.problems) > _PROBLEMS:
+        say(f"and {len(done.problems) - _PROBLEMS:,} more: --json", fg="yellow", err=True)
     for problem in done.not_collected:
         say(f"not collected: {one_line(problem, 200)}", fg="yellow", err=True)
     say(f"page: {page}")
@@ -310,17 +349,21 @@ def show_report(report: str, url: str | None, as_json: bool) -> None:
     from ctx_pipeline.errors import UnknownChoice
     from ctx_pipeline.storage.team_tables.hub_database import REPORTS
     from ctx_pipeline.team.hub import Hub
+    from ctx_pipeline.team.published_tables import LESSONS
 
     if report not in REPORTS:
         raise UnknownChoice("report", report, REPORTS)
     settings = settings_module.load()
-    rows = Hub(settings, url).database.reports((report,))[report]
+    hub = Hub(settings, url)
+    rows = hub.judged_lessons() if report == LESSONS else hub.database.reports((report,))[report]
     if as_json:
         emit({"report": report, "rows": rows})
         return
     if not rows:
-        say("nothing is there yet: ctx hub refresh")
+        say(f"no member published what {report} are made of" if hub.database.loaded() else "nothing is there yet: ctx hub refresh")
         return
+    if report == LESSONS:
+        rows = [{name: row[name] for name in _OF_LESSONS} for row in rows]
     filled = [name for name in rows[0] if any(row[name] for row in rows)]
     told = [{name: _figure(name, row[name], settings.timezone) for name in filled} for row in rows]
     heads = {name: name.removesuffix("_nano").removesuffix("_tokens").removesuffix("_ts").replace("_", " ") for name in filled}

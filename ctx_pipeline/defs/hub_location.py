@@ -11,7 +11,7 @@ import dagster as dg
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs.location import executor_of
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.team.hub import Hub, Part
+from ctx_pipeline.team.hub import Hub, Part, Refreshed
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_signals import family_code, measurable
 from ctx_pipeline.team.hub_upkeep import compact_tables, vacuum_tables
@@ -22,6 +22,9 @@ MEMBERS = "team_members"
 """Name of the set of members, which grows as they publish."""
 
 GROUP = "hub"
+_NAMED = 20
+"""Parts that could not be collected and are named in the graph."""
+
 _PARTS_OF_A_RUN = 25
 """Members and months that one run of a backfill takes: a run starts in a second or two, and workers take one each."""
 _TAGS = {"dagster/concurrency_key": "team_hub"}
@@ -29,8 +32,11 @@ _TAGS = {"dagster/concurrency_key": "team_hub"}
 
 def partitions(first_month: str) -> dg.MultiPartitionsDefinition:
     """Return member and month."""
-    months = dg.MonthlyPartitionsDefinition(start_date=f"{first_month}-01", end_offset=1, fmt="%Y-%m-%d")
-    return dg.MultiPartitionsDefinition({"member": dg.DynamicPartitionsDefinition(name=MEMBERS), "month": months})
+    return dg.MultiPartitionsDefinition({"member": dg.DynamicPartitionsDefinition(name=MEMBERS), "month": _months(first_month)})
+
+
+def _months(first_month: str) -> dg.MonthlyPartitionsDefinition:
+    return dg.MonthlyPartitionsDefinition(start_date=f"{first_month}-01", end_offset=1, fmt="%Y-%m-%d")
 
 
 def part_of(key: dg.MultiPartitionKey) -> Part:
@@ -117,10 +123,12 @@ def build() -> dg.Definitions:
         kinds={"duckdb"},
         description="The team's database on this machine: calls counted once over members and machines, each session once.",
     )
-    def warehouse() -> dg.MaterializeResult[Any]:
+    def warehouse(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
         done = Hub(settings_module.load()).refresh()
+        _record(context, settings.first_month, done)
         metadata = {"members": done.members, "months": len(done.collected), "refused": len(done.problems)}
-        return dg.MaterializeResult(metadata={**metadata, "not_collected": len(done.not_collected)})
+        not_collected = dg.MetadataValue.json(done.not_collected[:_NAMED])
+        return dg.MaterializeResult(metadata={**metadata, "not_collected": not_collected})
 
     @dg.asset(
         key=["team", "lessons"],
@@ -179,24 +187,47 @@ def build() -> dg.Definitions:
     return dg.Definitions(assets=made, sensors=[heads], executor=executor_of(settings.executor))
 
 
-def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
-    """Return the new members, and one run for the parts whose digest was not asked for yet."""
-    import json
+def _record(context: dg.AssetExecutionContext, first_month: str, done: Refreshed) -> None:
+    """Record what a refresh did in place of partitioned assets, so that the graph shows no partition as missing that is there."""
+    months = set(_months(first_month).get_partition_keys())
+    made = [(["team", "collected"], key) for key in done.collected]
+    made += [(["team_signals", family], key) for key, _, family in (one.rpartition(" ") for one in done.measured)]
+    for asset, key in made:
+        member, _, month = key.partition("|")
+        if f"{month}-01" in months:
+            partition = dg.MultiPartitionKey({"member": member, "month": f"{month}-01"})
+            context.log_event(dg.AssetMaterialization(asset_key=dg.AssetKey(asset), partition=partition))
 
-    parts = {part: made_of for part, made_of in hub.parts().items() if part.month[:1].isdigit()}
-    seen: dict[str, str] = json.loads(context.cursor or "{}")
-    known = set(context.instance.get_dynamic_partitions(MEMBERS))
-    fresh = sorted({head.member for head in hub.heads()} - known)
-    due = sorted(part for part, made_of in parts.items() if seen.get(part.key) != made_of)
-    requests = [
+
+def _requests(context: dg.SensorEvaluationContext, parts: dict[Part, str], due: list[Part]) -> list[dg.RunRequest]:
+    """Return a run for each part that is due, for workers to take; where one machine does all, one run that brings in everything."""
+    if due and isinstance(context.instance.run_launcher, dg.DefaultRunLauncher):
+        tail = [dg.AssetKey(["team", name]) for name in ("warehouse", "lessons", "page")]
+        return [dg.RunRequest(run_key=digest(sorted((part.key, made_of) for part, made_of in parts.items())), asset_selection=tail)]
+    return [
         dg.RunRequest(
             run_key=f"{part.key} {parts[part]}",
             partition_key=dg.MultiPartitionKey({"member": part.member, "month": f"{part.month}-01"}),
             asset_selection=[dg.AssetKey(["team", "collected"]), *(dg.AssetKey(["team_signals", name]) for name in measurable())],
         )
-        for part in due[:_MOST]
+        for part in due
     ]
-    cursor = {**seen, **{part.key: parts[part] for part in due[:_MOST]}}
+
+
+def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
+    """Return the new members, and runs for the parts whose digest was not asked for yet."""
+    import json
+
+    local = isinstance(context.instance.run_launcher, dg.DefaultRunLauncher)
+    months = set(_months(hub.settings.first_month).get_partition_keys())
+    # lessons, and months outside of the graph, are no partition: only a run that brings in everything takes them
+    parts = {part: made_of for part, made_of in hub.parts().items() if local or f"{part.month}-01" in months}
+    seen: dict[str, str] = json.loads(context.cursor or "{}")
+    known = set(context.instance.get_dynamic_partitions(MEMBERS))
+    fresh = sorted({head.member for head in hub.heads()} - known)
+    due = sorted(part for part, made_of in parts.items() if seen.get(part.key) != made_of)[: None if local else _MOST]
+    requests = _requests(context, parts, due)
+    cursor = {**seen, **{part.key: parts[part] for part in due}}
     for member, made_of in shards_waiting(hub).items():
         if seen.get(member) != made_of:
             asked = [dg.AssetKey(["team", "shards"])]

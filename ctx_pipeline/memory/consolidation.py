@@ -14,7 +14,7 @@ from ctx_pipeline.memory.safety import REVIEWED, scan, strings_of
 from ctx_pipeline.memory.scope import identity
 from ctx_pipeline.memory.session_facts import MEASURED
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, SCOPES, TEAM, Memory, MemoryCandidate, StoredCandidate
+from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, SCOPES, TEAM, TEAM_ID, Memory, MemoryCandidate, StoredCandidate
 from ctx_pipeline.shell.command_risk import REASON, guarded
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ def consolidate(
     _supersede(memories)
     for fact in _last_limits(last_measured(facts)):
         _apply(memories, alias, fact, check)
+    _supersede_twins(memories)
     resolve(memories)
     return [memories[key] for key in sorted(memories)]
 
@@ -306,6 +307,18 @@ def _supersede(memories: dict[str, Memory]) -> None:
             older = advice.get((memory.repository, body.get("failed")))
             if older is not None and (older.last_ts or 0) < (memory.first_ts or 0) and _body(older).get("failed") == body.get("passed"):
                 memories[older.memory_id] = memories[older.memory_id]._replace(superseded_by=memory.memory_id)
+
+
+def _supersede_twins(memories: dict[str, Memory]) -> None:
+    """Mark one of a lesson of the team and the same one drawn here: the person's own, once accepted, else what waits for a judgment."""
+    for theirs in list(memories.values()):
+        own = memories.get(theirs.memory_id.removeprefix(TEAM_ID))
+        if own is None or own is theirs or theirs.status != "accepted" or not _body(theirs).get(TEAM):
+            continue
+        if own.status == "accepted":
+            memories[theirs.memory_id] = theirs._replace(superseded_by=own.memory_id)
+        elif own.status == "candidate" and own.superseded_by is None:
+            memories[own.memory_id] = own._replace(superseded_by=theirs.memory_id)
 
 
 def _compared(memories: Iterable[Memory]) -> dict[tuple, list[Memory]]:

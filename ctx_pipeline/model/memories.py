@@ -32,6 +32,9 @@ MODEL_WRITTEN = "model_written"
 TEAM = "team"
 """Name in the structured body of a lesson that came from the person's team: the members who proposed it."""
 
+TEAM_ID = "team-"
+"""Begins the id that a lesson of the team has on a member's machine; what follows is the id that its members' own had."""
+
 WOVEN = ("candidate", "accepted")
 """Statuses that may reach a prompt; ``accepted_only`` narrows them."""
 

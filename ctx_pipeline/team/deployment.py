@@ -125,8 +125,10 @@ def compose(image: str) -> dict[str, Any]:
 
 def helm(image: str) -> dict[str, Any]:
     """Return values for Dagster's own Helm chart; the secret ``ctx-hub`` holds the bucket's address and credentials."""
-    repository, _, tag = image.partition(":")
-    picture = {"repository": repository, "tag": tag or "latest", "pullPolicy": "IfNotPresent"}
+    repository, _, tag = image.rpartition(":")
+    if not repository or "/" in tag:  # no tag: what follows the colon, if there is one, is the port of a registry
+        repository, tag = image, "latest"
+    picture = {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"}
     secrets = [{"name": "ctx-hub"}]
     queue = {"queuedRunCoordinator": {"maxConcurrentRuns": _RUNS}}
     return {

@@ -7,6 +7,7 @@ Dagster as assets (:mod:`ctx_pipeline.defs.hub_location`). Workers share nothing
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,15 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.errors import StoreError, UsageError
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.tables import MEMORIES, TABLES
+from ctx_pipeline.model.tables import MEMORIES
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.shell.command_risk import reason
-from ctx_pipeline.storage.lake.columns import SQL_TYPES
+from ctx_pipeline.storage.files import PrivateFolder
 from ctx_pipeline.storage.team_tables.bucket import Bucket, at_once, json_object
 from ctx_pipeline.storage.team_tables.delta import TeamTable, without_zone
 from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
+from ctx_pipeline.team.checked_rows import checked
 from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured, tables_read
-from ctx_pipeline.team.membership import HEADS, demand_protocol, membership
+from ctx_pipeline.team.membership import HEADS, demand_protocol, is_name, membership
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED, TEAM_LESSONS
 
 if TYPE_CHECKING:
@@ -39,9 +41,6 @@ STATE = "team/state"
 ERASED = f"{STATE}/erased.json"
 """Object that says which removals for good the team's tables followed: machine -> its count."""
 _LOADED = ("sessions", "model_calls", "turns", "check_runs", "command_runs")
-MOST_ROWS = 5_000_000
-"""Rows of one table, member and month; more is refused and named by ``ctx hub doctor``."""
-
 _BEFORE = "before"
 """In place of the digest of a part that is loaded as the team has it, since it could not be collected: due, and gone with its member."""
 
@@ -52,6 +51,8 @@ _MOST_MONTHS, _MOST_HEAD = 1_200, 1 << 20
 class NotReadable(StoreError):
     """A table of a member cannot be read (damaged, or no table of ours); those of the team are as they were."""
 
+
+_MONTH = re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])")
 
 _PARTS = 50
 """Parts of one commit: a refresh holds the rows of so many at a time."""
@@ -218,7 +219,7 @@ class Hub:
             rows = done.rows[part] = {}
             for name, source in read.items():
                 rows[name] = (
-                    checked(name, part, source, done.problems) if source is not None and not isinstance(source, StoreError) else None
+                    checked(name, *part, source, done.problems) if source is not None and not isinstance(source, StoreError) else None
                 )
 
         def put(name: str) -> None:
@@ -249,13 +250,18 @@ class Hub:
         return {month: self._published(member, name, [month])[month] for month in months}
 
     def measure(
-        self, parts: Sequence[Part], families: Collection[str] | None = None, known: Mapping[Part, dict[str, pa.Table | None]] | None = None
+        self,
+        parts: Sequence[Part],
+        families: Collection[str] | None = None,
+        known: Mapping[Part, dict[str, pa.Table | None]] | None = None,
+        problems: list[str] | None = None,
     ) -> dict[Part, list[str]]:
         """Take the readings of members' months that signals can be asked for over published facts; return the families that were due.
 
         Readings are of what had been published when the part was collected: what members publish between the two is due when it was
         collected. Families whose code and input are as they were cost two small reads a part; all others are one commit.
         ``known`` are rows that this process has just collected; their readings join them where all families were due.
+        ``problems`` gets the sessions that a signal failed on.
         """
         asked = list(parts)
         states = dict(zip(asked, at_once(lambda part: json_object(self.bucket.read(_state_path(part))), asked), strict=True))
@@ -272,7 +278,7 @@ class Hub:
         tables = dict(known or {})
         if missing := [part for part in due if part not in tables]:
             tables |= self._rows(missing, tables_read({name for part in missing for name in due[part]}))
-        rows = {part: measured(self.settings, part.member, part.month, _needed(tables[part], due[part]), due[part]) for part in due}
+        rows = {part: measured(self.settings, *part, _needed(tables[part], due[part]), due[part], problems=problems) for part in due}
         alike: dict[frozenset[str], list[Part]] = {}
         for part, names in due.items():
             alike.setdefault(frozenset(names), []).append(part)
@@ -322,8 +328,8 @@ class Hub:
         found = dict(zip(names, at_once(read, names), strict=True))
         return {part: {name: found[name][part] for name in names} for part in parts}
 
-    def lessons(self) -> list[dict[str, Any]]:
-        """Judge the lessons by the votes of members, write those that the team accepted for members to pull, and return all.
+    def judged_lessons(self) -> list[dict[str, Any]]:
+        """Return the lessons of members, each with a verdict by their votes.
 
         A lesson is accepted with the votes that ``team.json`` asks for and more than those
         against it. What the injection and secret checks find something in, or what
@@ -340,7 +346,12 @@ class Hub:
                 flags = [*flags, "dangerous-command"]
             votes, against = len(row["accepted_by"] or ()), len(row["rejected_by"] or ())
             verdict = "held" if flags else "accepted" if votes >= needed and votes > against else "proposed"
-            judged.append(row | {"flags": flags, "verdict": verdict})
+            judged.append({"verdict": verdict} | row | {"flags": flags})
+        return judged
+
+    def lessons(self) -> list[dict[str, Any]]:
+        """Judge the lessons, write those that the team accepted for members to pull, and return all."""
+        judged = self.judged_lessons()
         accepted = [
             {
                 name: row[name]
@@ -391,13 +402,14 @@ class Hub:
             done.collected += [part.key for part in collected.rows]
             sound = [part for part in parts if part not in collected.failed]
             wanted = [part for part in sound if part.month != LESSONS_MONTH]
-            made = self.measure(wanted, families, collected.rows) if wanted else {}
+            made = self.measure(wanted, families, collected.rows, done.problems) if wanted else {}
             done.measured += [f"{part.key} {name}" for part, names in made.items() for name in names]
             known |= {part.key: code for part in sound}
             loads = {part: now.get(part, "") for part in sound if part in due or part in made}
             loads |= {part: _BEFORE for part in collected.failed if part.key not in held}
             if loads:
                 self.load(loads, collected.rows)
+        known = {key: value for key, value in known.items() if Part(*key.split("|", 1)) in now}
         if known != before:
             place.write_text(json.dumps(known), "utf-8")
         done.erased = self.erase(failed, heads)
@@ -413,20 +425,39 @@ class Hub:
         team's tables still hold what was: their note stays as it is, so that it is done when they could be collected.
         """
         known = json_object(self.bucket.read(ERASED))
-        said = {
-            f"{head.member}/{head.machine}": head.erased for head in (self.heads() if heads is None else heads) if head.member not in failed
-        }
-        said |= {name: count for name, count in known.items() if name.partition("/")[0] in failed}
+        heads = self.heads() if heads is None else heads
+        self._erase_here(failed, heads)
+        said = _erasures(heads, known, failed)
         if said == known:
             return 0
         gone = 0
-        if any(said.get(name) != count for name, count in known.items()) or any(said[name] for name in said.keys() - known.keys()):
+        if _erased_since(said, known):
             members = {name.partition("/")[0] for name in said} | set(failed)
             left = [e.path for e in self.bucket.entries(STATE) if e.path.removeprefix(f"{STATE}/").partition("/")[0] not in members]
             self.bucket.remove(path for path in left if path != ERASED)
             gone = sum(self.table(f"team/{name}").vacuum(0) for name in (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS))
         self.bucket.write(ERASED, json.dumps(said, sort_keys=True).encode())
         return gone
+
+    def _erase_here(self, failed: Collection[str], heads: Sequence[Head]) -> None:
+        """Remove from the bytes of this machine's database what a machine removed for good; every hub does so for itself."""
+        place = self.folder / "erased.json"
+        known = json_object(place.read_bytes() if place.exists() else None)
+        said = _erasures(heads, known, failed)
+        if _erased_since(said, known):
+            self.database.forget()
+        if said != known:
+            PrivateFolder(self.folder).text(place.name, json.dumps(said, sort_keys=True))
+
+
+def _erasures(heads: Iterable[Head], known: Mapping[str, int], failed: Collection[str]) -> dict[str, int]:
+    """Return how often each machine removed rows for good; of members whose parts failed, what is known."""
+    said = {f"{head.member}/{head.machine}": head.erased for head in heads if head.member not in failed}
+    return said | {name: count for name, count in known.items() if name.partition("/")[0] in failed}
+
+
+def _erased_since(said: Mapping[str, int], known: Mapping[str, int]) -> bool:
+    return any(said.get(name) != count for name, count in known.items()) or any(said[name] for name in said.keys() - known.keys())
 
 
 def _stale(now: Mapping[Part, str], held: Mapping[str, str]) -> dict[Part, str]:
@@ -467,59 +498,17 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
-def checked(name: str, part: Part, rows: pa.Table, problems: list[str]) -> pa.Table | None:
-    """Return the rows of a member's table that are what they say, with the columns that are known; None where none can be used.
-
-    A row of another member, a table of other types or without its key, or one too large is refused and noted.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = {c.name: c for c in (*PLACE, *(MEMORIES.columns if name == LESSONS else TABLES[name].columns))}
-    place = f"{part.key} {name}"
-    if rows.num_rows > MOST_ROWS:
-        problems.append(f"{place}: {rows.num_rows:,} rows are more than {MOST_ROWS:,}")
-        return None
-    keys = {"member", "machine", "month", *(("memory_id",) if name == LESSONS else TABLES[name].key)}
-    if missing := sorted(keys - set(rows.column_names)):
-        problems.append(f"{place}: no column {', '.join(missing)}")
-        return None
-    kept = {}
-    for column in rows.column_names:
-        if column in columns:
-            try:
-                kept[column] = rows.column(column).cast(_arrow_type(columns[column].type))
-            except pa.ArrowException:
-                problems.append(f"{place}: {column} is no {SQL_TYPES[columns[column].type]}")
-                return None
-    found = pa.table(kept)
-    own = pc.and_(pc.equal(found["member"], part.member), pc.equal(found["month"], part.month))
-    for key in keys:
-        own = pc.and_(own, pc.is_valid(found[key]))
-    own = pc.fill_null(own, False)
-    refused = found.num_rows - (pc.sum(own).as_py() or 0)
-    if refused:
-        problems.append(f"{place}: {refused:,} rows without a key or of another member or month")
-        found = found.filter(own)
-    return found
-
-
-def _arrow_type(kind: str) -> Any:
-    import pyarrow as pa
-
-    kinds = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "list": pa.list_(pa.string())}
-    return kinds.get(kind) or pa.timestamp("us")
-
-
 def _head(member: str, machine: str, body: bytes | None, received: float) -> Head | None:
     from datetime import UTC, datetime
 
     found = json_object(body)
+    if not (is_name(member) and is_name(machine)):
+        return None
     months = found.get("months")
     if (
         not isinstance(months, dict)
         or len(months) > _MOST_MONTHS
-        or not all(isinstance(k, str) and isinstance(v, str) and len(k) == 7 for k, v in months.items())
+        or not all(_MONTH.fullmatch(k) and isinstance(v, str) for k, v in months.items())
     ):
         return None
     said = str(found.get("published_at", ""))

@@ -54,8 +54,20 @@ def _needs(signal: Signal) -> frozenset[str] | None:
     return frozenset({"facts", *needed} - {"counts"})
 
 
-def measured(settings: Settings, member: str, month: str, tables: Mapping[str, pa.Table | None], families: Collection[str]) -> pa.Table:
-    """Return the readings of every session of a member's month that sends what a signal of these families reads."""
+def measured(
+    settings: Settings,
+    member: str,
+    month: str,
+    tables: Mapping[str, pa.Table | None],
+    families: Collection[str],
+    *,
+    problems: list[str] | None = None,
+) -> pa.Table:
+    """Return the readings of every session of a member's month that sends what a signal of these families reads.
+
+    Rows are what a member wrote, and may hold what no machine makes: a session that a signal fails on has no reading of it,
+    and is named in ``problems``.
+    """
     from ctx_pipeline.pipeline.signals.signal_inputs import analyses
 
     known = discovery.families()
@@ -66,9 +78,15 @@ def measured(settings: Settings, member: str, month: str, tables: Mapping[str, p
     for machine, shared, view in _views(tables):
         view.analyses = figures
         for signal, needed in chosen:
-            if needed <= shared:
+            if not needed <= shared:
+                continue
+            try:
                 rows.append(_row(signal, view))
-                machines.append(machine)
+            except Exception as error:  # noqa: BLE001 - of whatever a member wrote, and of that session alone
+                if problems is not None:
+                    problems.append(f"{member}|{month} {view.session_id}: {signal.name} cannot be measured ({type(error).__name__})")
+                continue
+            machines.append(machine)
     return _arrow(member, month, machines, rows)
 
 
@@ -99,10 +117,13 @@ def _views(tables: Mapping[str, pa.Table | None]) -> list[tuple[str, frozenset[s
             (known[1].facts[name] if name in FACTS else getattr(known[1], name)).append(row)
     for _, view in found.values():
         for members in (view.events, view.tool_calls, *view.facts.values()):
-            members.sort(
-                key=lambda r: (r.thread_id != r.session_id, r.thread_id, getattr(r, "seq", getattr(r, "number", 0)), getattr(r, "place", 0))
-            )
+            members.sort(key=_order)
     return [(machine, policies, view) for (machine, _, _), (policies, view) in sorted(found.items())]
+
+
+def _order(row: Any) -> tuple[bool, str, int, int]:
+    number = getattr(row, "seq", getattr(row, "number", 0))
+    return row.thread_id != row.session_id, row.thread_id or "", number or 0, getattr(row, "place", 0) or 0
 
 
 def _arrow(member: str, month: str, machines: list[str], rows: list[tuple[Any, ...]]) -> pa.Table:

@@ -91,10 +91,14 @@ def doctor(hub: Hub) -> HubHealth:
         if opened is None:
             continue
         files = table.files()
-        small = sum(size < _SMALL for size in files)
-        found.tables.append({"table": name, "version": opened.version(), "files": len(files), "small_files": small, "bytes": sum(files)})
+        sizes_of = [size for sizes in files.values() for size in sizes]
+        # those of one partition can be merged; the last one of each stays, however small it is
+        small = sum(max(sum(size < _SMALL for size in sizes) - 1, 0) for sizes in files.values())
+        found.tables.append(
+            {"table": name, "version": opened.version(), "files": len(sizes_of), "small_files": small, "bytes": sum(sizes_of)}
+        )
         if small > _MANY_SMALL:
-            found.problems.append(f"team/{name}: {small:,} small files: ctx hub upkeep")
+            found.problems.append(f"team/{name}: {small:,} small files can be merged: ctx hub upkeep")
     return found
 
 

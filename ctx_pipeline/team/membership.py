@@ -33,6 +33,9 @@ EVERY = "*"
 
 FOLDER = "team"
 FILE = MEMBERSHIP
+LEFT = f"{FOLDER}/left.json"
+"""Names that this machine left without erasing -> the id by which it may take them again."""
+
 PROTOCOL = 1
 """Rises when an older publisher or reader would misread what is in the bucket."""
 
@@ -173,7 +176,7 @@ def join(
     member = _name(name or (kept.member if kept else _person(settings)), "--as")
     host = _name(machine or (kept.machine if kept else socket.gethostname().partition(".")[0] or "machine"), "--machine")
     same = kept is not None and (kept.member, kept.machine) == (member, host)
-    own = kept.machine_id if kept is not None and same else uuid.uuid4().hex[:16]
+    own = kept.machine_id if kept is not None and same else _left(settings).get(_names(place, member, host)) or uuid.uuid4().hex[:16]
     if host == SHARD:
         raise UsageError(f"{SHARD} is the name of what workers publish", hint="give this machine another one: --machine NAME")
     pulls = pull if pull is not None else kept.pull if kept else True
@@ -196,6 +199,23 @@ def join(
             )
     save(settings, made)
     return made
+
+
+def depart(settings: Settings, member: Membership, *, erased: bool) -> None:
+    """Forget the membership; names under which something stays in the bucket can be taken again by this machine alone."""
+    files, names = Files(settings.home), _names(member.url, member.member, member.machine)
+    left = {key: own for key, own in _left(settings).items() if key != names} | ({} if erased else {names: member.machine_id})
+    files.write(LEFT, json.dumps(left, indent=1).encode())
+    files.remove(FILE)
+
+
+def _left(settings: Settings) -> Mapping[str, Any]:
+    path = settings.home / LEFT
+    return json_object(path.read_bytes() if path.exists() else None)
+
+
+def _names(url: str, member: str, machine: str) -> str:
+    return f"{url} {member}/{machine}"
 
 
 def demand_protocol(bucket: Bucket) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from ctx_pipeline.storage.team_tables.bucket import at_once
 from ctx_pipeline.storage.team_tables.delta import TeamTable, fenced
 from ctx_pipeline.storage.team_tables.local_rows import LocalSession, SentSession, local_sessions, published_rows
 from ctx_pipeline.team.lessons_out import lesson_rows, lessons_table
-from ctx_pipeline.team.membership import CARD, FILE, FOLDER, PROTOCOL, RAW, SHARD, card_path, demand, demand_protocol, head_path
+from ctx_pipeline.team.membership import CARD, FOLDER, PROTOCOL, RAW, SHARD, card_path, demand, demand_protocol, depart, head_path
 from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED, PublishedTable, tables_of
 from ctx_pipeline.team.raw_out import RawRecord, RawSender, folder_of
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 RECORD = f"{FOLDER}/published.json"
 LEASE = "team/publish"
 _BATCH = 2_000
-"""Sessions of one commit."""
+"""Sessions of one commit; rows of a table among which an example is chosen."""
 
 _PRUNED = 25
 """Versions of a table after which its small files are merged."""
@@ -177,6 +177,7 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
             sender.erase()
             if lessons_due:
                 sender.send_lessons(lessons, lessons_digest)
+                done.rows[LESSONS] += len(lessons)
             if anything:
                 sender.write_head()
                 sender.prune()
@@ -214,7 +215,9 @@ def withdraw(store: Store, settings: Settings, sessions: Iterable[tuple[str, str
 
 
 def leave(store: Store, settings: Settings, *, erase: bool = False) -> int:
-    """Take this machine out of its team and return how many sessions were erased there; without ``erase`` what was published stays.
+    """Take this machine out of its team and return how many sessions were erased there.
+
+    Without ``erase`` what was published stays, and this machine alone can take its names again.
 
     What a person erases is gone from the machine's tables with all earlier versions, and from the hub at its next refresh.
     """
@@ -227,8 +230,8 @@ def leave(store: Store, settings: Settings, *, erase: bool = False) -> int:
             sender = Sender(store, member, record)
             sender.demand()
             sender.erase_all()
-        for name in (RECORD, FILE):
-            store.files.remove(name)
+        store.files.remove(RECORD)
+        depart(settings, member, erased=erase)
     return erased
 
 
@@ -299,10 +302,24 @@ def _describe(store: Store, member: Membership, batches: Iterable[Batch], lesson
                 rows = _rows_of(store, member, table, batch.changed, connection)
                 if rows is not None and rows.num_rows:
                     done.rows[table.name] += rows.num_rows
-                    done.examples.setdefault(table.name, rows.slice(0, 1).to_pylist()[0])
+                    done.examples.setdefault(table.name, _fullest(rows))
     if lessons:
         done.rows[LESSONS] += len(lessons)
         done.examples[LESSONS] = lessons[0]
+
+
+def _fullest(rows: pa.Table) -> dict[str, Any]:
+    """Return the row with most in it, so that an example shows what a policy lets out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    some = rows.slice(0, _BATCH)
+    filled = [pc.cast(pc.is_valid(column), pa.int64()) for column in some.columns]
+    total = filled[0]
+    for one in filled[1:]:
+        total = pc.add(total, one)
+    found: dict[str, Any] = some.slice(pc.index(total, pc.max(total)).as_py(), 1).to_pylist()[0]
+    return found
 
 
 def _rows_of(

@@ -25,9 +25,6 @@ LESSONS_MONTH = "all"
 TEAM_LESSONS = "team/lessons.json"
 """Object with the lessons that the team accepted, for members to pull."""
 
-TEAM_ID = "team-"
-"""Begins the id that a lesson of the team has on a member's machine."""
-
 
 class PublishedTable(NamedTuple):
     """A table as it leaves a machine under a policy."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.memory.consolidation import AUTHORED
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.model.memories import KINDS, TEAM
+from ctx_pipeline.model.memories import KINDS, TEAM, TEAM_ID
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.shell.command_risk import reason
 from ctx_pipeline.team.membership import PROTOCOL, demand, demand_protocol
-from ctx_pipeline.team.published_tables import TEAM_ID, TEAM_LESSONS
+from ctx_pipeline.team.published_tables import TEAM_LESSONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,6 +28,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MEMBER = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9._~+-]+){1,8}")
 _LONGEST = 2_000
+_REJECTED = "rejected on this machine"
 _MOST = 10_000
 """Lessons that are read of a team; a list that is longer was written by somebody else."""
 
@@ -64,7 +65,7 @@ def pull(store: Store, settings: Settings) -> Pulled:
     demand_protocol(bucket)
     done = Pulled()
     before = {str(f.payload["memory_id"]): f.payload for f in store.journal.facts(AUTHORED) if f.actor == ACTOR}
-    judged = {m[0]: m[5] for m in store.lake.read_rows("memories", WHOLE, "memory/consolidated") if m[0] in before}
+    judged = {m[0]: m[5] for m in store.lake.read_rows("memories", WHOLE, "memory/consolidated")}
     redactor = Redactor(settings.patterns)
     facts: list[dict[str, Any]] = []
     seen = set()
@@ -74,8 +75,10 @@ def pull(store: Store, settings: Settings) -> Pulled:
             continue
         seen.add(memory_id)
         payload, why = _checked(row, memory_id, redactor)
+        if judged.get(memory_id.removeprefix(TEAM_ID)) in {"rejected", "retired"}:  # the same lesson, drawn here
+            why = _REJECTED
         if judged.get(memory_id) == "rejected":
-            done.refused[memory_id] = "rejected on this machine"
+            done.refused[memory_id] = _REJECTED
             continue
         if why:
             done.refused[memory_id] = why

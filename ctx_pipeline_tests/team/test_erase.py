@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli import cli
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import StoreError, UsageError
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.membership import demand, save, shared
-from ctx_pipeline.team.publish import leave
+from ctx_pipeline.team.publish import leave, withdraw
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
 if TYPE_CHECKING:
@@ -139,6 +139,51 @@ def test_who_left_and_erased_is_named_in_no_byte_of_the_bucket(tmp_path: Path, s
     hub.refresh()
 
     assert unpacked(s3_bucket, *words) == {"pier"}
+    kept = b"".join(path.read_bytes() for path in hub.folder.rglob("*") if path.is_file())
+    assert {word for word in words if word.encode() in kept} == {"pier"}
+
+
+@pytest.mark.feature("team.erase")
+def test_the_database_of_every_hub_holds_no_byte_of_a_session_that_was_forgotten(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path, folder_bucket)
+    ann.works(1, words="lighthouse keeper")
+    ann.works(2, words="harbor master")
+    ann.publish()
+    hubs = [Hub(TeamMachine(tmp_path / name, "hub").settings, folder_bucket) for name in ("one", "two")]
+    for hub in hubs:
+        hub.refresh()
+        assert b"lighthouse" in hub.database.path.read_bytes()
+
+    with open_store(ann.settings) as store:
+        withdraw(store, ann.settings, [("claude", session_id(1))])
+
+    for hub in hubs:  # the second finds that the team's tables are clean already
+        hub.refresh()
+        assert b"lighthouse" not in hub.database.path.read_bytes()
+        assert b"harbor" in hub.database.path.read_bytes()
+        assert hub.database.path.stat().st_mode & 0o777 == 0o600
+        assert [row["sessions"] for row in hub.database.reports(("members",))["members"]] == [1]
+
+
+@pytest.mark.feature("team.erase")
+def test_a_machine_that_left_takes_its_names_again_and_erases_and_no_other_machine_can(
+    tmp_path: Path, folder_bucket: str, unpacked: Unpacked
+):
+    ann = machine(tmp_path, folder_bucket)
+    ann.works(1, words="lighthouse keeper")
+    ann.publish()
+    with open_store(ann.settings) as store:
+        leave(store, ann.settings)
+    with pytest.raises(StoreError, match="another machine publishes as ann/laptop"):
+        TeamMachine(tmp_path / "other", "ann").join(folder_bucket)
+
+    again = ann.join(folder_bucket, share=())
+    assert dict(demand(again.settings).share) == {}  # nothing leaves before a policy says so anew
+    with open_store(ann.settings) as store:
+        leave(store, ann.settings, erase=True)
+
+    assert unpacked(folder_bucket, "lighthouse", session_id(1), "ann") == set()
+    TeamMachine(tmp_path / "other", "ann").join(folder_bucket)
 
 
 @pytest.mark.feature("team.erase")

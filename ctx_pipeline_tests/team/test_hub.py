@@ -23,7 +23,7 @@ from ctx_pipeline.storage.team_tables.bucket import Bucket, at_once
 from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
 from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
-from ctx_pipeline.team.hub_upkeep import doctor
+from ctx_pipeline.team.hub_upkeep import compact_tables, doctor
 from ctx_pipeline.team.published_tables import PARTITIONS
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine, session_id
 
@@ -177,7 +177,7 @@ def test_rows_of_another_member_and_tables_of_wrong_types_are_refused_and_named(
     done = hub.refresh()
 
     assert done.problems == [
-        "bob|2026-03 sessions: 1 rows without a key or of another member or month",
+        "bob|2026-03 sessions: 1 rows without a key, of another member or month, or with figures or times that cannot be",
         "bob|2026-03 model_calls: no column session_id",
     ]
     sessions = hub.database.reports(("members",))["members"]
@@ -309,7 +309,7 @@ def test_a_machine_that_says_it_sent_a_million_months_gives_the_hub_no_work(tmp_
     ann.publish()
     bucket = Bucket(folder_bucket)
     for machine_name, count in (("many", 1_000_000), ("some", 2_000)):
-        months = {f"{number:07}": "x" for number in range(count)}
+        months = {f"{number // 12:04}-{number % 12 + 1:02}": "x" for number in range(count)}
         bucket.write(f"heads/eve/{machine_name}.json", json.dumps({"months": months}).encode())
 
     assert hub_of(tmp_path, folder_bucket).refresh([]).collected == ["ann|2026-03"]
@@ -530,6 +530,40 @@ def test_the_doctor_names_lag_clocks_versions_files_and_costs(tmp_path: Path, fo
     ann_costs = next(m for m in found.members if m["member"] == "ann")
     assert ann_costs["bytes"] > 10_000
     assert ann_costs["month_usd"] > 0
+
+
+@pytest.mark.feature("team.doctor")
+def test_the_doctor_asks_for_upkeep_where_upkeep_merges_something(tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ctx_pipeline.team.hub_upkeep._MANY_SMALL", 2)
+    table = TeamTable(Bucket(folder_bucket), "team/sessions")
+    hub = hub_of(tmp_path, folder_bucket)
+
+    def commits(month: str, number: int) -> list[str]:
+        rows = pa.table({"member": ["ann"], "machine": ["laptop"], "month": [month], "session_id": [str(number)]})
+        table.put(rows, writer="hub", number=number, by=PARTITIONS)
+        return doctor(hub).problems
+
+    assert [problem for number in range(1, 10) for problem in commits(f"2026-0{number}", number) if "small files" in problem] == []
+    for number in range(10, 14):
+        problems = commits("2026-01", number)
+    assert "team/sessions: 4 small files can be merged: ctx hub upkeep" in problems
+    assert compact_tables(hub) == 5
+    assert not [problem for problem in doctor(hub).problems if "small files" in problem]
+
+
+@pytest.mark.feature("team.signals", "team.counted-once")
+def test_of_two_that_have_the_same_session_the_one_that_shares_its_facts_gives_checks_and_signals(tmp_path: Path, folder_bucket: str):
+    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob", share=("facts",))
+    ann.works(1)
+    shutil.copytree(ann.home.root, bob.home.root)
+    for who in (ann, bob):
+        who.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+
+    hub.refresh()
+
+    signals = {row["signal"]: row["sessions"] for row in hub.database.reports(("signals",))["signals"]}
+    assert signals["command_count"] == 1
 
 
 @pytest.mark.feature("team.bad-input")

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("dagster")
 
 import dagster as dg
+from dagster._core.test_utils import instance_for_test
 
 from ctx_pipeline.defs import hub_location
 from ctx_pipeline.storage.team_tables.bucket import Bucket
@@ -52,6 +53,40 @@ def test_the_sensor_asks_for_months_that_changed_and_the_assets_bring_them_to_th
     page = (tmp_path / "hub-store" / "hub" / "site" / "index.html").read_text("utf-8")
     assert ">ann<" in page
     assert ">bob<" in page
+
+
+@pytest.mark.feature("team.graph")
+def test_where_one_machine_does_all_one_run_brings_everything_to_the_page_and_no_partition_looks_missing(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    for number, name in ((1, "ann"), (2, "bob")):
+        who = TeamMachine(tmp_path / name, name).join(folder_bucket, share=("facts",))
+        who.works(number)
+        who.publish()
+    head = Bucket(folder_bucket).read("heads/bob/laptop.json") or b""
+    Bucket(folder_bucket).write("heads/bob/laptop.json", head.replace(b'"2026-03"', b'"1999-01": "x", "2026-03"'))
+    monkeypatch.setenv(URL, folder_bucket)
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "hub-store"))
+    definitions = hub_location.build()
+
+    with instance_for_test(temp_dir=str(tmp_path)) as instance:
+        hub = Hub(hub_location.settings_module.load())
+        asked = hub_location.tick(dg.build_sensor_context(instance=instance), hub)
+        (request,) = asked.run_requests or ()
+        instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann", "bob"])
+        chosen = [key.to_user_string() for key in request.asset_selection or ()]
+        assert dg.materialize(list(definitions.assets or ()), selection=chosen, instance=instance).success
+        made = {
+            name: set(instance.get_materialized_partitions(dg.AssetKey(name.split("/"))))
+            for name in ("team/collected", "team_signals/checks")
+        }
+        again = hub_location.tick(dg.build_sensor_context(instance=instance, cursor=asked.cursor), hub)
+
+    assert {name: {tuple(sorted(key.split("|"))) for key in keys} for name, keys in made.items()} == {
+        name: {("2026-03-01", "ann"), ("2026-03-01", "bob")} for name in ("team/collected", "team_signals/checks")
+    }
+    assert not again.run_requests
+    assert ">bob<" in (tmp_path / "hub-store" / "hub" / "site" / "index.html").read_text("utf-8")
 
 
 @pytest.mark.feature("team.graph", "team.bad-input")

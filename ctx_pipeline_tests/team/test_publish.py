@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import StoreError, UnknownChoice, UsageError
+from ctx_pipeline.memory.consolidation import AUTHORED
+from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
@@ -110,8 +115,35 @@ def test_a_dry_run_shows_rows_and_an_example_and_sends_nothing(tmp_path: Path, f
     assert (done.sessions, done.rows["model_calls"], done.rows["sessions"]) == (1, 4, 1)
     assert done.examples["sessions"]["member"] == "ann"
     assert done.examples["sessions"]["prompts"] == 2
+    assert done.by_project == {"shop": {"policies": ["counts"], "sessions": 1, "of": 1}}
     assert bytes_of(folder_bucket) == before
     assert ann.publish().sessions == 1
+
+
+@pytest.mark.feature("team.dry-run", "team.publish")
+def test_a_rehearsal_in_a_new_store_shows_what_is_sent_then_row_for_row(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path).join(folder_bucket, share=("texts", "lessons"))
+    ann.works(1, words="lighthouse")
+    ann.works(2)
+    with open_store(ann.settings) as store:
+        store.journal.append(
+            AUTHORED, {"memory_id": "m-1", "text": "Run `make schema` before the tests.", "kind": "procedure"}, actor="cli"
+        )
+        consolidate(store, ann.settings)
+
+    def said(*words: str) -> dict[str, Any]:
+        done = CliRunner().invoke(cli, ["publish", *words, "--json"], env=dict(ann.settings.environ))
+        assert done.exit_code == 0, done.output
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    dry, sent = said("--dry-run"), said()
+
+    assert dry["rows"]["check_runs"] == 2
+    assert dry["rows"]["lessons"] == 1
+    assert {name: count for name, count in sent["rows"].items() if count} == dry["rows"]
+    assert {name: TeamTable(Bucket(folder_bucket), f"members/ann/{name}").rows().num_rows for name in dry["rows"]} == dry["rows"]  # type: ignore[union-attr]
+    assert dry["examples"]["sessions"]["title"]  # the row with most in it: what a policy lets out is seen
 
 
 @pytest.mark.feature("team.once")

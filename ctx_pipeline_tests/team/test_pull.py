@@ -84,6 +84,24 @@ def test_a_lesson_that_two_members_accepted_reaches_a_third_as_the_teams_and_goe
 
 
 @pytest.mark.feature("team.pull")
+def test_a_lesson_that_a_member_has_too_is_told_once_and_one_that_was_rejected_here_does_not_come(tmp_path: Path, folder_bucket: str):
+    ann, bob, eve = (machine(tmp_path, name, folder_bucket) for name in ("ann", "bob", "eve"))
+    hub = hub_of(tmp_path, folder_bucket)
+    for member in (ann, bob):
+        says(member, AUTHORED, LESSON)
+    says(eve, AUTHORED, LESSON | {"status": "candidate"})
+    hub.refresh()
+
+    superseded = {member.member: {key: one.superseded_by for key, one in pulled(member)[1].items()} for member in (ann, eve)}
+
+    assert superseded == {"ann": {"m-1": None, "team-m-1": "m-1"}, "eve": {"m-1": "team-m-1", "team-m-1": None}}
+    says(eve, "memory.rejected", {"memory_id": "m-1"})
+    done, known = pulled(eve)
+    assert (done.refused, done.retired) == ({"team-m-1": "rejected on this machine"}, ["team-m-1"])
+    assert known["team-m-1"].status == "retired"
+
+
+@pytest.mark.feature("team.pull")
 def test_what_a_member_refused_stays_refused_and_counts_against_the_lesson(tmp_path: Path, folder_bucket: str):
     ann, bob, eve = (machine(tmp_path, name, folder_bucket) for name in ("ann", "bob", "eve"))
     hub = hub_of(tmp_path, folder_bucket)

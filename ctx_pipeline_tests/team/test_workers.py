@@ -296,6 +296,21 @@ def test_the_image_holds_what_the_values_of_the_chart_ask_for(tmp_path: Path):
 
 
 @pytest.mark.feature("team.deploy")
+@pytest.mark.parametrize(
+    ("image", "repository", "tag"),
+    [
+        ("hub", "hub", "latest"),
+        ("registry.test:5000/hub", "registry.test:5000/hub", "latest"),
+        ("a.test:5000/hub:7", "a.test:5000/hub", "7"),
+    ],
+)
+def test_an_image_of_a_registry_with_a_port_keeps_its_name(image: str, repository: str, tag: str):
+    found = deployment.helm(image)["dagsterDaemon"]["image"]
+
+    assert (found["repository"], found["tag"]) == (repository, tag)
+
+
+@pytest.mark.feature("team.deploy")
 def test_docker_reads_the_compose_file(tmp_path: Path):
     words = next((found for found in (["docker", "compose"], ["docker-compose"]) if answers([*found, "version"])), None)
     if words is None:

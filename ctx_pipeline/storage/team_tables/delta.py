@@ -240,16 +240,20 @@ class TeamTable:
                 old.append(entry.path)
         self.bucket.remove(old)
 
-    def files(self) -> list[int]:
-        """Return the bytes of each live file."""
+    def files(self) -> dict[tuple[str, ...], list[int]]:
+        """Return partition -> the bytes of each of its live files."""
         table = self.opened()
+        found: dict[tuple[str, ...], list[int]] = {}
         if table is None:
-            return []
+            return found
         with self.bucket.explained(self.path):
             import pyarrow as pa
 
             actions = pa.table(table.get_add_actions(flatten=True))
-        return [int(size) for size in actions.column("size_bytes").to_pylist()]
+        names = [name for name in actions.column_names if name.startswith("partition.")]
+        for row in actions.select(["size_bytes", *names]).to_pylist():
+            found.setdefault(tuple(str(row[name]) for name in names), []).append(int(row["size_bytes"]))
+        return found
 
 
 def fenced(path: str, writer: str) -> Fenced:

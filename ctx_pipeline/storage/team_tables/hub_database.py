@@ -29,7 +29,8 @@ _MEMORY = "1GB"
 _DERIVED = """
 CREATE OR REPLACE TABLE team_sessions AS
 SELECT *, list_sort(list(DISTINCT member || '/' || machine) OVER (PARTITION BY host, session_id)) AS seen_on FROM sessions
-QUALIFY row_number() OVER (PARTITION BY host, session_id ORDER BY lines DESC, bytes DESC, member, machine) = 1;
+QUALIFY row_number() OVER (PARTITION BY host, session_id ORDER BY lines DESC, bytes DESC,
+  len(string_split(shared, ',')) DESC, member, machine) = 1;
 
 CREATE OR REPLACE TABLE session_projects AS
 SELECT member, machine, host, session_id, min(project) AS project, min(repository) AS repository, min(first_ts) AS first_ts
@@ -58,7 +59,8 @@ DROP TABLE IF EXISTS team_checks;
 """
 """What the reports read, of what members published.
 
-Each session is there once, as the machine with most of it has it, and on which machines it is; each call once: of copies that
+Each session is there once, as the machine with most of it has it, of several the one that shares most of it, since checks and
+signals are those of that machine; and on which machines it is. Each call is there once: of copies that
 machines made at different times the fullest, then that of the session that began first. Only calls that there are several of are
 sorted, and none is written again; of earlier versions two tables go.
 """
@@ -68,9 +70,14 @@ _TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", 
 _COST = f"coalesce({', '.join(COST_RULE['auto'])})"
 """What a call cost, by the rule of a single machine."""
 
+
+def _summed(what: str) -> str:
+    # of figures that a member made up a sum can be larger than what holds it
+    return f"CAST(least(coalesce(sum({what}), 0), {2**63 - 1}) AS BIGINT)"
+
+
 _SUMS = (
-    ", ".join(f"CAST(coalesce(sum({name}), 0) AS BIGINT) AS {name}_tokens" for name in _TOKENS)
-    + f", count(*) AS calls, CAST(coalesce(sum({_COST}), 0) AS BIGINT) AS cost_nano"
+    ", ".join(f"{_summed(name)} AS {name}_tokens" for name in _TOKENS) + f", count(*) AS calls, {_summed(_COST)} AS cost_nano"
     f", count(*) FILTER (WHERE {_COST} IS NULL) AS unpriced_calls"
 )
 
@@ -112,9 +119,9 @@ REPORTS: Mapping[str, str] = {
         " max(confidence) AS confidence, max(priority) AS priority, max(last_ts) AS last_ts,"
         " list_sort(list(DISTINCT member) FILTER (WHERE status = 'accepted')) AS accepted_by,"
         " list_sort(list(DISTINCT member) FILTER (WHERE status = 'rejected')) AS rejected_by,"
-        " CAST(sum(support) FILTER (WHERE status = 'accepted') AS BIGINT) AS support,"
+        " CAST(least(sum(support) FILTER (WHERE status = 'accepted'), 9007199254740992) AS BIGINT) AS support,"
         " list_distinct(flatten(list(evidence) FILTER (WHERE status = 'accepted')))[:16] AS evidence,"
-        " round(avg(utility), 4) AS utility, CAST(sum(uses) AS BIGINT) AS uses"
+        " round(avg(utility), 4) AS utility, CAST(least(sum(uses), 9007199254740992) AS BIGINT) AS uses"
         " FROM (SELECT * EXCLUDE (first_ts, last_ts), epoch_us(last_ts) AS last_ts,"
         " (status = 'accepted', confidence, member, machine) AS rank FROM lessons) GROUP BY 1 ORDER BY 1"
     ),
@@ -142,7 +149,7 @@ class HubDatabase:
             for name, columns in self._tables.items():
                 typed = ", ".join(f'"{c.name}" {SQL_TYPES[c.type]}' for c in columns)
                 connection.execute(f'CREATE TABLE IF NOT EXISTS "{name}" ({typed})')
-            connection.execute("CREATE TABLE IF NOT EXISTS loaded (part VARCHAR PRIMARY KEY, digest VARCHAR)")
+            connection.execute("CREATE TABLE IF NOT EXISTS loaded (part VARCHAR, digest VARCHAR)")
             connection.execute("CREATE TABLE IF NOT EXISTS derived (code VARCHAR)")
             yield connection
         finally:
@@ -175,6 +182,19 @@ class HubDatabase:
                 if made_of is not None:
                     connection.execute("INSERT INTO loaded VALUES (?, ?)", [part, made_of])
             connection.execute("COMMIT")
+
+    def forget(self) -> None:
+        """Write the file anew without what was deleted from it: a database keeps the bytes of deleted rows until it needs the room."""
+        fresh = self.path.with_name(f"{self.path.name}.new")
+        fresh.unlink(missing_ok=True)
+        with self._connected() as connection:
+            names = [*self._tables, "loaded"]
+            connection.execute(f"ATTACH {connections.quoted(str(fresh))} AS fresh")
+            for name in names:
+                connection.execute(f'CREATE TABLE fresh."{name}" AS SELECT * FROM main."{name}"')
+            connection.execute("DETACH fresh")
+        fresh.chmod(0o600)
+        fresh.replace(self.path)
 
     @staticmethod
     def _derive(connection: duckdb.DuckDBPyConnection) -> None:
