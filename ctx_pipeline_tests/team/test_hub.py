@@ -95,6 +95,34 @@ def test_a_session_on_two_machines_and_a_call_of_two_members_count_once(tmp_path
 
 
 @pytest.mark.feature("team.counted-once")
+def test_calls_without_an_id_of_a_session_on_two_machines_count_once(tmp_path: Path, folder_bucket: str):
+    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
+    ann.works(1, turns=2)
+    (transcript,) = ann.home.root.rglob("*.jsonl")
+    lines = [json.loads(line) for line in transcript.read_text("utf-8").splitlines()]
+    for line in lines:
+        if line["type"] == "assistant":
+            line["message"].pop("id", None)
+            line.pop("requestId", None)
+            line.pop("uuid", None)
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    shutil.copytree(ann.home.root, bob.home.root)
+    for who in (ann, bob):
+        who.publish()
+    with open_store(ann.settings) as store:
+        owned = [c for cell in store.ledger.cells() for c in store.lake.read_rows("model_calls", cell) if c.owner]
+    hub = hub_of(tmp_path, folder_bucket)
+
+    hub.refresh([])
+
+    keys = {
+        name: set(TeamTable(Bucket(folder_bucket), f"members/{name}/model_calls").rows()["call_key"].to_pylist()) for name in ("ann", "bob")
+    }  # type: ignore[index]
+    assert not keys["ann"] & keys["bob"]  # places in files
+    assert hub.database.reports(("total",))["total"][0]["calls"] == len(owned) > 0
+
+
+@pytest.mark.feature("team.counted-once")
 def test_a_call_costs_the_team_what_it_costs_the_machine(tmp_path: Path, folder_bucket: str):
     ann = machine(tmp_path, folder_bucket, "ann")
     ann.works(1, turns=2)

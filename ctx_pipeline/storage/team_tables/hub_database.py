@@ -32,6 +32,9 @@ SELECT *, list_sort(list(DISTINCT member || '/' || machine) OVER (PARTITION BY h
 QUALIFY row_number() OVER (PARTITION BY host, session_id ORDER BY lines DESC, bytes DESC,
   len(string_split(shared, ',')) DESC, member, machine) = 1;
 
+CREATE OR REPLACE TABLE other_copies AS
+SELECT DISTINCT member, machine, host, session_id FROM sessions ANTI JOIN team_sessions USING (member, machine, host, session_id);
+
 CREATE OR REPLACE TABLE session_projects AS
 SELECT member, machine, host, session_id, min(project) AS project, min(repository) AS repository, min(first_ts) AS first_ts
 FROM sessions GROUP BY ALL;
@@ -48,6 +51,8 @@ CREATE OR REPLACE VIEW team_calls AS
 SELECT c.*, s.project, s.repository FROM model_calls c
 LEFT JOIN session_projects s USING (member, machine, host, session_id)
 ANTI JOIN copied_calls k ON k.host = c.host AND k.call_key = c.call_key
+ANTI JOIN other_copies o ON o.member = c.member AND o.machine = c.machine AND o.host = c.host AND o.session_id = c.session_id
+  AND regexp_matches(c.call_key, '^[0-9a-f]{16}(\\.[0-9]+){3}$')
 WHERE c.owner
 UNION ALL BY NAME SELECT * FROM copied_calls;
 
@@ -62,7 +67,8 @@ DROP TABLE IF EXISTS team_checks;
 Each session is there once, as the machine with most of it has it, of several the one that shares most of it, since checks and
 signals are those of that machine; and on which machines it is. Each call is there once: of copies that
 machines made at different times the fullest, then that of the session that began first. Only calls that there are several of are
-sorted, and none is written again; of earlier versions two tables go.
+sorted, and none is written again; of earlier versions two tables go. A call that its host gave no id is known by its place in a file,
+which each home has its own of: it counts where its session does.
 """
 _READ = ("team_sessions", "team_calls", "session_checks")
 
