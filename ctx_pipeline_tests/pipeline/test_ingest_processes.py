@@ -9,13 +9,12 @@ import subprocess
 import sys
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import code_versions
-from ctx_pipeline.pipeline import ingest as ingesting
 from ctx_pipeline.pipeline import sync as sync_module
 from ctx_pipeline.pipeline.ingest import commit, ingest, pool
 from ctx_pipeline.pipeline.ingest.tasks import SessionJob, grouped
@@ -23,6 +22,7 @@ from ctx_pipeline.pipeline.ingest.worker import PackedRows
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.lake import Lake
 from ctx_pipeline.storage.ledger import Source
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.pipeline.ingest_toy import hashes, rows, run, settings_of
@@ -31,7 +31,6 @@ from ctx_pipeline_tests.pipeline.toy_home import append, line, write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctx_pipeline.storage import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "ctx_pipeline" / "samples"
@@ -301,31 +300,26 @@ def test_many_appends_are_merged_and_stay_searchable(tmp_path, monkeypatch):
 
 
 @pytest.mark.feature("ingest.memory")
-def test_the_calls_of_a_few_cells_at_a_time_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_sessions_calls_at_a_time_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_home(tmp_path)
     with open_store(settings_of(tmp_path, store="all")) as store:
         run(store, settings_of(tmp_path, store="all"))
-        expected = hashes(store)
+        expected, all_calls = hashes(store), tuple(rows(store, "model_calls"))
     written: list[int] = []
-    kept: list[int] = []
-    write_all, commit_one = commit.write, commit.commit
+    write_rows = Lake.write_rows
 
-    def counted(store: Store, tasks: pool.Pool, ready: Sequence[commit.Ready]) -> object:
-        written.append(len(ready))
-        return write_all(store, tasks, ready)
+    def counted(lake: Lake, asset: str, cell: Cell, table: str, members: Sequence[tuple]) -> object:
+        written.extend([len(members)] if table == "model_calls" else [])
+        return write_rows(lake, asset, cell, table, members)
 
-    def measured(store: Store, one: commit.Ready, *rest: Any) -> object:
-        kept.append(sum(map(len, one.rows.values())))
-        return commit_one(store, one, *rest)
-
-    monkeypatch.setattr(ingesting, "_CALLS_AT_ONCE", 1)
-    monkeypatch.setattr(commit, "write", counted)
-    monkeypatch.setattr(commit, "commit", measured)
+    monkeypatch.setattr(commit, "_CALLS_AT_ONCE", 1)
+    monkeypatch.setattr(Lake, "write_rows", counted)
     with open_store(settings_of(tmp_path)) as store:
         run(store, settings_of(tmp_path))
         assert hashes(store) == expected
-    assert written == [1, 1, 1]
-    assert kept == [0, 0, 0]
+        again = tuple(rows(store, "model_calls"))
+    assert written == [1] * len(again)
+    assert again == all_calls
 
 
 @pytest.mark.feature("ingest.memory")

@@ -27,19 +27,16 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell, Identity
     from ctx_pipeline.pipeline.capture import Pending, Scan
-    from ctx_pipeline.pipeline.ingest.commit import Decoded, Place, Ready
+    from ctx_pipeline.pipeline.ingest.commit import Decoded, Ready
     from ctx_pipeline.pipeline.ingest.pool import Pool
     from ctx_pipeline.pipeline.ingest.worker import TaskDone
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
-    from ctx_pipeline.storage.lake import Part
     from ctx_pipeline.storage.ledger import SessionRow
 
 
 LEASE = "normalized"
 _PASSES = 3
-_CALLS_AT_ONCE = 150_000
-"""Model calls whose rows are made before they are written: a hundred megabytes of them."""
 
 
 def ingest(
@@ -188,7 +185,8 @@ class _Ingest:
             with _beside(search.flush):
                 changed = commit.record(self.store, decoded, self.decoders)
                 good, held = self._write(pool, decoded, changed)
-            good = [(one, commit.compacted(self.store, one, parts)) for one, parts in good]
+            for one in good:
+                commit.compact(self.store, one)
             commit.tombstone(self.store, good, {cell: decoded[cell] for cell in held if cell in decoded})
             search.finish()
         except BaseException as broken:
@@ -196,15 +194,15 @@ class _Ingest:
             raise
         finally:
             pool.close()
-        for one, parts in good:
-            self._commit(one, parts, decoded)
+        for one in good:
+            self._commit(one, decoded)
         search.mark_committed()
         for cell, why in held.items():
             self.normalized.cells[cell.key] = CellReport(HELD, error=why)
 
-    def _commit(self, one: Ready, parts: Sequence[Part], decoded: Mapping[Cell, Decoded]) -> None:
+    def _commit(self, one: Ready, decoded: Mapping[Cell, Decoded]) -> None:
         self.committed.add(one.partition)
-        report = commit.commit(self.store, one, parts, self.decoders.get(one.partition.host, ""), self.tools.prices.version)
+        report = commit.commit(self.store, one, self.decoders.get(one.partition.host, ""), self.tools.prices.version)
         if one.partition in decoded:
             report.seconds += decoded[one.partition].seconds
         self.normalized.cells[one.partition.key] = report
@@ -243,13 +241,8 @@ class _Ingest:
         for cell in dirty:
             self.captured.cells.setdefault(cell.key, CellReport(DONE))
 
-    def _write(
-        self, pool: Pool, decoded: Mapping[Cell, Decoded], changed: set[Cell]
-    ) -> tuple[list[tuple[Ready, list[Part]]], dict[Cell, str]]:
-        """Write the small tables of the touched cells; return the cells to commit with their parts, and why others are held.
-
-        The rows of a few cells at a time are in memory, however many cells there are.
-        """
+    def _write(self, pool: Pool, decoded: Mapping[Cell, Decoded], changed: set[Cell]) -> tuple[list[Ready], dict[Cell, str]]:
+        """Write the small tables of the touched cells; return the cells to commit, and why others are held."""
         held = {cell: group.error for cell, group in decoded.items() if group.error}
         done = {(cell.host, session) for cell, group in decoded.items() if not group.error for session in group.sessions}
         repriced = self._repriced()
@@ -258,32 +251,16 @@ class _Ingest:
         rows: dict[Cell, list[SessionRow]] = {cell: [] for cell in touched}
         for row in self.store.ledger.sessions(cells=touched):
             rows[row.partition].append(row)
-        places = {cell: commit.Place(fingerprints[cell], tuple(rows[cell])) for cell in sorted(touched - held.keys())}
-        good: list[tuple[Ready, list[Part]]] = []
-        for some in _few(places):
-            ready = []
-            for cell, place in some.items():
+
+        def ready() -> Iterator[Ready]:
+            for cell in sorted(touched - held.keys()):
                 group = decoded.get(cell, commit.Decoded())
-                ready.append(commit.prepare(self.store, cell, group, place, self.tools.prices if cell in repriced else None))
+                place = commit.Place(fingerprints[cell], tuple(rows[cell]))
+                yield commit.prepare(self.store, cell, group, place, self.tools.prices if cell in repriced else None)
                 group.sessions.clear()
-            written, bad = commit.write(self.store, pool, ready)
-            good += written
-            held |= bad
-        return good, held
 
-
-def _few(places: Mapping[Cell, Place]) -> Iterator[dict[Cell, Place]]:
-    """Yield the cells in groups whose model calls fit into memory together."""
-    some: dict[Cell, Place] = {}
-    calls = 0
-    for cell, place in places.items():
-        if some and calls + place.calls > _CALLS_AT_ONCE:
-            yield some
-            some, calls = {}, 0
-        some[cell] = place
-        calls += place.calls
-    if some:
-        yield some
+        good, bad = commit.write(self.store, pool, ready())
+        return good, held | bad
 
 
 @contextmanager

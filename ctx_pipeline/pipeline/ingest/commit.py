@@ -73,7 +73,6 @@ def written(store: Store, cell: Cell, same: pa.Table, rows: Sequence[tuple]) -> 
 
 
 LARGE = ("events", "tool_calls")
-SMALL = ("sessions", "threads", "model_calls")
 ASSET = "normalized"
 RAW = "raw/segments"
 
@@ -101,34 +100,48 @@ class Place(NamedTuple):
     sessions: tuple[SessionRow, ...]
 
     @property
-    def calls(self) -> int:
-        """How many model calls its sessions recorded."""
-        return sum(s.rows.get("model_calls", 0) for s in self.sessions)
-
-    @property
     def raw_hash(self) -> str:
         """Content hash of what raw holds of the cell."""
         return digest([(s.session_id, s.captured_fp) for s in self.sessions])
 
 
-class Ready(NamedTuple):
+@dataclass(slots=True)
+class Ready:
     """A cell whose rows are made and not yet committed."""
 
     partition: Cell
     place: Place
     old: Manifest | None
     changed: frozenset[str]
-    large: tuple[Part, ...]
+    parts: list[Part]
+    """what is on disk of it"""
     rows: dict[str, list[tuple]]
-    """what is written of the small tables; nothing any more once it is"""
+    """sessions and threads; nothing any more once they are written"""
     same_calls: pa.Table | None
     """model calls of unchanged sessions, as they are on disk"""
+    calls: dict[str, Iterable[tuple]]
+    """session -> its model calls; without those that are written"""
+    copies: Mapping[tuple[str, str], Any]
     hashes: dict[str, str]
     """session -> hash of its model calls"""
     content: dict[str, str]
     """table -> hash of its rows, and under "" that of them all"""
     counts: dict[str, int]
     """table -> number of its rows"""
+
+    def pieces(self, most: int | None = None) -> Iterator[list[tuple]]:
+        """Yield the model calls of whole sessions, in order and with their owners, about so many or all at a time."""
+        rows: list[tuple] = []
+        for session in sorted(self.calls):
+            mine = _owned(sorted(self.calls.pop(session), key=itemgetter(_C["call_key"])), self.copies)
+            if mine:
+                self.hashes[session] = rows_hash(mine)
+            rows += mine
+            if most is not None and len(rows) >= most:
+                yield rows
+                rows = []
+        if rows:
+            yield rows
 
 
 def priced_otherwise(store: Store, prices: str) -> set[Cell]:
@@ -169,80 +182,101 @@ def prepare(store: Store, cell: Cell, group: Decoded, place: Place, prices: Pric
     new = {session: done for session, done in group.sessions.items() if session in present}
     before = {s for p in old.of_table("sessions") for s in p.live} if old else set()
     kept = (before & present) - new.keys()
-    rows: dict[str, list[tuple]] = {name: [] for name in SMALL}
+    rows: dict[str, list[tuple]] = {"sessions": [], "threads": []}
     copies = store.ledger.copies(cell)
     same, hashes = None, {}
+    calls: dict[str, Iterable[tuple]] = {}
     if kept and old:
         rows["sessions"] = [tuple(r) for r in store.lake.read_rows("sessions", cell, ASSET, sound=True) if r[_S["session_id"]] in kept]
         rows["threads"] = [tuple(r) for r in store.lake.read_rows("threads", cell, ASSET, sound=True) if r[_THREAD_SESSION] in kept]
         shared = {session for session, _ in copies}
         as_they_are = set() if prices else {s for s in kept & old.hashes.keys() if s not in shared}
         same, others = parted(store, old, kept, as_they_are)
-        rows["model_calls"] = [tuple(r) for r in others]
-        redone = {r[_C["session_id"]] for r in rows["model_calls"]}
-        hashes = {s: h for s, h in old.hashes.items() if s in as_they_are - redone}
+        others = [tuple(r) for r in others]
         if prices is not None:
-            costs = prices.cost_rows(rows["model_calls"])
+            costs = prices.cost_rows(others)
             at = _C["cost"]
-            rows["model_calls"] = [(*r[:at], *cost, *r[at + 2 :]) for r, cost in zip(rows["model_calls"], costs, strict=True)]
+            others = [(*r[:at], *cost, *r[at + 2 :]) for r, cost in zip(others, costs, strict=True)]
+        calls = {session: list(group) for session, group in groupby(others, key=itemgetter(_C["session_id"]))}
+        hashes = {s: h for s, h in old.hashes.items() if s in as_they_are - calls.keys()}
     for done in new.values():
         rows["sessions"].append(done.session)
         rows["threads"] += done.threads
-        rows["model_calls"] += done.model_calls
+        calls[done.session_id] = done.model_calls
     rows["sessions"] = _titled(rows["sessions"], place.sessions)
     rows["sessions"].sort(key=itemgetter(_S["session_id"]))
     rows["threads"].sort(key=itemgetter(_THREAD_SESSION, 0))
-    rows["model_calls"].sort(key=itemgetter(_C["session_id"], _C["call_key"]))
-    rows["model_calls"] = _owned(rows["model_calls"], copies)
-    for session, calls in groupby(rows["model_calls"], key=itemgetter(_C["session_id"])):
-        hashes[session] = rows_hash(calls)
     gone = {s for p in (old.parts if old else ()) for s in p.sessions} - kept
-    large = (*(old.without(gone, LARGE) if old else ()), *_alive(group.parts, new))
+    large = [*(old.without(gone, LARGE) if old else ()), *_alive(group.parts, new)]
+    bodies = digest([(row[_S["session_id"]], row[_S["content_hash"]]) for row in rows["sessions"]], size=64)
+    content = {"events": bodies, "tool_calls": bodies} | {name: rows_hash(rows[name]) for name in rows}
     counts = {name: sum(row[_S[name]] for row in rows["sessions"]) for name in (*LARGE, "model_calls")}
-    counts |= {name: len(rows[name]) for name in ("sessions", "threads")}
-    return Ready(cell, place, old, frozenset(new), large, rows, same, hashes, _contents(rows, hashes), counts)
+    counts |= {name: len(rows[name]) for name in rows}
+    return Ready(cell, place, old, frozenset(new), large, rows, same, calls, copies, hashes, content, counts)
 
 
-def write(store: Store, pool: Pool, ready: Sequence[Ready]) -> tuple[list[tuple[Ready, list[Part]]], dict[Cell, str]]:
-    """Write the small tables of the cells; return those that kept the contract with their parts, and why the others did not."""
-    batch = [
-        (r.partition, name, rows)
-        for r in ready
-        for name, rows in r.rows.items()
-        if rows and (name != "model_calls" or r.same_calls is None)
-    ]
-    parts = dict(zip(((cell, name) for cell, name, _ in batch), pool.write(batch), strict=True))
-    good, bad = [], {}
-    for one in ready:
-        if one.same_calls is not None:
-            parts[one.partition, "model_calls"] = written(store, one.partition, one.same_calls, one.rows["model_calls"])
-        mine = [parts[one.partition, name] for name in SMALL if (one.partition, name) in parts]
-        errors = [p for p in mine if isinstance(p, ContractError)]
-        if errors:
-            bad[one.partition] = errors[0].message
+_CALLS_AT_ONCE = 100_000
+"""Model calls whose rows are in memory before they are written: some seventy megabytes of them."""
+
+
+def write(store: Store, pool: Pool, ready: Iterable[Ready]) -> tuple[list[Ready], dict[Cell, str]]:
+    """Write the small tables of the cells; return those that kept the contract, and why the others did not.
+
+    A part of the model calls is written before the next ones are unpacked, however many a cell has.
+    """
+    good: list[Ready] = []
+    bad: dict[Cell, str] = {}
+    batch: list[tuple[Ready, str, list[tuple]]] = []
+    size = 0
+
+    def flush() -> None:
+        parts = pool.write([(one.partition, name, rows) for one, name, rows in batch])
+        for (one, _, _), part in zip(batch, parts, strict=True):
+            settle(one, part)
+        batch.clear()
+
+    def settle(one: Ready, part: Part | ContractError) -> None:
+        if isinstance(part, ContractError):
+            bad.setdefault(one.partition, part.message)
         else:
-            good.append((one._replace(rows={}, same_calls=None), [*one.large, *(p for p in mine if isinstance(p, Part))]))
-    return good, bad
+            one.parts.append(part)
+
+    for one in ready:
+        batch += [(one, name, rows) for name, rows in one.rows.items() if rows]
+        one.rows = {}
+        if one.same_calls is not None:
+            settle(one, written(store, one.partition, one.same_calls, next(one.pieces(), [])))
+            one.same_calls = None
+        for rows in one.pieces(_CALLS_AT_ONCE):
+            batch.append((one, "model_calls", rows))
+            size += len(rows)
+            if size >= _CALLS_AT_ONCE:
+                flush()
+                size = 0
+        one.content["model_calls"] = digest(sorted(one.hashes.items()), size=64)
+        one.content[""] = digest(sorted(one.content.items()), size=64)
+        good.append(one)
+    flush()
+    return [one for one in good if one.partition not in bad], bad
 
 
-def compacted(store: Store, one: Ready, parts: list[Part]) -> list[Part]:
-    """Return the cell's parts with those of a large table merged when they are many; the search follows its rows."""
+def compact(store: Store, one: Ready) -> None:
+    """Merge the parts of a large table of a cell when they are many; the search follows its rows."""
     for table in LARGE:
-        if sum(p.table == table for p in parts) > COMPACT_ABOVE:
-            merged, moves = store.lake.compact(ASSET, one.partition, parts, table)
-            parts = list(merged)
+        if sum(p.table == table for p in one.parts) > COMPACT_ABOVE:
+            merged, moves = store.lake.compact(ASSET, one.partition, one.parts, table)
+            one.parts = list(merged)
             if table == "events":
                 store.search.move(moves)
                 for path in {move.new for move in moves}:
                     store.search.note_pages(path, store.lake.pages(path))
-    return parts
 
 
-def tombstone(store: Store, good: Sequence[tuple[Ready, list[Part]]], held: Mapping[Cell, Decoded]) -> None:
+def tombstone(store: Store, good: Sequence[Ready], held: Mapping[Cell, Decoded]) -> None:
     """Make the search forget replaced and vanished sessions of committed cells, and the new rows of held ones."""
-    for one, parts in good:
+    for one in good:
         paths: dict[str, set[str]] = {}
-        for part in parts:
+        for part in one.parts:
             for session in part.live if part.table == "events" else ():
                 paths.setdefault(session, set()).add(part.path)
         for session in one.changed:
@@ -250,7 +284,7 @@ def tombstone(store: Store, good: Sequence[tuple[Ready, list[Part]]], held: Mapp
         before = one.old.of_table("events") if one.old else ()
         gone = {s for p in before for s in p.live} - paths.keys()
         store.search.tombstone(one.partition.host, gone, only={p.path for p in before})
-        for part in parts:
+        for part in one.parts:
             store.search.tombstone(one.partition.host, part.dead, only={part.path})
     for cell, group in held.items():
         manifest = store.lake.manifest(ASSET, cell, sound=True)
@@ -258,7 +292,7 @@ def tombstone(store: Store, good: Sequence[tuple[Ready, list[Part]]], held: Mapp
         store.search.tombstone(cell.host, {s for p in group.parts for s in p.sessions}, only={p.path for p in group.parts} - kept)
 
 
-def commit(store: Store, one: Ready, parts: Sequence[Part], decoder: str, prices: str) -> CellReport:
+def commit(store: Store, one: Ready, decoder: str, prices: str) -> CellReport:
     """Make the cell's parts its rows and record its five assets; a cell without sessions is dropped.
 
     Where a session's rows are still those of another decoder, the cell is of none: it is stale for every one.
@@ -271,7 +305,7 @@ def commit(store: Store, one: Ready, parts: Sequence[Part], decoder: str, prices
         manifest = Manifest.of(
             ASSET,
             cell,
-            parts,
+            one.parts,
             code_version=table_version(f"{ASSET}/model_calls", made_by, prices),
             input_fp=one.place.fingerprint,
             content_hash=content[""],
@@ -293,14 +327,6 @@ def commit(store: Store, one: Ready, parts: Sequence[Part], decoder: str, prices
             store.ledger.forget_asset(asset, [cell])
     again = {f"{ASSET}/{name}": {"new or changed session": len(one.changed)} for name in tables}
     return CellReport(DONE, {**counts, "parsed": len(one.changed)}, content[""], time.perf_counter() - began, recomputed=again)
-
-
-def _contents(rows: Mapping[str, Sequence[tuple]], hashes: Mapping[str, str]) -> dict[str, str]:
-    """Return the content hash of each table of a cell, and under "" that of them all."""
-    bodies = digest([(row[_S["session_id"]], row[_S["content_hash"]]) for row in rows["sessions"]], size=64)
-    found = {"events": bodies, "tool_calls": bodies, "model_calls": digest(sorted(hashes.items()), size=64)}
-    found |= {name: rows_hash(rows[name]) for name in ("sessions", "threads")}
-    return found | {"": digest(sorted(found.items()), size=64)}
 
 
 def _owned(rows: Iterable[tuple], copies: Mapping[tuple[str, str], Any]) -> list[tuple]:
