@@ -1,22 +1,20 @@
-"""The reports over sessions under the names that lean-ctx's users know: heatmap, cache, metrics, gain, wrapped."""
+"""The reports over sessions under the names that lean-ctx's users know: heatmap, cache, metrics, gain, wrapped.
+
+What a report needs is imported when it is asked for: a server starts with each session, and few of them are.
+"""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.findings.rules import find, for_model
-from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.mcp_server.session_tools import Act, Action, Folder, Moment, Session
 from ctx_pipeline.model.readings import Finding
 from ctx_pipeline.sessions import artifacts
 from ctx_pipeline.sessions import files as heats
-from ctx_pipeline.sessions.reports.gain import gain
-from ctx_pipeline.sessions.reports.metrics import metrics
 from ctx_pipeline.sessions.reports.repeated_reads import window_files
-from ctx_pipeline.sessions.reports.wrapped import plain_card, wrapped
 from ctx_pipeline.sessions.states.state import unknown_action
 from ctx_pipeline.settings import Settings
 
@@ -60,6 +58,8 @@ class ReportTools:
         cursor: Cursor = None,
     ) -> Report:
         """Return what the person should look at, by money and time at stake, each with the command that acts on it."""
+        from ctx_pipeline.findings.rules import find, for_model
+
         asked = ("findings", host, project, since, until)
         skip = place_of(cursor, *asked)
         found = self._kept.of(
@@ -144,6 +144,8 @@ class ReportTools:
     @answering
     def ctx_metrics(self, session_id: Session = None, cwd: Folder = None, limit: Rows = 15) -> Report:
         """Tell a session's reads, repeats, tokens and money by tool, way and file, with a score whose parts are shown."""
+        from ctx_pipeline.sessions.reports.metrics import metrics
+
         told = metrics(session_id, cwd=cwd, settings=self._settings).to_json()
         for name in ("by_tool", "by_way", "by_file", "files"):
             told[name] = told[name][:limit]
@@ -165,6 +167,8 @@ class ReportTools:
 
         No sum is above what was billed. live captures what is new first. reset marks a baseline; history stays.
         """
+        from ctx_pipeline.sessions.reports.gain import gain
+
         if action not in GAIN_ACTIONS:
             raise unknown_action(action, GAIN_ACTIONS)
         if action == "reset":
@@ -183,6 +187,8 @@ class ReportTools:
         self, period: Annotated[Literal["week", "month", "all"], Field(description="Calendar days of the person's zone.")] = "week"
     ) -> Report:
         """Tell a week (from Monday), a month or all time: tokens, cost, sessions, top commands; no made-up percentile."""
+        from ctx_pipeline.sessions.reports.wrapped import plain_card, wrapped
+
         card = self._kept.of(("wrapped", period), lambda: wrapped(period, settings=self._settings))
         return Report(text=plain_card(card), value=card.to_json())
 
@@ -224,6 +230,8 @@ class ReportTools:
         show equal the bill. recount shares every model call out anew for that and rebuilds sessions to see what their
         snapshots left out, which takes seconds. Neither reads the bytes of files again: a person runs `ctx verify --deep`.
         """
+        from ctx_pipeline.maintenance.verify import verify
+
         if action not in VERIFY_ACTIONS:
             raise unknown_action(action, VERIFY_ACTIONS)
         deep = action == "recount"
