@@ -23,7 +23,7 @@ _PAUSE = 0.01
 
 
 def reading(path: Path, seconds: float = 30.0, *, as_it_lies: bool = False, **options: Any) -> sqlite3.Connection:
-    """Open a database without writing; on a medium that takes no files beside it as it lies there, unless its log holds newer rows.
+    """Open a database without writing; on a full medium, or one that takes no files, as it lies there, unless its log holds newer rows.
 
     ``as_it_lies`` makes no file beside it anywhere: for one without a log, and whoever writes to it meanwhile is not noticed.
     """
@@ -34,7 +34,8 @@ def reading(path: Path, seconds: float = 30.0, *, as_it_lies: bool = False, **op
             connection.execute("PRAGMA user_version").fetchone()
         except sqlite3.OperationalError as error:
             connection.close()
-            if text != uri or not is_unwritable(error) or scarce(error) or _has_log(path):
+            full = is_full(error)
+            if text != uri or not (full or is_unwritable(error)) or (scarce(error) and not full) or _has_log(path):
                 raise
         else:
             return connection
@@ -81,8 +82,9 @@ def is_locked(error: Exception) -> bool:
 
 
 def is_full(error: Exception) -> bool:
-    """Tell whether the disk has no room for a database."""
-    return sqlite_code(error) == sqlite3.SQLITE_FULL
+    """Tell whether the disk has no room for a database, or for the index of its log, without which it is not read either."""
+    index = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE and scarce(error) is None
+    return index or sqlite_code(error) == sqlite3.SQLITE_FULL
 
 
 def sqlite_code(error: Exception) -> int:

@@ -243,7 +243,13 @@ class Journal:
         if not self.is_there() and self.read_only:
             return [(0,)] if "max(id)" in sql else []
         with self._translated():
-            return self._connection().execute(sql, values).fetchall()
+            try:
+                return self._connection().execute(sql, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if not is_full(error):
+                    raise
+            with closing(reading(self.path, self._patience)) as connection:
+                return connection.execute(sql, values).fetchall()
 
     def restore(self, facts: Iterable[tuple[str, str, str, int, str]]) -> int:
         """Add facts of an earlier journal as they were (time, actor, kind, schema, JSON of the payload), in order; return how many."""

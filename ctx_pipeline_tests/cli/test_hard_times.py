@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -191,3 +193,33 @@ def test_of_the_syncs_that_hooks_start_while_another_process_writes_one_waits_an
         assert json.loads(first.communicate(timeout=250)[0])["sessions_parsed"] == 1
     assert json.loads(ctx("sync", "--json").stdout)["sessions_parsed"] == 0
     assert ctx.json("doctor")["sound"]
+
+
+FULL = """
+mount -t tmpfs -o size=24m none "$CTX_HOME" || exit 77
+echo 'least_free_bytes = 0' > "$CTX_HOME/config.toml"
+"$0" -m ctx_pipeline sync > /dev/null
+dd if=/dev/zero of="$CTX_HOME/ballast" bs=4k 2> /dev/null
+for grown in $(find "$CLAUDE_CONFIG_DIR/" -name '*.jsonl'); do tail -n 1 "$grown" >> "$grown"; done
+for words in "search upload" status doctor list "show latest" "usage daily" sync; do
+  "$0" -m ctx_pipeline $words; echo "ended $? $words"
+done
+rm "$CTX_HOME/ballast"
+"$0" -m ctx_pipeline doctor; echo "ended $? doctor"
+"""
+
+
+@pytest.mark.feature("cli.full-disk")
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounting a small disk takes root")
+def test_readers_answer_on_a_disk_without_room_and_a_writer_says_so(ctx: Ctx):
+    ctx.store.mkdir(parents=True, exist_ok=True)
+    done = processes.run(["unshare", "-m", "sh", "-c", FULL, sys.executable], env=ctx.environ, cwd=ctx.folder)
+    if done.returncode == 77:
+        pytest.skip("no file system may be mounted here")
+
+    ended = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
+    assert len(ended) == 8, done.stdout + done.stderr
+    assert all(line.startswith("ended 0 ") != (line == "ended 1 sync") for line in ended), done.stdout + done.stderr
+    assert "no room left for" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "disk I/O error" not in done.stdout + done.stderr

@@ -184,6 +184,8 @@ class Database:
         """Give the connection inside one write transaction: all of it or nothing; one that writes leases alone need not be watched."""
         with self._translated():
             connection = self.connection
+            if not self.read_only and not isinstance(connection, digests.Writer):
+                raise self._full()
             if watched and isinstance(connection, digests.Writer):
                 connection.watch()
             connection.execute("BEGIN IMMEDIATE")
@@ -206,6 +208,9 @@ class Database:
         with self._translated():
             return self.connection.execute(sql, tuple(parameters)).fetchall()
 
+    def _full(self) -> StoreFull:
+        return StoreFull(f"no room left for {self.path}", hint="free some disk space and run again", path=str(self.path))
+
     def _file(self) -> tuple[int, int] | None:
         try:
             status = os.stat(self.path)  # noqa: PTH116 - asked for every query
@@ -214,10 +219,22 @@ class Database:
         return status.st_dev, status.st_ino
 
     def _connect(self) -> sqlite3.Connection:
-        connection = reading(self.path, self.busy_seconds) if self.read_only else self._writer()
+        connection = reading(self.path, self.busy_seconds) if self.read_only else self._writer_or_reader()
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA temp_store=MEMORY")
         return connection
+
+    def _writer_or_reader(self) -> sqlite3.Connection:
+        """Return a connection that writes; on a full disk one that reads what is there."""
+        made = self._writer()
+        try:
+            made.execute("PRAGMA user_version").fetchone()
+        except sqlite3.OperationalError as error:
+            made.close()
+            if not is_full(error):
+                raise
+            return reading(self.path, self.busy_seconds)
+        return made
 
     def _writer(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=self.busy_seconds, isolation_level=None, factory=digests.Writer)
@@ -265,7 +282,7 @@ class Database:
                     f"{self.path} is locked by another process", hint="wait for the other ctx process to end", path=str(self.path)
                 ) from error
             if is_full(error):
-                raise StoreFull(f"no room left for {self.path}", hint="free some disk space and run again", path=str(self.path)) from error
+                raise self._full() from error
             if isinstance(error, sqlite3.DatabaseError) and any(word in text for word in _DAMAGED):
                 raise StoreDamaged(f"{self.path} is damaged: {text}", hint="ctx doctor --rebuild-ledger", path=str(self.path)) from error
             if (refused := scarce(error)) is not None:

@@ -307,7 +307,7 @@ def connect(path: Path) -> sqlite3.Connection:
             version = scalar(connection, "PRAGMA user_version")
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
-            if not is_unwritable(error):
+            if not (is_unwritable(error) or is_full(error)):
                 raise
             connection.close()
             connection = reading(path, check_same_thread=False)
