@@ -229,23 +229,23 @@ def write(store: Store, pool: Pool, ready: Iterable[Ready]) -> tuple[list[Ready]
     batch: list[tuple[Ready, str, list[tuple]]] = []
     size = 0
 
-    def flush() -> None:
-        parts = pool.write([(one.partition, name, rows) for one, name, rows in batch])
-        for (one, _, _), part in zip(batch, parts, strict=True):
-            settle(one, part)
-        batch.clear()
-
-    def settle(one: Ready, part: Part | ContractError) -> None:
+    def add(one: Ready, part: Part | ContractError) -> None:
         if isinstance(part, ContractError):
             bad.setdefault(one.partition, part.message)
         else:
             one.parts.append(part)
 
+    def flush() -> None:
+        parts = pool.write([(one.partition, name, rows) for one, name, rows in batch])
+        for (one, _, _), part in zip(batch, parts, strict=True):
+            add(one, part)
+        batch.clear()
+
     for one in ready:
         batch += [(one, name, rows) for name, rows in one.rows.items() if rows]
         one.rows = {}
         if one.same_calls is not None:
-            settle(one, written(store, one.partition, one.same_calls, next(one.pieces(), [])))
+            add(one, written(store, one.partition, one.same_calls, next(one.pieces(), [])))
             one.same_calls = None
         for rows in one.pieces(_CALLS_AT_ONCE):
             batch.append((one, "model_calls", rows))
