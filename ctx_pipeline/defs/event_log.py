@@ -12,6 +12,8 @@ import sqlalchemy as db
 from dagster._core.storage.event_log import ConsolidatedSqliteEventLogStorage
 from dagster._core.storage.runs import SqliteRunStorage
 
+from ctx_pipeline.errors import scarce
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -36,7 +38,7 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
 
     @contextmanager
     def _connect(self) -> Iterator[Any]:
-        with _engine(self._conn_string, os.getpid()).begin() as connection:
+        with _begun(self._conn_string) as connection:
             yield connection
 
     def dispose(self) -> None:
@@ -76,13 +78,25 @@ class KeptConnectionRuns(SqliteRunStorage):
     @contextmanager
     def connect(self) -> Iterator[Any]:
         """Give a connection in a transaction."""
-        with _engine(self._conn_string, os.getpid()).begin() as connection:
+        with _begun(self._conn_string) as connection:
             yield connection
 
     def dispose(self) -> None:
         """Close what is kept, so that the file holds all that its log beside it says."""
         super().dispose()
         _engine(self._conn_string, os.getpid()).dispose()
+
+
+@contextmanager
+def _begun(address: str) -> Iterator[Any]:
+    """Give a connection in a transaction; raises OutOfResources where the disk has no room, which Dagster prints."""
+    try:
+        with _engine(address, os.getpid()).begin() as connection:
+            yield connection
+    except db.exc.OperationalError as error:
+        if (refused := scarce(error)) is None:
+            raise
+        raise refused from None
 
 
 @lru_cache(maxsize=8)

@@ -150,7 +150,8 @@ def _assist(settings: Settings, line: Any, others: Sequence[Any]) -> None:
     # an end that stays open here would keep the others from seeing that the first process has gone
     for other in others:
         other.close()
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+    # what fails here is made by whoever records it, and fails in its name
+    with contextlib.suppress(Exception, KeyboardInterrupt):
         while True:
             line.send(_derived(settings, line.recv(), None))
 
@@ -187,6 +188,8 @@ def _derive(settings: Settings, second: _Second | None, progress: Progress | Non
         second.begin(share[True])
     reports = _derived(settings, share[False], progress)
     theirs = second.reports() if second and share[True] else []
+    if second:
+        second.close()  # what it holds is of no use to the stages that follow
     return [merged(*pair) for pair in zip(reports, theirs, strict=True)] if theirs else reports
 
 
@@ -203,11 +206,15 @@ def _unpartitioned(settings: Settings, progress: Progress) -> list[StageReport]:
 
 
 def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
+    from ctx_pipeline.pipeline.ingest.pool import give_back
+
     second = _Second(settings, [pipe]) if _may_fork() else None
     try:
         pipe.send((INGEST, _ingest(settings, scan, lambda *step: pipe.send(("progress", *step)))))
+        give_back()
         with contextlib.suppress(Exception):
             pipe.send((DERIVE, _derive(settings, second, lambda *step: pipe.send(("progress", *step)))))
+            give_back()
             pipe.send((TAIL, _unpartitioned(settings, lambda *step: pipe.send(("progress", *step)))))
     except BrokenPipeError:
         pass

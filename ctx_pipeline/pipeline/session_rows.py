@@ -23,6 +23,10 @@ MOST_PARTS = 8
 """Parts of one table in a cell from which on the small ones are merged."""
 
 
+ROWS_AT_ONCE = 30_000
+"""Rows of an asset that wait in memory; what they are more is written as a part."""
+
+
 class SessionRows:
     """The rows of an asset in a cell, by session.
 
@@ -39,6 +43,12 @@ class SessionRows:
         self._before = {s: noted for s, noted in self.old.hashes.items() if self._whole(s, noted, held)} if self.old else {}
         self._now: dict[str, str] = {}
         self._made: dict[str, dict[str, Sequence[tuple]]] = {}
+        """rows that wait to be written"""
+        self._waiting = 0
+        self._renewed: set[str] = set()
+        """sessions whose rows are others than before"""
+        self._parts: list[Part] = []
+        """what is written of them"""
         self._why: dict[str, str] = {}
         self.recomputed: dict[str, int] = {}
         """why -> sessions whose rows were made, once they are written"""
@@ -64,7 +74,11 @@ class SessionRows:
         self._why[session_id] = NEW if not before else FORCED if before.partition(" ")[0] == key else CHANGED
         self._now[session_id] = noted
         if before.partition(" ")[2] != noted.partition(" ")[2]:
+            self._renewed.add(session_id)
             self._made[session_id] = {table: own for table, own in zip(self._tables, members, strict=True) if own}
+            self._waiting += sum(map(len, members))
+            if self._waiting > ROWS_AT_ONCE:
+                self._flush()
 
     def noted(self, session_id: str) -> list[str]:
         """Return the key of a session and the hash of its rows in each table; none where it is neither kept nor put."""
@@ -75,16 +89,14 @@ class SessionRows:
         return self._store.lake.read_rows(table, self._cell, self.asset, sound=True, sessions=sessions) if sessions else []
 
     def write(self, *, code_version: str, input_fp: str) -> Manifest:
-        """Write one new part a table of what did not stay, and the manifest of the cell."""
+        """Write what did not stay and still waits as new parts, and the manifest of the cell."""
         lake = self._store.lake
         renewed = self.old is not None and self.old.code_version != code_version
         self.recomputed = dict(Counter(OTHER_CODE if renewed and why == CHANGED else why for why in self._why.values()))
-        gone = {s for p in self.old.parts for s in p.live if s in self._made or s not in self._now} if self.old else set()
+        gone = {s for p in self.old.parts for s in p.live if s in self._renewed or s not in self._now} if self.old else set()
         parts = self._merged(self.old.without(gone, self._tables)) if self.old else []
-        for table in self._tables:
-            rows = [row for session in sorted(self._made) for row in self._made[session].get(table, ())]
-            if rows:
-                parts.append(lake.write_rows(self.asset, self._cell, table, rows))
+        self._flush()
+        parts += self._parts
         manifest = Manifest.of(
             self.asset,
             self._cell,
@@ -97,6 +109,14 @@ class SessionRows:
         )
         lake.commit(self.asset, self._cell, manifest)
         return manifest
+
+    def _flush(self) -> None:
+        """Write the waiting rows as one part a table; nothing reads it before a manifest names it."""
+        for table in self._tables:
+            rows = [row for session in sorted(self._made) for row in self._made[session].get(table, ())]
+            if rows:
+                self._parts.append(self._store.lake.write_rows(self.asset, self._cell, table, rows))
+        self._made, self._waiting = {}, 0
 
     def _merged(self, parts: Sequence[Part]) -> list[Part]:
         """Return the parts with those of a table that are mostly dead, and the small ones of too many, merged into one."""

@@ -195,6 +195,34 @@ def test_of_the_syncs_that_hooks_start_while_another_process_writes_one_waits_an
     assert ctx.json("doctor")["sound"]
 
 
+REBUILD = """
+import resource, sys
+from ctx_pipeline import settings
+from ctx_pipeline.pipeline.warehouse import build_warehouse
+from ctx_pipeline.storage import open_store
+
+chosen = settings.load()
+with open_store(chosen) as store:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
+    build_warehouse(store, chosen, force=True)
+"""
+
+
+@pytest.mark.feature("cli.full-disk")
+def test_a_warehouse_that_the_disk_has_no_room_for_does_not_take_the_place_of_the_last_one(ctx: Ctx):
+    ctx("run")
+    made = ctx.store / "serving" / "ctx.duckdb"
+    before = made.stat()
+    small = processes.run([sys.executable, "-c", REBUILD], env={**ctx.environ, "PYTHONDONTWRITEBYTECODE": "1"}, cwd=ctx.folder)
+
+    assert small.returncode != 0, "its log has room, the file that it is carried into has not"
+    assert "File too large" in small.stderr
+    assert made.stat() == before
+    with closing(duckdb.connect(str(made), read_only=True)) as warehouse:
+        assert warehouse.execute("SELECT count(*) FROM session_overview").fetchall() == [(6,)]
+    assert [one.name for one in (ctx.store / "serving").iterdir() if "duckdb" in one.name] == ["ctx.duckdb"]
+
+
 FULL = """
 mount -t tmpfs -o size=24m none "$CTX_HOME" || exit 77
 echo 'least_free_bytes = 0' > "$CTX_HOME/config.toml"

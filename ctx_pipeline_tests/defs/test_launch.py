@@ -12,7 +12,7 @@ import pytest
 from ctx_pipeline import discovery
 from ctx_pipeline.defs import checks, event_log, launch, partitions, web
 from ctx_pipeline.defs.execution import Execution
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import OutOfResources, UnknownName
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
@@ -180,6 +180,16 @@ def test_stages_run_in_the_order_of_the_flow(settings):
     first = {key: order.index(key) for key in order}
     assert first["raw/segments"] < first["normalized/events"] < first["signals/activity"] < first["memory/consolidated"]
     assert first["memory/consolidated"] < first["memory/index"] < first["warehouse/duckdb"] < first["dashboard/site"]
+
+
+@pytest.mark.feature("cli.full-disk")
+def test_an_event_log_that_the_disk_has_no_room_for_says_so_plainly(tmp_path):
+    log = event_log.KeptConnectionEventLog(str(tmp_path))
+    with log.index_connection() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(OutOfResources, match="the disk has no room left"), log.index_connection() as connection:
+        connection.exec_driver_sql("CREATE TABLE filler AS SELECT zeroblob(1000000)")
 
 
 @pytest.mark.feature("launch.private-home")

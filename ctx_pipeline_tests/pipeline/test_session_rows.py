@@ -67,7 +67,8 @@ def test_any_history_gives_the_content_of_a_run_from_nothing(chosen, tmp_path, m
     @given(history=st.lists(st.tuples(lengths, st.permutations(NAMES)), min_size=3, max_size=6))
     def same(history):
         place = Path(tempfile.mkdtemp(dir=tmp_path))
-        for name, steps in (("grown", history), ("fresh", [(history[-1][0], NAMES)])):
+        for name, steps, at_once in (("grown", history, 20), ("fresh", [(history[-1][0], NAMES)], 1_000_000)):
+            monkeypatch.setattr(session_rows, "ROWS_AT_ONCE", at_once)
             settings = replace(chosen, home=place / name)
             with open_store(settings) as store:
                 for lengths, order in steps:
@@ -80,6 +81,25 @@ def test_any_history_gives_the_content_of_a_run_from_nothing(chosen, tmp_path, m
         assert grown == found
 
     same()
+
+
+@pytest.mark.feature("derive.memory")
+def test_the_rows_of_a_month_are_written_while_its_sessions_are_read(store, chosen, monkeypatch):
+    monkeypatch.setattr(session_rows, "ROWS_AT_ONCE", 20)
+    most = 0
+    put = SessionRows.put
+
+    def noted(self, *arguments):
+        nonlocal most
+        put(self, *arguments)
+        most = max(most, sum(len(rows) for tables in self._made.values() for rows in tables.values()))
+
+    monkeypatch.setattr(SessionRows, "put", noted)
+    brought(store, chosen, dict.fromkeys(NAMES, 3))
+    manifest = store.lake.manifest(FACTS_ASSET, CELL)
+
+    assert most <= 20 < sum(manifest.rows.values())
+    assert len(manifest.of_table("command_runs")) > 1
 
 
 @pytest.mark.feature("derive.one-session")

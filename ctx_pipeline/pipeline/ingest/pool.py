@@ -80,6 +80,15 @@ def tune_malloc() -> None:
         mallopt(_MMAP_THRESHOLD, _NEVER)
 
 
+def give_back() -> None:
+    """Give the system back what the C library keeps for the next block, where it can be told so (glibc)."""
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 POOL_ABOVE = 30 * 1024 * 1024
 """Bytes to decode above which workers are started: below, their start costs more than they give."""
 

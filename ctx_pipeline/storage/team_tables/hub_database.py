@@ -198,6 +198,7 @@ class HubDatabase:
             connection.execute(f"ATTACH {connections.quoted(str(fresh))} AS fresh")
             for name in names:
                 connection.execute(f'CREATE TABLE fresh."{name}" AS SELECT * FROM main."{name}"')
+            connection.execute("CHECKPOINT fresh")  # what closes it keeps to itself that the disk had no room
             connection.execute("DETACH fresh")
         fresh.chmod(0o600)
         fresh.replace(self.path)

@@ -176,6 +176,7 @@ def build(
             }
             connection.execute("CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR)")
             connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted(meta.items()))
+            connection.execute("CHECKPOINT")  # closing does the same and keeps to itself that the disk had no room for it
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
         fresh.replace(target)
