@@ -13,6 +13,7 @@ from ctx_pipeline.facts.prompts import answered
 from ctx_pipeline.facts.turns import turns
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.said_rules import (
+    LONGEST,
     Rule,
     contradict,
     is_firm,
@@ -81,6 +82,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     for event, text in _sayings(view):
         after = begun is not None and event.seq > begun
         for place, sentence in enumerate(text):
+            if len(sentence) > LONGEST:
+                continue
             said = clean(sentence).strip(" -*•.;,\"'")
             meant = rule(_REMEMBER.sub("", _BEFORE.sub("", said)))
             if meant is None or of_now(said) or said.endswith("?"):
@@ -100,7 +103,7 @@ def _sayings(view: SessionView) -> list[tuple[Any, list[str]]]:
     """Return what the person said in sentences, with the event: prompts, and answers to what the agent asked."""
     typed = [(e, sentences(_CODE.sub(" ", (e.text or "")[:4000]))) for e in typed_by_person(view)]
     asked = [c for c in view.tool_calls if c.action == "ask" and not c.is_error and c.result_event in view.by_event]
-    given = [(view.by_event[c.result_event], [s for _, answer in answered(view, c) for s in sentences(answer)]) for c in asked]
+    given = [(view.by_event[c.result_event], [s for _, answer in answered(view, c) for s in sentences(answer[:4000])]) for c in asked]
     return sorted(typed + given, key=lambda saying: saying[0].seq)
 
 
@@ -399,7 +402,7 @@ def _line(candidate: StoredCandidate) -> str:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=10,
+    version=11,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read, answers to the agent's questions among them. "

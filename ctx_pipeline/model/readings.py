@@ -129,9 +129,12 @@ def trend(months: Iterable[Month], better: str) -> Trend | None:
 
 
 def _variance_of_mean(months: Sequence[Month]) -> float:
-    """Return the variance of the mean over some months, each of which has a level of its own."""
+    """Return the variance of the mean over the sessions of some months, within each and between them."""
     measured = sum(one.measured for one in months)
-    return math.fsum((one.deviation or 0.0) ** 2 * one.measured for one in months) / measured**2
+    mean = math.fsum((one.mean or 0.0) * one.measured for one in months) / measured
+    within = math.fsum((one.deviation or 0.0) ** 2 * (one.measured - 1) for one in months)
+    between = math.fsum(((one.mean or 0.0) - mean) ** 2 * one.measured for one in months)
+    return (within + between) / max(measured - 1, 1) / measured
 
 
 def store_reading(signal: Signal, reading: Reading, *, host: str, session_id: str, made_of: str) -> StoredReading:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import time
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,22 @@ def test_an_answer_to_a_question_of_the_agent_can_be_a_rule():
     assert (found.text, found.evidence_refs) == ("always use pnpm here", (built.tool_calls[0].result_event,))
     printed = view("a").prompt("add a page").shell("cat notes", text=question).build()
     assert list(extract(printed)) == []
+
+
+@pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize("said", ["keep going", "I prefer option B", "I prefer the second approach"])
+def test_a_request_of_a_moment_is_no_rule_though_it_comes_again(said):
+    assert rule(said) is None
+
+
+@pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize("piece", ["-", "- ", "a/", "no,", ". ", "please,"])
+@pytest.mark.parametrize("begins", ["don't ", "before commit ", "use ", ""])
+def test_what_is_pasted_is_not_read_as_a_sentence(begins, piece):
+    pasted = f"{begins}{piece * (200_000 // len(piece))}!"
+    began = time.process_time()
+    built = view("a").prompt(pasted).tool("Ask", action="ask", text=json.dumps({"answers": {"q": {"answers": [pasted]}}}))
+    built = built.build()
+    list(extract(built))
+    rule(pasted)
+    assert time.process_time() - began < 1.5

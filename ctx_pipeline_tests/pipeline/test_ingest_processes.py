@@ -323,6 +323,32 @@ def test_a_few_sessions_calls_at_a_time_are_in_memory(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.feature("ingest.memory")
+def test_sessions_that_come_to_a_cell_of_several_parts_change_the_rest_as_a_run_from_nothing_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(commit, "_CALLS_AT_ONCE", 1)
+    folder = tmp_path / "there"
+    make_home(folder)
+    for day, name, key in (("09", "later", "k-own"), ("01", "earlier", "k05"), ("04", "copied", "k07")):
+        with open_store(settings_of(folder)) as store:
+            run(store, settings_of(folder))
+            manifest = store.lake.manifest("normalized", Cell("toy", "2026-05"))
+            assert manifest is not None
+            assert len(manifest.of_table("model_calls")) == (3 if name == "later" else 1)
+        write(
+            folder / "toy",
+            f"sessions/{name}.jsonl",
+            line(id=name, ts=f"2026-05-{day}T01:00:00.000Z", text=f"prompt {name} apple", key=key),
+            line(ts=f"2026-05-{day}T02:00:00.000Z", text="pear", key=f"{key}-more"),
+        )
+    with open_store(settings_of(folder)) as store:
+        run(store, settings_of(folder))
+        found = hashes(store), tuple(rows(store, "model_calls"))
+    undisturbed = Settings(home=tmp_path / "undisturbed", demo_roots={"toy": (folder / "toy",)})
+    with open_store(undisturbed) as store:
+        run(store, undisturbed)
+        assert found == (hashes(store), tuple(rows(store, "model_calls")))
+
+
+@pytest.mark.feature("ingest.memory")
 def test_rows_that_wait_for_others_are_packed() -> None:
     rows = [(f"msg_{n:024x}", "claude", "a-session", n, 1_790_000_000_000_000 + n, "claude-opus-4-5", n % 900, n % 70) for n in range(5000)]
     packed = PackedRows(rows)

@@ -46,7 +46,7 @@ _GENERIC = lazy_pattern(
     r"|make(?:\[\d+\])?: \*\*\*.*|npm (?:err!|error) (?:a complete log|code|errno|lifecycle).*|exit status \d+|fail"
     r"|(?:compiling|checking|downloaded|downloading|updating|fetching|finished|blocking) .*|\S+:\d+: : # .*|warning: build failed.*"
     r"|process didn't exit.*"
-    r"|found \d+ errors?.*|\d+ errors?.*|(?:\d+ (?:failed|passed|skipped)(?:, | in \S+ ?)?)+|\d+ \|.*"
+    r"|found \d+ errors?.*|\d+ errors?.*|\d+ (?:failed|passed|skipped)(?:, \d+ (?:failed|passed|skipped))*(?: in \S+)?|\d+ \|.*"
     r"|error: exit status \d+|\[?\w*\]? ?error:?|traceback \(most recent call last\):|output:|wall time.*|.*test session starts.*"
     r"|=+.*(?:failures|errors|short test summary).*=+|total output lines.*|✖ \d+ problems?.*|error: could not compile.*|error: aborting.*)$"
 )

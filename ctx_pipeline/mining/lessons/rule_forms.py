@@ -29,7 +29,7 @@ _NAME = r"[\w.@/-]+"
 _PATH = r"`?(?:\.{0,2}/)?(?:[\w.@-]+/)+[\w.@-]*`?"
 """A folder or file with a slash: what lies elsewhere is no place in a project."""
 
-_OFTEN = r"(?:before|after|when|whenever|every\ time|each\ time|any\ time|once)"
+_OFTEN = r"(?:before|after|when|whenever|every\ time|each\ time|any\ time)"
 _STEP = (
     r"(?:commit|push|merg|rebas|releas|deploy|(?:open|creat|mak|rais|submit)\w*\s+(?:a\ |an\ |the\ |any\ |every\ )?(?:prs?\b|pull)|chang|edit|touch|modify"
     r"|updat|add|writ|refactor|renam|remov|delet|finish|complet|claim|say|hand)\w*"
@@ -106,7 +106,7 @@ FORMS = tuple(
         (
             "uses",
             (
-                rf"{TO}(?:always\ |only\ )?(?:use|prefer|write)\s+(?!(?:the|a|an|my|your|our|his|its|same|these|those|both|all|some|more|two)\b)"
+                rf"{TO}(?:always\ |only\ )?(?:use|prefer|write(?!\s+(?:[\w-]+\s+){{0,2}}tests\b))\s+(?!(?:the|a|an|my|your|our|his|its|same|these|those|both|all|some|more|two)\b)"
                 rf"(?P<want>{_NAME}\ (?:{_NAME}\ )?{_NAME}s)(?:\s+{_HERE})*"
             ),
         ),
@@ -114,7 +114,7 @@ FORMS = tuple(
             "place",
             rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on|next\ to)\s+(?P<want>\S+).*",
         ),
-        ("place", rf"{TO}(?:put|keep|place|write)\s+{_KINDS}\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*"),
+        ("place", rf"{TO}(?:(?:put|keep|place)\s+|write\s+(?=[^/]+/)){_KINDS}\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*"),
         (
             "where",
             (
@@ -146,7 +146,8 @@ FORMS = tuple(
         (
             "forbids",
             (
-                r"no\s+(?!(?:more|other|such|new|errors?|changes?|problems?|worries|issues?|failures?|results?|warnings?|need)\b)"
+                r"no\s+(?!(?:more|other|such|new|errors?|changes?|problems?|worries|issues?|failures?|results?|warnings?|need"
+                r"|tests?|commits?|migrations?|branch(?:es)?|files?|prs?)\b)"
                 r"(?P<avoid>(?:[\w-]+\ ){0,2}[\w-]+s(?:\s+(?:in|on|to|for|from|at)\s+[\w/-]+(?:\ [\w/-]+){0,3})?)(?:\s+(?:please|anywhere|ever|here))*"
             ),
         ),
@@ -167,7 +168,7 @@ FORMS = tuple(
             rf"\s+(?:{_MUST}|needs?|target|go|start|end)\s+.+)",
         ),
         ("demands", rf"{TO}(?P<want>{_DOES}\s+.+\s+{_WHEN}.*)"),
-        ("demands", rf"{_WHEN}[^,]*,?\s+{TO}(?:always\s+)?(?P<want>{_DOES}\s+.+)"),
+        ("demands", rf"(?!when\s+(?:(?:you|we)\s+)?(?:finish|complet)){_WHEN}[^,]*,?\s+{TO}(?:always\s+)?(?P<want>{_DOES}\s+.+)"),
         (
             "demands",
             rf"{TO}(?P<want>(?:open|make|create|write|name|sign|squash|rebase|prefix|keep)\s+{_PLURAL}\s+(?:as|in|against|into|by|first|small|short"
@@ -190,7 +191,7 @@ FORMS = tuple(
         ),
         (
             "demands",
-            r"(?:it'?s|it\ is)\ (?:very\ |really\ )?important\ (?:that|to)\s+(?P<want>.+)",
+            r"(?:it'?s|it\ is)\ (?:very\ |really\ )?important\ (?:that|to)\s+(?P<want>(?:.*\s)?(?:never|always|every|each|all|no|not|only|before|after)\s.+)",
         ),
         (
             "demands",
@@ -198,8 +199,15 @@ FORMS = tuple(
         ),
         ("demands", r".*?\bmake\ sure\ that\ (?P<want>.+)"),
         ("demands", rf"make\ sure\ (?P<want>.+\s+{_WHEN}.*)"),
-        ("demands", rf"{TO}(?P<want>keep\s+.+)"),
-        ("demands", r"(?:we|i)\s+(?:always|prefer)\s+(?P<want>.*)"),
+        (
+            "demands",
+            rf"{TO}(?P<want>keep\s+(?!(?:going|trying|working|running|looking|digging|iterating|debugging|fixing|at|up)\b|.*\bas\ (?:they|it|is)\b).+)",
+        ),
+        (
+            "demands",
+            r"(?:we|i)\s+(?:always|prefer)\s+(?!(?:get|got|see|saw|have|had|fail|hit|lose|end\ up|run\ into|your|option|variant"
+            r"|the\ (?:first|second|third|former|latter|last|other))\b)(?P<want>.*)",
+        ),
         ("demands", r".*?\b(?P<want>(?:let\ me\ know|tell\ me|ask\ me|check\ with\ me)\b.*\bbefore\b.+)"),
         ("demands", r"(?P<want>ask(?:\ me)?\ (?:first\ )?before\ .+)"),
         (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Said(NamedTuple):
@@ -36,7 +36,7 @@ _USE = (
     r"|используй(?:те)?|используем|юзай|使用|请用|我们用|用|改用"
 )
 _USE_BEHIND = r"(?:be)?nutz(?:e|en|t)|verwenden|nehmen|を使|でお願い|쓰|사용"
-_ALWAYS = r"immer|stets|grunds[äa]tzlich|toujours|siempre|sempre|altijd|всегда|始终|总是|一律|必ず|常に|항상"
+_ALWAYS = r"immer|stets|grunds[äa]tzlich|toujours|siempre|sempre|altijd|всегда|始终|一律|必ず|常に|항상"
 _NEVER = r"nie|niemals|auf\s+keinen\s+fall|jamais|nunca|jamás|mai|nooit|никогда|永远不要|绝不|绝对不要|千万不要|決して|しないで|절대"
 _NONE = r"(?:bitte\s+)?keine?n?|pas\s+de|aucune?|sin|nada\s+de|sem|nessuna?|geen|без|禁止|不要"
 """Begins a saying that wants none of something."""
@@ -47,7 +47,7 @@ _WORK = (
     r"|提交|测试|推送|注释|分支|コミット|テスト|プッシュ|コメント|ブランチ|커밋|테스트|주석"
 )
 _OF_NOW = lazy_pattern(
-    r"(?i)\b(?:this|that|these|those|yet|jetzt|noch\s+nicht|diesmal|dies\w{0,2}|das|maintenant|cette?|ça|pas\s+encore|ahora|esto|todavía|agora|isso|ainda"
+    r"(?i)\b(?:this|that|these|those|yet|jetzt|gerade|noch\s+nicht|diesmal|dies\w{0,2}|das|maintenant|cette?|ça|pas\s+encore|ahora|esto|todavía|agora|isso|ainda"
     r"|adesso|questo|nu|dit|nog\s+niet|сейчас|это\w*|пока)\b|现在|这个|暂时|今は|これ|지금|이거"
 )
 _WORD_OF = r"(?<![\w.@/-]){}(?![\w@/-])"
@@ -59,7 +59,61 @@ _ALWAYS_SAID, _NEVER_SAID = (lazy_pattern(rf"(?i)(?<!\w)(?:{words})(?!\w)|(?:{wo
 _WORK_SAID = lazy_pattern(
     rf"(?i)(?<![\w/.-])(?:{_WORK})(?![\w/.-])|提交|测试|推送|注释|分支|コミット|テスト|プッシュ|コメント|ブランチ|커밋|테스트|주석"
 )
-_NONE_OF = lazy_pattern(rf"(?i)^(?:{_NONE})\s*\S")
+_NONE_OF_WORK = lazy_pattern(
+    rf"(?i)^(?!sin\s.*\sno\s)(?:{_NONE})\s*(?:\w+\s+)?(?:{_WORK})(?:\s+(?:im|in|auf|an|bei|zu|dans|en|sur|nel|nella|no|na|nos|nas|op|в|на|для|für|pour|para|per|bitte)\b.*)?$"
+    r"|^(?:禁止|不要)"
+)
+"""Wants none of a kind of work, and says nothing of what happened to it."""
+
+_REPORTS = lazy_pattern(
+    rf"(?i)^(?:{_ALWAYS}|{_NEVER})\s+(?:wenn|wo|que|quand|che|когда|als|wanneer|me|te|se|nos|he|ha|has|hemos|ho|hai|vu|vist[aeo]|не\s+\w+л[аои]?"
+    r"|(?!direkt|erst|zuerst)\w+t\s+(?:der|die|das|mein\w*))\b"
+    r"|\b(?:immer|nog|noch)\s+(?:noch|wieder|nie|nicht)\b|\bnog\s+altijd|toujours\s+(?:pas|en|le\s+m[êe]me|la\s+m[êe]me)\b|\bhetzelfde\b"
+    r"|\b(?:ist|sind|war(?:en)?|hat(?:te)?|est|sont|ont|è|sono|era[n]?|está[n]?|é|são|estão|is|zijn|was|был\w*|\w+(?:ait|aient|aba|aban|ía|ían))\b"
+    r"|\b(?:всегда|никогда\s+не)\s+\w+[аеиуюя]т(?:ся)?\b"
+    r"|\b(?:fehler|problem|erreur|problème|error|errore|problema|fout|ошиб|проблем|falha|échou|bloqu|пада|красн)\w*"
+    r"|\b(?:fehl|kaputt|rot|stürzt|rouge|ross[oa]|roj[oa]|rood|fall[aeo]n?)\b"
+    r"|失败|不通过|超时|错误|问题|无法|不了|失敗|落ちる|エラー|必ずしも|실패|오류"
+)
+"""Tells what goes wrong: that it always does is no demand."""
+
+_NOBODY = (
+    r"der|die|das|den|dem|ein\w{0,2}|ich|du|er|sie|es|ihr|man|mein\w{0,2}|unser\w{0,2}|dieser?|jeder?|le|la|les|l|un|une|je|j|tu|il|elle|on|vous|ils|mon|ma|mes"
+    r"|el|los|las|una|unos|yo|él|ella|ellos|mis?|nuestr\w+|os?|as?|um|uma|eu|ele|ela|meus?|minhas?|i|gli|lo|io|lui|lei|miei?|de|het|een|ik|hij|ze|mijn|он|она|они"
+    r"|оно|я|ты|вы|мо[йияё]\w*|наш\w*|y|e|et|und|en|и"
+)
+"""Begins a sentence that tells of something or somebody, and orders nothing."""
+
+_ADVERB = rf"(?:{_ALWAYS}|{_NEVER})"
+_ORDER = lazy_pattern(
+    rf"(?i)^(?:bitte|por\s+favor|s['’]il\s+(?:te|vous)\s+pla[iî]t|per\s+favore|alsjeblieft|пожалуйста|{_ADVERB}"
+    r"|vor|nach|bevor|nachdem|avant|après|antes|después|depois|prima|dopo|voor|перед|после)(?!\w)"
+    rf"|^(?!(?:{_NOBODY}|(?:{_WORK}))(?!\w))(?:ne\s+|n['’]|non?\s+|não\s+|не\s+)?[^\W\d]+(?:\s+(?:{_WORK}))?\s+{_ADVERB}(?!\w)"
+    rf"|^[\w-]+\s+{_ADVERB}\s+(?:\w+\s+){{0,6}}?(?:auf|in|im|mit|vor|nach|en|avec|avant|con|antes|em|com|met|voor|op|на|в|с|перед)\s"
+)
+"""An order of Europe: the adverb or an imperative opens it, or what it is about does, with how it is done."""
+
+_ORDER_OF_ASIA = lazy_pattern(
+    rf"^(?:请|始终|一律|绝不|勿)|^(?:必ず|常に)[^が]*する$|(?:永远不要|绝对不要|千万不要|必须|前(?:{_ALWAYS}))|(?:{_ALWAYS}|绝不)(?:先|用|使用|以|运行|写|跑|保持|添加|检查)"
+    r"|(?:て|で|ください|下さい|こと|ように|ましょう|しろ|せよ|な)$|(?:줘|세요|주십시오|할\s?것|말\s?것|해야\s?\S*|마|마라|해라|하자|합시다)$"
+)
+_USES = lazy_pattern(rf"(?<!\w)(?:{_USE}|benutzen|verwenden|utilise[rsz]?|uses?|usar|usando|utili[cz]\w+)(?!\w)|使|用|쓰|사용|お願い")
+_USE_SAID = lazy_pattern(rf"(?<!\w)(?:{_USE})(?!\w)")
+"""Speaks of the use of a program, also among words that are English ones as well."""
+
+_ORDERS = lazy_pattern(
+    r"(?:(?:^|[,;:.(-]\s*|\b(?:please|always|only|just|we|to|but|should|must|and|so|then)\s+)(?:use|using|run|prefer|want)"
+    r"|\b(?:(?:tests?|types?|code|formatting|linting|docs|them)\s+with|we(?:['’]re|\s+are)\s+(?:on|using)|it['’]?s|it\s+is|(?:should|must)\s+be))(?:\s+(?:the|a|only|always))?$"
+)
+"""Stands before the program that is to be used, in English."""
+
+_NEGATIONS = lazy_pattern(rf"(?<!\w)(?:{_NO})(?!\w)|{_NO_GLUED}|{_NO_BEHIND}")
+_FILLERS = lazy_pattern(
+    r"(?<!\w)(?:please|here|no|nope|only|always|but|in|for|this|the|our|repo|project|use|bitte|hier|immer|sondern|nur|por\s+favor|aquí|siempre|sempre"
+    r"|ici|toujours|per\s+favore|qui|sino|mais|ma|но|а|здесь|всегда)(?!\w)"
+)
+"""Words beside two programs that tell nothing of how they work."""
+
 _LONGEST = 14
 """Words of a saying about programs alone; a longer one tells a story."""
 
@@ -67,9 +121,32 @@ _AMBIGUOUS = frozenset({"make", "just", "task", "nose", "black", "ava", "bun", "
 """Programs whose names are words as well, or too short to be known without the form of a sentence."""
 
 
+_QUESTION = lazy_pattern(
+    r"(?i)^(?:(?:ok|okay|and|but|so|hey|hm+|und|aber|et|mais|y|pero|e|ma|а|но)[,:\s]+)*(?:why|how|who|where|which|what(?:'s)?|whether|if"
+    r"|(?:do|can|could|would|will|shall|should|have|has)\s+(?:you|we|i|they|it|this|that|the|he|she|somebody|someone)"
+    r"|don['’]?t\s+(?:you|we|they)|(?:is|are|was|were|did|does|has|had|isn|aren|wasn|weren|didn|doesn|hasn|can|couldn|wouldn|won|shouldn)(?:['’]?t)?\s"
+    r"(?!(?:not|never|always|be)\b)"
+    r"|warum|wieso|weshalb|wie|was|wann|wenn|falls|ob|(?:kann|könnt?e?|soll|sollt?e?|hast|habt|ist|sind|wird|werden)(?:st|n)?\s"
+    r"|pourquoi|comment|est-ce|quand|si|peux-tu|pouvez-vous|as-tu|por\s+qué|cómo|cuándo|puedes|podrías|por\s*qu[eê]|como|quando|se|você\s+pode"
+    r"|perch[eé]|come|puoi|waarom|hoe|wanneer|als|kun|kan|почему|зачем|как|когда|если|можешь)\b"
+    r"|为什么|怎么|能不能|是不是|如果|[吗呢]$|なぜ|どうして|(?:ます|です)か$|왜|(?:까|나요)$"
+)
+"""What is asked, or holds under a condition alone, with its question mark or without."""
+
+_TELLS = lazy_pattern(
+    r"(?i)\b(?:says|reads|according\s+to)\b|(?<!\bi )\bsaid\b|\b(?:he|she|they|someone|somebody|docs|readme)\s+(?:say|told|tells)\b"
+)
+"""Tells what somebody else, or a text, lays down."""
+
+
+def asks_or_tells(sentence: str) -> bool:
+    """Tell whether a sentence is a question, a condition or what somebody else says, whether or not a mark of it ends it."""
+    return bool(_QUESTION.search(sentence) or _TELLS.search(sentence))
+
+
 def found_in(sentence: str, families: Iterable[frozenset[str]]) -> Said | None:
     """Return what a sentence lays down by the programs that it names, or in another language; None for others."""
-    if _OF_NOW.search(sentence):
+    if _OF_NOW.search(sentence) or asks_or_tells(sentence):
         return None
     return _of_programs(sentence, families) or (_of_work(sentence) if not _ENGLISH.search(sentence) else None)
 
@@ -92,9 +169,9 @@ def _of_programs(sentence: str, families: Iterable[frozenset[str]]) -> Said | No
         avoided = [p for p in named if _avoided(text, p)]
         wanted = [p for p in named if p not in avoided]
         if len(avoided) == 1 and len(wanted) == 1:
-            return Said("pair", wanted[0], avoided[0], firm=False)
+            return Said("pair", wanted[0], avoided[0], firm=False) if _orders_one(text, wanted[0], named) else None
         if avoided or len(named) > 1:
-            if len(avoided) == 1 and not wanted and not _ENGLISH.search(sentence):
+            if len(avoided) == 1 and not wanted and not _ENGLISH.search(sentence) and _USES.search(text):
                 return Said("forbids", "", avoided[0], firm=bool(_NEVER_SAID.search(text)))
             continue
         if not _ENGLISH.search(sentence) and _wanted(text, named[0]):
@@ -119,6 +196,14 @@ def _avoided(text: str, program: str) -> bool:
     )
 
 
+def _orders_one(text: str, wanted: str, named: Sequence[str]) -> bool:
+    """Tell whether a sentence of two programs orders the one: where it names it, or as it says nothing else of them."""
+    before = text[: _place(text, wanted)].rstrip(" '\"*“")
+    ordered = _ORDERS.search(before) or (_USE_SAID if _ENGLISH.search(text) else _USES).search(text)
+    rest = _NEGATIONS.sub(" ", lazy_pattern("|".join(named)).sub(" ", text))
+    return bool(ordered) or not _FILLERS.sub(" ", rest).strip(" ,.;:!()'\"-–—、，。")
+
+
 def _wanted(text: str, program: str) -> bool:
     at = _place(text, program)
     before, behind = text[:at].rstrip(" '\"*“"), text[at + len(program) :].lstrip(" '\"*”")
@@ -128,10 +213,12 @@ def _wanted(text: str, program: str) -> bool:
 
 def _of_work(sentence: str) -> Said | None:
     """Return what a sentence of another language demands always or never of commits, tests, branches and the like."""
-    if not _WORK_SAID.search(sentence):
+    if not _WORK_SAID.search(sentence) or _REPORTS.search(sentence):
+        return None
+    if _NONE_OF_WORK.match(sentence):
+        return Said("forbids", "", sentence, firm=False)
+    if not (_ORDER_OF_ASIA if enough(sentence) else _ORDER).search(sentence):
         return None
     if _NEVER_SAID.search(sentence):
         return Said("forbids", "", sentence, firm=True)
-    if _ALWAYS_SAID.search(sentence):
-        return Said("demands", sentence, "", firm=True)
-    return Said("forbids", "", sentence, firm=False) if _NONE_OF.match(sentence) else None
+    return Said("demands", sentence, "", firm=True) if _ALWAYS_SAID.search(sentence) else None

@@ -64,6 +64,8 @@ _STOP_TEXT = """
 """
 _STOP = frozenset(_STOP_TEXT.split())
 _WORDS = (2, 32)
+LONGEST = 400
+"""Characters of a sentence that can be a rule: what is longer is pasted."""
 
 
 class Rule(NamedTuple):
@@ -89,7 +91,7 @@ def rule(sentence: str) -> Rule | None:
     """Return the rule of work that a sentence lays down; None for one that lays down none."""
     said = sentence.strip(" -*•.;,\"'!()\u3002\uff01")
     few = len(said.split()) < _WORDS[0] and not rule_languages.enough(said)
-    if few or len(said.split()) > _WORDS[1] or said.endswith(("?", "\uff1f")):
+    if few or len(said) > LONGEST or len(said.split()) > _WORDS[1] or said.endswith(("?", "\uff1f")) or rule_languages.asks_or_tells(said):
         return None
     meant = _in_form(said) if HINT.search(said) else None
     if meant is not None and (meant.form == "pair" or meant.place):
@@ -285,7 +287,7 @@ def stands_alone(meant: Rule) -> bool:
     if meant.form == "please":
         last = re.sub(r"(?i)\W*please\W*$", "", meant.text).rsplit(" ", 1)[-1]
         return _stem(last.lower()) != last.lower()
-    return not _OF_CHAT.search(meant.text) and (bool(meant.place) or not _ONE_FILE.search(meant.text))
+    return not _OF_CHAT.search(meant.text) and (meant.form == "where" or not _ONE_FILE.search(meant.text))
 
 
 _OF_CHAT = lazy_pattern(rf"(?ix)^{OPENS}(?:let'?s\s+)?not\s")

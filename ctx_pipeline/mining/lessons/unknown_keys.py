@@ -22,7 +22,7 @@ _REFUSED = re.compile(
     r"(?:keys?|propert(?:y|ies)|fields?|options?|settings?|attributes?|entr(?:y|ies))(?:\(s\))?[^'\"`\n]{0,40}['\"`](?P<key>[A-Za-z][\w.-]{2,60})['\"`]"
 )
 _FILE = re.compile(r"(?:\.(?:json5?|jsonc|ya?ml|toml|ini|cfg|conf|properties)|(?:^|/)\.\w+rc|\.config\.[cm]?[jt]s)$")
-_KEYS = re.compile(r"['\"]?([A-Za-z][\w.-]{2,60})['\"]?\s*[:=]")
+_KEYS = re.compile(r"['\"]?(?<![\w.-])([A-Za-z][\w.-]{2,60})['\"]?\s*[:=]")
 _ALIKE = 45
 """Likeness of two keys from which one stands for the other."""
 
