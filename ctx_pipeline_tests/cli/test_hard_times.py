@@ -232,8 +232,24 @@ for grown in $(find "$CLAUDE_CONFIG_DIR/" -name '*.jsonl'); do tail -n 1 "$grown
 for words in "search upload" status doctor list "show latest" "usage daily" sync; do
   "$0" -m ctx_pipeline $words; echo "ended $? $words"
 done
-rm "$CTX_HOME/ballast"
+"$0" -c "$HOLDS"
 "$0" -m ctx_pipeline doctor; echo "ended $? doctor"
+"""
+
+HOLDS = """
+import os
+from ctx_pipeline.errors import StoreFull
+from ctx_pipeline.storage.ledger.connection import Database
+
+held = Database(__import__("pathlib").Path(os.environ["CTX_HOME"]) / "ledger.db")
+for _ in range(2):
+    try:
+        with held.transaction():
+            print("there is room")
+    except StoreFull:
+        print("there is none")
+    if os.path.exists(ballast := os.environ["CTX_HOME"] + "/ballast"):
+        os.remove(ballast)
 """
 
 
@@ -241,13 +257,14 @@ rm "$CTX_HOME/ballast"
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounting a small disk takes root")
 def test_readers_answer_on_a_disk_without_room_and_a_writer_says_so(ctx: Ctx):
     ctx.store.mkdir(parents=True, exist_ok=True)
-    done = processes.run(["unshare", "-m", "sh", "-c", FULL, sys.executable], env=ctx.environ, cwd=ctx.folder)
+    done = processes.run(["unshare", "-m", "sh", "-c", FULL, sys.executable], env={**ctx.environ, "HOLDS": HOLDS}, cwd=ctx.folder)
     if done.returncode == 77:
         pytest.skip("no file system may be mounted here")
 
     ended = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert len(ended) == 8, done.stdout + done.stderr
     assert all(line.startswith("ended 0 ") != (line == "ended 1 sync") for line in ended), done.stdout + done.stderr
+    assert "there is none\nthere is room\n" in done.stdout  # a program that runs on writes as soon as it can
     assert "no room left for" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert "disk I/O error" not in done.stdout + done.stderr

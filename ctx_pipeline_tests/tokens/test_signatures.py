@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -663,3 +664,39 @@ def test_what_a_script_does_when_it_is_run_is_no_declaration():
     found = outline("LIMIT = 1\nif __name__ == '__main__':\n    parser = 2\n", "python").symbols
 
     assert [s.name for s in found] == ["LIMIT"]
+
+
+HOSTILE = {
+    "forms without end": ("elisp", "(" * 20_000 + ")" * 20_000),
+    "a parameter without end": ("elisp", "(defun f (" + "(" * 20_000 + ")" * 20_000 + "))"),
+    "messages in messages": ("protobuf", "message a {" * 3_000 + "}" * 3_000),
+    "choices in choices": ("protobuf", "message a {" + "oneof a {" * 3_000 + "}" * 3_000 + "}"),
+    "one comment above many": ("protobuf", "//\n" * 20_000 + "message a{}" * 2_000),
+    "many statements": ("protobuf", "message A { string a = 1; }\n" * 8_000),
+    "scripts that never close": ("svelte", "<script>\nlet a=1;\n" * 2_000),
+    "tags that never close": ("vue", "<script " * 60_000),
+    "macros of macros": ("julia", "@inline " * 3_000 + "f() = 1"),
+    "many bindings": ("ocaml", "let f x = x" + "\nand f x = x" * 6_000),
+    "a long comment": ("perl", "# x\n" * 30_000 + "sub a { my $x = shift; }\n"),
+    "blanks": ("sql", "create trigger a" + " " * 20_000 + "before insert on b for each row execute function f();"),
+}
+
+
+@pytest.mark.feature("compress.signatures")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("case", HOSTILE)
+def test_no_file_is_drawn_without_end_or_ends_the_program(case: str):
+    language, text = HOSTILE[case]
+
+    began = time.thread_time()
+    outline(text, language)
+
+    assert time.thread_time() - began < 2 * grammars.SECONDS
+
+
+@pytest.mark.feature("compress.signatures")
+def test_a_script_that_names_a_script_tag_is_drawn_once():
+    first = "<script>\nconst a = '<script>';\nexport function f() {}\n</script>\n<p/>\n"
+    text = f"{first}<script lang='ts'>\nexport const b: number = 1;\n</script>\n"
+
+    assert [(s.name, s.first) for s in outline(text, "vue").symbols] == [("a", 2), ("f", 3), ("b", 7)]

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-_PIECE = 65_536
+_PIECE = 1024
+"""Bytes that the parser, and the text of each node, is given at once."""
+_TALLEST = 100
+"""Pieces of a comment that are looked at for its first line."""
+_LONGEST_HEAD = 4000
 _DEEPEST = 12
 """Scopes inside each other that are followed."""
 
@@ -27,7 +31,8 @@ _ASKED_OF = "mandatory"
 class Sheet:
     """What was found of one file so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, ends: float) -> None:
+        self._ends = ends
         self.symbols: list[Symbol] = []
         self.imports: list[str] = []
         self.exports: set[str] = set()
@@ -46,7 +51,9 @@ class Sheet:
         members: Iterable[str] = (),
         last: int = 0,
     ) -> None:
-        """Add one symbol with its lines and its documentation."""
+        """Add one symbol with its lines and its documentation; raises TimeoutError where it took too long up to here."""
+        if time.thread_time() > self._ends:
+            raise TimeoutError
         first, end = node.start_point[0] + 1, node.end_point[0] + (node.end_point[1] > 0)
         taken = tuple(parameters) if parameters is not None else None
         held = Symbol(kind, name, exported, level, first, max(first, last or end), taken, returns, generics, members=tuple(members))
@@ -63,13 +70,16 @@ def outline(text: str, language: str) -> Outline:
     with warnings.catch_warnings():  # an older wheel hands its grammar over in a form that a newer one calls deprecated
         warnings.simplefilter("ignore", DeprecationWarning)
         parser = tree_sitter.Parser(tree_sitter.Language((getattr(grammar, "language", None) or grammar.language_ocaml)()))
-    data, ends = text.encode("utf-8", "replace"), time.monotonic() + grammars.SECONDS
+    data, ends = text.encode("utf-8", "replace"), time.thread_time() + grammars.SECONDS
     try:
-        tree = parser.parse(lambda at, _: data[at : at + _PIECE], encoding="utf8", progress_callback=lambda *_: time.monotonic() > ends)
+        tree = parser.parse(lambda at, _: data[at : at + _PIECE], encoding="utf8", progress_callback=lambda *_: time.thread_time() > ends)
     except ValueError:  # it was stopped
         return Outline(language, broken=1)
-    sheet = Sheet()
-    read(sheet, tree.root_node)
+    sheet = Sheet(ends)
+    try:
+        read(sheet, tree.root_node)
+    except (TimeoutError, RecursionError):
+        return Outline(language, broken=1)
     symbols = tuple(s._replace(exported=True) if s.name in sheet.exports else s for s in sheet.symbols)
     return Outline(language, symbols, tuple(dict.fromkeys(sheet.imports)), broken=int(tree.root_node.has_error))
 
@@ -100,15 +110,15 @@ def _documentation(node: Node) -> str:
     if above is None and parent is not None and parent.start_byte == node.start_byte:
         above = parent.prev_sibling
     lines: list[str] = []
-    while above is not None and line - 1 <= above.end_point[0] - (above.end_point[1] == 0) <= line:
+    while above is not None and len(lines) < _TALLEST and line - 1 <= above.end_point[0] - (above.end_point[1] == 0) <= line:
         if above.type not in {"comment", "marginalia", "pod", "string_literal"} or _text(above).startswith("#!"):
             break
         before = above.prev_sibling
         if before is not None and before.type != above.type and before.end_point[0] == above.start_point[0]:
             break  # it stands behind the code of its line
-        lines.insert(0, re.sub(r'^(?:\(\*+|<#|"+)|(?:\*\)|#>|"+)$', "", _text(above)).strip())
+        lines.append(re.sub(r'^(?:\(\*+|<#|"+)|(?:\*\)|#>|"+)$', "", _text(above)).strip())
         line, above = above.start_point[0], before
-    said = re.sub(r"^=\w+.*$|^\s*\.SYNOPSIS\s*$", "", "\n".join(lines), flags=re.MULTILINE)
+    said = re.sub(r"^=\w+.*$|^[ \t]*\.SYNOPSIS[ \t]*$", "", "\n".join(reversed(lines)), flags=re.MULTILINE)
     return first_line(said)
 
 
@@ -227,9 +237,7 @@ def _sql(sheet: Sheet, root: Node) -> None:
         elif node.type == "create_index":
             name = f"{name} on {flat(_text(named))}{flat(_text(_first(node, 'index_fields')))}"
         elif node.type == "create_trigger":
-            name = flat(
-                re.sub(r"(?is)^create\s+(?:or\s+replace\s+)?(?:constraint\s+)?trigger\s+|\s+(?:execute|begin)\b.*", "", _text(node))
-            )
+            name = flat(re.sub(r"(?i)^create (?:or replace )?(?:constraint )?trigger | (?:execute|begin)\b.*", "", _head(node)))
         word = "" if kind != "block" else node.type.removeprefix("create_").replace("_", " ") + " "
         sheet.add(node.parent if node.parent is not None and node.parent.type == "statement" else node, kind, word + name, members=members)
 
@@ -254,6 +262,10 @@ def _sql_alias(node: Node) -> str:
     return flat(_text(alias) if alias is not None else _text(node).rpartition(".")[2])[:60]
 
 
+def _head(node: Node) -> str:
+    return " ".join(_text(node)[:_LONGEST_HEAD].split())
+
+
 def _sql_function(sheet: Sheet, node: Node, name: str) -> None:
     listed, parameters = _first(node, "function_arguments"), []
     for one in listed.named_children if listed is not None else []:
@@ -261,10 +273,8 @@ def _sql_function(sheet: Sheet, node: Node, name: str) -> None:
         given, _, default = re.sub(r"(?i)^(?:in|inout|out|variadic)\s+(?=\w+\s)", "", said).partition(" ")
         written, optional = re.subn(r"(?i)\s*(?:\bdefault\b|:?=).*", "", default)
         parameters.append(Parameter(given, written, bool(optional)))
-    head = _text(node).partition("$$")[0]
-    match = re.search(
-        r"(?is)\breturns\s+(.+?)\s+(?:as|language|begin|return|immutable|stable|volatile|deterministic|security|strict)\b", head
-    )
+    head = _head(node).partition("$$")[0]
+    match = re.search(r"(?i)\breturns (.+?) (?:as|language|begin|return|immutable|stable|volatile|deterministic|security|strict)\b", head)
     at = node.parent if node.parent is not None and node.parent.type == "statement" else node
     sheet.add(at, "function", name, parameters=parameters, returns=flat(match[1]) if match else "")
 
@@ -321,8 +331,9 @@ def _ocaml(sheet: Sheet, root: Node) -> None:
 def _ocaml_scope(sheet: Sheet, nodes: list[Node], level: int) -> None:
     for node in nodes:
         if node.type == "value_definition":
-            for one in (c for c in node.named_children if c.type == "let_binding"):
-                _ocaml_value(sheet, one, level)
+            for number, one in enumerate(node.named_children):
+                if one.type == "let_binding":
+                    _ocaml_value(sheet, one, one if number else node, level)
         elif node.type in {"value_specification", "external"}:
             kinds = re.split(r"\s*->\s*(?![^(]*\))", flat(_text(node.child_by_field_name("type"))))
             taken = [Parameter("", kind) for kind in kinds[:-1]]
@@ -330,8 +341,9 @@ def _ocaml_scope(sheet: Sheet, nodes: list[Node], level: int) -> None:
             name = _text(_first(node, "value_name", "parenthesized_operator"))
             sheet.add(node, kind, name, level=level, parameters=taken or None, returns=kinds[-1])
         elif node.type == "type_definition":
-            for one in (c for c in node.named_children if c.type == "type_binding"):
-                _ocaml_type(sheet, one, level)
+            for number, one in enumerate(node.named_children):
+                if one.type == "type_binding":
+                    _ocaml_type(sheet, one, one if number else node, level)
         elif node.type == "exception_definition":
             said = flat(_text(node).removeprefix("exception").strip())
             sheet.add(node, "type", said.partition(" ")[0], level=level, returns=("exception " + said.partition(" ")[2]).strip())
@@ -341,7 +353,7 @@ def _ocaml_scope(sheet: Sheet, nodes: list[Node], level: int) -> None:
             sheet.imports.append(_text(node.child_by_field_name("module")))
 
 
-def _ocaml_value(sheet: Sheet, node: Node, level: int) -> None:
+def _ocaml_value(sheet: Sheet, node: Node, place: Node, level: int) -> None:
     pattern, body = node.child_by_field_name("pattern"), node.child_by_field_name("body")
     if pattern is None or pattern.type not in {"value_name", "parenthesized_operator"}:
         return
@@ -351,7 +363,6 @@ def _ocaml_value(sheet: Sheet, node: Node, level: int) -> None:
     called = bool(taken) or (body is not None and body.type in {"fun_expression", "function_expression"})
     parameters = [_ocaml_parameter(flat(_text(c))) for c in taken] or [Parameter("_")]
     returns = flat(_text(node.child_by_field_name("type")))
-    place = node.parent if node.parent is not None and node.parent.named_children[0] == node else node
     exported = not _text(pattern).startswith("_")
     kind = "function" if called else "value"
     sheet.add(place, kind, _text(pattern), level=level, exported=exported, parameters=parameters if called else None, returns=returns)
@@ -365,7 +376,7 @@ def _ocaml_parameter(said: str) -> Parameter:
     return Parameter(said)
 
 
-def _ocaml_type(sheet: Sheet, node: Node, level: int) -> None:
+def _ocaml_type(sheet: Sheet, node: Node, place: Node, level: int) -> None:
     body, name = node.child_by_field_name("body"), _text(node.child_by_field_name("name"))
     generics = ", ".join(_text(c) for c in node.named_children if c.type == "type_variable")
     kind, returns, members = "type", "", list[str]()
@@ -376,7 +387,6 @@ def _ocaml_type(sheet: Sheet, node: Node, level: int) -> None:
         kind, members = "enum", [flat(_text(c)) for c in _below(body, "constructor_declaration")]
     elif body is not None:
         returns = flat(_text(body))
-    place = node.parent if node.parent is not None and node.parent.named_children[0] == node else node
     sheet.add(place, kind, name, level=level, generics=generics, returns=returns, members=members)
 
 

@@ -163,7 +163,8 @@ class Database:
         """The connection of this thread; a forked child gets its own, and one to a file that was replaced is left for a new one."""
         found: tuple[int, sqlite3.Connection, object] | None = getattr(self._open, "pair", None)
         if found and found[0] == os.getpid():
-            if found[1].in_transaction or self._file() in {found[2], None}:
+            stays = self.read_only or isinstance(found[1], digests.Writer)  # of a disk that was full there may be room by now
+            if found[1].in_transaction or (stays and self._file() in {found[2], None}):
                 return found[1]
         elif found:
             self._inherited.append(found[1])
@@ -255,6 +256,8 @@ class Database:
             return
         if self.read_only:
             raise StoreError(f"{self.path} was written by an older version", hint="ctx run")
+        if not isinstance(connection, digests.Writer):
+            raise self._full()
         use_wal(connection, self.busy_seconds)
         connection.execute("BEGIN IMMEDIATE")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
