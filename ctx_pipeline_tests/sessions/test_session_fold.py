@@ -1290,3 +1290,12 @@ def test_what_a_subagent_delivered_is_told_where_the_last_answer_is_short_and_no
     assert said(begun.prompt("Now rename the parser module please").answer("It is renamed."), "answer") == [
         "The last answer: “It is renamed.”"
     ]
+
+
+@pytest.mark.feature("session.proven")
+def test_a_subagent_of_which_no_end_is_recorded_is_not_said_to_have_ended():
+    begun = view(cwd="/w").prompt("Measure the coverage in the background").answer("It is started.").tool("Task", action="task")
+    begun.events = [e._replace(thread_id=begun.build().session_id) for e in begun.events]
+    begun.subagent("agent-1").answer("I will run the parser's tests next.")
+
+    assert said(begun, "answer")[-1] == "Behind it a subagent answered. It said: “I will run the parser's tests next.”"

@@ -219,7 +219,7 @@ class SessionState:
     asked_since: bool = False
     """the person asked for something behind it"""
     delivered: Item | None = None
-    """what the subagent that ended last behind that answer delivered; its reason says how many ended, and when"""
+    """what the subagent that ended or answered last behind that answer gave; its reason says how many did, and when"""
     last_call: Item | None = None
     """what became of the last call, where it was refused or no result of it is recorded"""
     outside: list[Item] = field(default_factory=list)

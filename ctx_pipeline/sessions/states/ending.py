@@ -58,7 +58,7 @@ class Ending(NamedTuple):
     asked_since: bool = False
     """a prompt that asks for something is behind it"""
     delivered: Item | None = None
-    """what the subagent that ended last behind that answer delivered; its reason says how many ended, and when"""
+    """what the subagent that ended or answered last behind that answer gave; its reason says how many did, and when"""
     last_call: Item | None = None
     """how the last call ended, where it was about a file, was refused, or has no result, and that the person stopped the agent"""
 
@@ -100,7 +100,8 @@ def _delivered(view: SessionView, main: Sequence[Any], since: Any, until: Any, *
     found = in_time(ended)[-1]
     text = excerpt(_unquoted(found.text), _ROOMS[1], lambda texts: repeating(view, texts, whole=whole))
     agents_said = "a subagent" if len(ended) == 1 else f"{len(ended)} subagents"
-    words = f"{'Behind' if until is None else 'Before'} it {agents_said} ended. {'It' if len(ended) == 1 else 'The last of them'} delivered"
+    did, gave = ("ended", "delivered") if found.kind == "subagent_end" else ("answered", "said")  # it may work on
+    words = f"{'Behind' if until is None else 'Before'} it {agents_said} {did}. {'It' if len(ended) == 1 else 'The last of them'} {gave}"
     return Item(text, "answer", written(found.ts), found.event_id, reason=words) if text else None
 
 
