@@ -4,6 +4,7 @@ Workers of any executor run it: what they share is the bucket, and of two that d
 """
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -11,7 +12,7 @@ import dagster as dg
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs.location import executor_of
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.team.hub import Hub, Part, Refreshed
+from ctx_pipeline.team.hub import Hub, Part, Refreshed, stale_parts
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_signals import family_code, measurable
 from ctx_pipeline.team.hub_upkeep import compact_tables, vacuum_tables
@@ -24,6 +25,9 @@ MEMBERS = "team_members"
 GROUP = "hub"
 _NAMED = 20
 """Parts that could not be collected and are named in the graph."""
+
+_TURN = "#turn"
+"""Key of the sensor's cursor that counts the ticks that asked for runs; no member can have this name."""
 
 _PARTS_OF_A_RUN = 25
 """Members and months that one run of a backfill takes: a run starts in a second or two, and workers take one each."""
@@ -199,40 +203,47 @@ def _record(context: dg.AssetExecutionContext, first_month: str, done: Refreshed
             context.log_event(dg.AssetMaterialization(asset_key=dg.AssetKey(asset), partition=partition))
 
 
-def _requests(context: dg.SensorEvaluationContext, parts: dict[Part, str], due: list[Part]) -> list[dg.RunRequest]:
+def _requests(context: dg.SensorEvaluationContext, due: Mapping[Part, str], turn: str) -> list[dg.RunRequest]:
     """Return a run for each part that is due, for workers to take; where one machine does all, one run that brings in everything."""
     if due and isinstance(context.instance.run_launcher, dg.DefaultRunLauncher):
         tail = [dg.AssetKey(["team", name]) for name in ("warehouse", "lessons", "page")]
-        return [dg.RunRequest(run_key=digest(sorted((part.key, made_of) for part, made_of in parts.items())), asset_selection=tail)]
+        return [dg.RunRequest(run_key=digest(turn, sorted((part.key, made_of) for part, made_of in due.items())), asset_selection=tail)]
     return [
         dg.RunRequest(
-            run_key=f"{part.key} {parts[part]}",
+            run_key=f"{part.key} {made_of} {turn}",
             partition_key=dg.MultiPartitionKey({"member": part.member, "month": f"{part.month}-01"}),
             asset_selection=[dg.AssetKey(["team", "collected"]), *(dg.AssetKey(["team_signals", name]) for name in measurable())],
         )
-        for part in due
+        for part, made_of in due.items()
     ]
 
 
 def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
-    """Return the new members, and runs for the parts whose digest was not asked for yet."""
+    """Return the new members, and runs for the parts whose digest was not asked for yet, and for those that nobody publishes any more."""
     import json
+    from itertools import islice
 
     local = isinstance(context.instance.run_launcher, dg.DefaultRunLauncher)
     months = set(_months(hub.settings.first_month).get_partition_keys())
     # lessons, and months outside of the graph, are no partition: only a run that brings in everything takes them
     parts = {part: made_of for part, made_of in hub.parts().items() if local or f"{part.month}-01" in months}
     seen: dict[str, str] = json.loads(context.cursor or "{}")
+    turn = seen.pop(_TURN, "0")
     known = set(context.instance.get_dynamic_partitions(MEMBERS))
     fresh = sorted({head.member for head in hub.heads()} - known)
-    due = sorted(part for part, made_of in parts.items() if seen.get(part.key) != made_of)[: None if local else _MOST]
-    requests = _requests(context, parts, due)
-    cursor = {**seen, **{part.key: parts[part] for part in due}}
+    asked = {key: made_of for key, made_of in seen.items() if "|" in key and (local or f"{key.partition('|')[2]}-01" in months)}
+    stale = sorted(stale_parts(parts, asked).items())
+    due = dict(islice(stale, None if local else _MOST))
+    requests = _requests(context, due, turn)
+    cursor = {**seen, **{part.key: made_of for part, made_of in due.items()}}
+    cursor = {key: made_of for key, made_of in cursor.items() if made_of}
     for member, made_of in shards_waiting(hub).items():
         if seen.get(member) != made_of:
-            asked = [dg.AssetKey(["team", "shards"])]
-            requests.append(dg.RunRequest(run_key=f"{member} {made_of}", partition_key=member, asset_selection=asked))
+            shard = [dg.AssetKey(["team", "shards"])]
+            requests.append(dg.RunRequest(run_key=f"{member} {made_of} {turn}", partition_key=member, asset_selection=shard))
             cursor[member] = made_of
+    # a month that comes again as it was before is a run of its own
+    cursor[_TURN] = str(int(turn) + bool(requests))
     added = [dg.DynamicPartitionsDefinition(name=MEMBERS).build_add_request(fresh)] if fresh else []
     return dg.SensorResult(run_requests=requests, cursor=json.dumps(cursor), dynamic_partitions_requests=added)
 

@@ -179,7 +179,7 @@ class Hub:
 
     def stale(self) -> dict[Part, str]:
         """Return the parts whose rows in the hub's database are not those that were published, and those that nobody publishes any more."""
-        return _stale(self.parts(), self.database.loaded())
+        return stale_parts(self.parts(), self.database.loaded())
 
     # steps
 
@@ -384,7 +384,7 @@ class Hub:
         done = Refreshed()
         heads = self.heads()
         now, held = self.parts(heads), self.database.loaded()
-        due = _stale(now, held)
+        due = stale_parts(now, held)
         place = self.folder / "measured.json"
         before = json_object(place.read_bytes() if place.exists() else None)
         code = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
@@ -460,7 +460,8 @@ def _erased_since(said: Mapping[str, int], known: Mapping[str, int]) -> bool:
     return any(said.get(name) != count for name, count in known.items()) or any(said[name] for name in said.keys() - known.keys())
 
 
-def _stale(now: Mapping[Part, str], held: Mapping[str, str]) -> dict[Part, str]:
+def stale_parts(now: Mapping[Part, str], held: Mapping[str, str]) -> dict[Part, str]:
+    """Return the parts that are otherwise than held, and those that are gone, with an empty digest."""
     due = {part: made_of for part, made_of in now.items() if held.get(part.key) != made_of}
     return due | {part: "" for key in held if (part := Part(*key.split("|", 1))) not in now}
 

@@ -89,6 +89,40 @@ def test_where_one_machine_does_all_one_run_brings_everything_to_the_page_and_no
     assert ">bob<" in (tmp_path / "hub-store" / "hub" / "site" / "index.html").read_text("utf-8")
 
 
+@pytest.mark.feature("team.graph")
+@pytest.mark.parametrize("local", [True, False])
+def test_the_sensor_asks_for_a_month_that_was_taken_back_and_for_one_that_comes_again_as_it_was(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch, local: bool
+):
+    ann = TeamMachine(tmp_path / "ann", "ann").join(folder_bucket)
+    ann.works(1)
+    monkeypatch.setenv(URL, folder_bucket)
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "hub-store"))
+    hub, definitions = Hub(hub_location.settings_module.load()), hub_location.build()
+
+    def sessions() -> int:
+        return len(hub.database.reports(("members",))["members"])
+
+    with instance_for_test(temp_dir=str(tmp_path)) if local else dg.DagsterInstance.ephemeral() as instance:
+        cursor, keys, counts = None, [], []
+        for share in ("counts", "none", "counts"):
+            ann.join(folder_bucket, share=(share,)).publish()
+            asked = hub_location.tick(dg.build_sensor_context(instance=instance, cursor=cursor), hub)
+            (request,) = asked.run_requests or ()
+            instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann"])
+            chosen = [key.to_user_string() for key in request.asset_selection or ()]
+            parts = list(definitions.assets or ())
+            assert dg.materialize(parts, selection=chosen, partition_key=request.partition_key, instance=instance).success
+            counts.append(len(TeamTable(Bucket(folder_bucket), "team/sessions").rows() or ()))
+            assert not local or sessions() == counts[-1]
+            keys.append(request.run_key)
+            cursor = asked.cursor
+            assert not hub_location.tick(dg.build_sensor_context(instance=instance, cursor=cursor), hub).run_requests
+
+    assert counts == [1, 0, 1]
+    assert len(set(keys)) == 3  # Dagster makes no second run of a key
+
+
 @pytest.mark.feature("team.graph", "team.bad-input")
 def test_a_member_whose_tables_cannot_be_read_fails_the_run_and_the_others_of_it_are_in(
     tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
