@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -80,7 +79,9 @@ _SURE = 3
 """Calls with the running totals of an ancestor, one behind the other from the first on, that are a copy however slowly it was written"""
 
 
-def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+def replays(
+    calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str, str | None], fork: str | None = None
+) -> dict[str, tuple[str, str]]:
     """Return call key of a fork -> session and key of the call of an ancestor that it repeats.
 
     A copy that a busy disk wrote slowly looks like own calls of the fork: their keys are the
@@ -88,10 +89,10 @@ def replays(calls: Mapping[str, Mapping[str, int | None]], parents: Mapping[str,
     ancestor's id. Counted from the fork's first call on, as long as each is one that an
     ancestor made before; one alone proves nothing, since threads may begin alike, and two only
     where no half minute passes between them.
-    ``calls`` is session -> call key -> time, ``parents`` session -> declared parent.
+    ``calls`` is session -> call key -> time, ``parents`` session -> declared parent. Looked at is one ``fork``, or each that has a parent.
     """
     found: dict[str, tuple[str, str]] = {}
-    for session, held in calls.items():
+    for session, held in calls.items() if fork is None else ((fork, calls[fork]),):
         if parents.get(session) is None:
             continue
         own = [key for key in _in_order(held) if is_running_total(key, session)]
@@ -124,19 +125,22 @@ def same_calls(calls: Mapping[str, Mapping[str, int | None]]) -> dict[str, tuple
         keys = [key for key in _in_order(held) if is_running_total(key, session)]
         if len(keys) > 1 and (began := held[keys[0]]) is not None:
             own[session] = keys
-            begins.setdefault((began, keys[0].partition(":")[2]), []).append(session)
+            begins.setdefault((began, keys[0].removeprefix(f"{session}:")), []).append(session)
     found: dict[str, tuple[str, str]] = {}
     for group in begins.values():
-        for number, session in enumerate(group):
-            made = [(calls[session][key], key.partition(":")[2]) for key in own[session]]
-            best: dict[str, tuple[str, str]] = {}
-            for other in group[:number]:
-                theirs = ((calls[other][key], key.partition(":")[2]) for key in own[other])
-                both = zip(made, theirs, strict=False)
-                alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and pair[0][0] is not None, both))
-                if alike > max(1, len(best)):
-                    best = {key: (other, origin) for key, origin in zip(own[session][:alike], own[other], strict=False)}
-            found.update(best)
+        # calls before, moment and totals of one -> number of the calls up to it, and the first session that has them
+        tree: dict[tuple[int, int | None, str], tuple[int, str]] = {}
+        for session in group if len(group) > 1 else ():
+            made: list[str] = []
+            at, other = 0, session
+            for key in own[session]:
+                totals = key.removeprefix(f"{session}:")
+                at, first = tree.setdefault((at, calls[session][key], totals), (len(tree) + 1, session))
+                if first != session:
+                    other = first
+                    made.append(totals)
+            if len(made) > 1:
+                found.update({f"{session}:{totals}": (other, f"{other}:{totals}") for totals in made})
     return found
 
 

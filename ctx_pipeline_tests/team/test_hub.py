@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_upkeep import compact_tables, doctor
 from ctx_pipeline.team.published_tables import PARTITIONS
+from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine, session_id
 
 if TYPE_CHECKING:
@@ -120,6 +123,67 @@ def test_calls_without_an_id_of_a_session_on_two_machines_count_once(tmp_path: P
     }  # type: ignore[index]
     assert not keys["ann"] & keys["bob"]  # places in files
     assert hub.database.reports(("total",))["total"][0]["calls"] == len(owned) > 0
+
+
+def counted_of_one_store(folder: Path, machines: list[TeamMachine]) -> tuple[dict[tuple[str, str], int], int]:
+    """Return (host, session) -> its calls, and the cost, of one store over the homes of all these machines."""
+    everyone = TeamMachine(folder, "everyone")
+    for who in machines:
+        for host in ("claude", "codex"):
+            if (who.folder / host).exists():
+                shutil.copytree(who.folder / host, everyone.folder / host, dirs_exist_ok=True)
+    everyone.capture()
+    with open_store(everyone.settings) as store:
+        owned = [c for cell in store.ledger.cells() for c in store.lake.read_rows("model_calls", cell) if c.owner]
+    return dict(Counter((c.host, c.session_id) for c in owned)), sum(cost_of("auto", c.recorded_cost, c.cost) or 0 for c in owned)
+
+
+def counted_of_team(hub: Hub) -> tuple[dict[tuple[str, str], int], int]:
+    total = hub.database.reports(("total",))["total"][0]
+    with duckdb.connect(str(hub.database.path), read_only=True) as connection:
+        rows = connection.execute("SELECT host, session_id, count(*) FROM team_calls GROUP BY ALL").fetchall()
+    assert total["calls"] == sum(n for _, _, n in rows)
+    return {(host, session): n for host, session, n in rows}, total["cost_nano"]
+
+
+@pytest.mark.feature("team.counted-once", "usage.owner-same-calls", "usage.owner-same-totals")
+def test_copies_under_another_id_and_slow_forks_with_another_member_count_as_in_one_store(tmp_path: Path, folder_bucket: str):
+    ann, bob, cyd, dan = machines = [machine(tmp_path, folder_bucket, name) for name in ("ann", "bob", "cyd", "dan")]
+    original, copy, fork, alike = (f"019ca9d4-0000-7000-8000-00000000000{n}" for n in range(1, 5))
+    codex.write(ann.folder / "codex", codex.session(original, calls=4), original)
+    codex.write(bob.folder / "codex", codex.session(copy, calls=6), copy)  # went on by itself
+    records = codex.session(fork, calls=5, begin=4_000)
+    records[0]["payload"]["forked_from_id"] = original
+    codex.write(cyd.folder / "codex", records, fork)
+    codex.write(dan.folder / "codex", codex.session(alike, calls=4, begin=60), alike)  # the same totals at other moments
+    for who in machines:
+        who.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+
+    hub.refresh([])
+
+    assert counted_of_team(hub) == counted_of_one_store(tmp_path / "all", machines)
+    assert counted_of_team(hub)[0] == {("codex", original): 4, ("codex", copy): 2, ("codex", fork): 1, ("codex", alike): 4}
+
+
+@pytest.mark.feature("team.counted-once", "usage.owner-order")
+def test_a_call_that_two_members_recorded_differently_counts_for_the_session_that_it_has_in_one_store(tmp_path: Path, folder_bucket: str):
+    ann, bob = machines = [machine(tmp_path, folder_bucket, name) for name in ("ann", "bob")]
+    ann.works(1, turns=2)
+    bob.works(2, turns=2, started=DAY + timedelta(days=1))
+    paths = [next(who.home.root.rglob("*.jsonl")) for who in machines]
+    ids = [
+        [one["message"]["id"] for line in path.read_text("utf-8").splitlines() if "usage" in (one := json.loads(line)).get("message", {})]
+        for path in paths
+    ]
+    paths[1].write_text(paths[1].read_text("utf-8").replace(ids[1][0], ids[0][0]), "utf-8")  # bob's is the fuller one
+    for who in machines:
+        who.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+
+    hub.refresh([])
+
+    assert counted_of_team(hub) == counted_of_one_store(tmp_path / "all", machines)
 
 
 @pytest.mark.feature("team.counted-once")

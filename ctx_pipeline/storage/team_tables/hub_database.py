@@ -14,6 +14,7 @@ from ctx_pipeline.model.tables import READINGS, TABLES
 from ctx_pipeline.model.usage_rules import COST_RULE
 from ctx_pipeline.storage import connections
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
+from ctx_pipeline.storage.team_tables import same_calls
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -39,21 +40,40 @@ CREATE OR REPLACE TABLE session_projects AS
 SELECT member, machine, host, session_id, min(project) AS project, min(repository) AS repository, min(first_ts) AS first_ts
 FROM sessions GROUP BY ALL;
 
+CREATE OR REPLACE VIEW keyed_calls AS
+SELECT c.*, coalesce(r.origin, c.call_key) AS counted_as FROM model_calls c LEFT JOIN same_calls r USING (host, call_key) WHERE c.owner;
+
+CREATE OR REPLACE TEMP TABLE contested AS
+SELECT DISTINCT host, session_id, counted_as FROM keyed_calls
+SEMI JOIN (SELECT host, counted_as FROM keyed_calls GROUP BY ALL HAVING min(session_id) <> max(session_id)) k USING (host, counted_as);
+
+CREATE OR REPLACE TEMP TABLE own_calls AS
+WITH held AS (SELECT host, session_id, call_key, ts FROM model_calls SEMI JOIN contested USING (host, session_id))
+SELECT host, session_id, min(ts) AS own_ts FROM held
+ANTI JOIN (SELECT host, call_key FROM model_calls SEMI JOIN held USING (host, call_key)
+  GROUP BY ALL HAVING min(session_id) <> max(session_id)) USING (host, call_key)
+ANTI JOIN (SELECT host, call_key FROM same_calls WHERE replayed) USING (host, call_key) GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE forked_calls AS
+SELECT DISTINCT f.host, f.session_id, f.counted_as
+FROM (SELECT c.*, unnest(a.ancestors) AS ancestor FROM contested c JOIN session_ancestors a USING (host, session_id)) f
+SEMI JOIN contested o ON o.host = f.host AND o.counted_as = f.counted_as AND o.session_id = f.ancestor;
+
 CREATE OR REPLACE TABLE copied_calls AS
-SELECT c.*, s.project, s.repository FROM model_calls c
-JOIN (SELECT host, call_key FROM model_calls WHERE owner GROUP BY ALL HAVING count(*) > 1) k USING (host, call_key)
+SELECT c.*, s.project, s.repository FROM keyed_calls c
+JOIN (SELECT host, counted_as FROM keyed_calls GROUP BY ALL HAVING count(*) > 1) k USING (host, counted_as)
 LEFT JOIN session_projects s USING (member, machine, host, session_id)
-WHERE c.owner
-QUALIFY row_number() OVER (PARTITION BY c.host, c.call_key
-  ORDER BY c.context_tokens + c.output DESC, s.first_ts NULLS LAST, c.session_id, c.member, c.machine) = 1;
+LEFT JOIN own_calls w USING (host, session_id)
+LEFT JOIN forked_calls f USING (host, session_id, counted_as)
+QUALIFY row_number() OVER (PARTITION BY c.host, c.counted_as ORDER BY c.call_key = c.counted_as DESC,
+  f.session_id IS NOT NULL, w.own_ts NULLS LAST, c.session_id, c.context_tokens + c.output DESC, c.member, c.machine) = 1;
 
 CREATE OR REPLACE VIEW team_calls AS
-SELECT c.*, s.project, s.repository FROM model_calls c
+SELECT c.*, s.project, s.repository FROM keyed_calls c
 LEFT JOIN session_projects s USING (member, machine, host, session_id)
-ANTI JOIN copied_calls k ON k.host = c.host AND k.call_key = c.call_key
+ANTI JOIN copied_calls k ON k.host = c.host AND k.counted_as = c.counted_as
 ANTI JOIN other_copies o ON o.member = c.member AND o.machine = c.machine AND o.host = c.host AND o.session_id = c.session_id
   AND regexp_matches(c.call_key, '^[0-9a-f]{16}(\\.[0-9]+){3}$')
-WHERE c.owner
 UNION ALL BY NAME SELECT * FROM copied_calls;
 
 CREATE OR REPLACE VIEW session_checks AS
@@ -65,8 +85,9 @@ DROP TABLE IF EXISTS team_checks;
 """What the reports read, of what members published.
 
 Each session is there once, as the machine with most of it has it, of several the one that shares most of it, since checks and
-signals are those of that machine; and on which machines it is. Each call is there once: of copies that
-machines made at different times the fullest, then that of the session that began first. Only calls that there are several of are
+signals are those of that machine; and on which machines it is. Each call is there once, for the session that it counts for on one
+machine with all of them: the original of one that another id has too, then a declared parent, then the session with the earlier
+call of its own; and of copies of that session the fullest. Only calls that there are several of are
 sorted, and none is written again; of earlier versions two tables go. A call that its host gave no id is known by its place in a file,
 which each home has its own of: it counts where its session does.
 """
@@ -210,6 +231,7 @@ class HubDatabase:
         if connection.execute("SELECT code FROM derived").fetchall() == [(code,)]:
             return
         connection.execute("BEGIN")
+        same_calls.write(connection)
         connection.execute(_DERIVED)
         connection.execute("DELETE FROM derived")
         connection.execute("INSERT INTO derived VALUES (?)", [code])
