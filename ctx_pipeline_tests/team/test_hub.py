@@ -171,12 +171,14 @@ def test_a_call_that_two_members_recorded_differently_counts_for_the_session_tha
     ann, bob = machines = [machine(tmp_path, folder_bucket, name) for name in ("ann", "bob")]
     ann.works(1, turns=2)
     bob.works(2, turns=2, started=DAY + timedelta(days=1))
-    paths = [next(who.home.root.rglob("*.jsonl")) for who in machines]
-    ids = [
-        [one["message"]["id"] for line in path.read_text("utf-8").splitlines() if "usage" in (one := json.loads(line)).get("message", {})]
-        for path in paths
-    ]
-    paths[1].write_text(paths[1].read_text("utf-8").replace(ids[1][0], ids[0][0]), "utf-8")  # bob's is the fuller one
+    transcripts = [next(who.home.root.rglob("*.jsonl")) for who in machines]
+    of_ann, of_bob = [[json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in transcripts]
+    (first, *_), (fuller, *_) = [[line["message"] for line in lines if "usage" in line.get("message", {})] for lines in (of_ann, of_bob)]
+    told = fuller["id"]
+    for message in (line.get("message", {}) for line in of_bob):
+        if message.get("id") == told:
+            message["id"], message["usage"]["output_tokens"] = first["id"], first["usage"]["output_tokens"] + 5_000
+    transcripts[1].write_text("".join(json.dumps(line) + "\n" for line in of_bob), "utf-8")
     for who in machines:
         who.publish()
     hub = hub_of(tmp_path, folder_bucket)
