@@ -1271,7 +1271,7 @@ def test_what_subagents_delivered_behind_the_last_answer_is_told_with_the_event_
 
     assert said(begun, "answer") == [
         "No answer follows the last tool call; said before: “Launching a review workflow.”",
-        "Behind it 2 subagents ended. The last of them delivered: “## Plan Land parsing first.”",
+        "After it 2 subagents ended. The last of them delivered: “## Plan Land parsing first.”",
     ]
     assert state.delivered.event == begun.events[-1].event_id
     assert from_json(state.to_json()).delivered == state.delivered
@@ -1298,4 +1298,4 @@ def test_a_subagent_of_which_no_end_is_recorded_is_not_said_to_have_ended():
     begun.events = [e._replace(thread_id=begun.build().session_id) for e in begun.events]
     begun.subagent("agent-1").answer("I will run the parser's tests next.")
 
-    assert said(begun, "answer")[-1] == "Behind it a subagent answered. It said: “I will run the parser's tests next.”"
+    assert said(begun, "answer")[-1] == "After it a subagent answered. It said: “I will run the parser's tests next.”"

@@ -101,7 +101,7 @@ def _delivered(view: SessionView, main: Sequence[Any], since: Any, until: Any, *
     text = excerpt(_unquoted(found.text), _ROOMS[1], lambda texts: repeating(view, texts, whole=whole))
     agents_said = "a subagent" if len(ended) == 1 else f"{len(ended)} subagents"
     did, gave = ("ended", "delivered") if found.kind == "subagent_end" else ("answered", "said")  # it may work on
-    words = f"{'Behind' if until is None else 'Before'} it {agents_said} {did}. {'It' if len(ended) == 1 else 'The last of them'} {gave}"
+    words = f"{'After' if until is None else 'Before'} it {agents_said} {did}. {'It' if len(ended) == 1 else 'The last of them'} {gave}"
     return Item(text, "answer", written(found.ts), found.event_id, reason=words) if text else None
 
 
