@@ -43,10 +43,16 @@ def wrong(line: str) -> bool:
 
 _MOST_PLACES = 3
 _AROUND = 100
+_MOST_NAMES = 12
+_CODE = lazy_pattern(r"(?<![\w`)\]}])`([A-Za-z_./][^`\n]{3,40})`(?![\w`])")
+"""What a text quotes as code."""
 
 
 def cut(line: str, most: int) -> str:
-    """Return the first characters of a line longer than ``most``, and what stands around the first words of failure behind them."""
+    """Return the first characters of a line longer than ``most``, what stands around the first words of failure behind them.
+
+    Of the rest the first names that it quotes as code stay too: a later call may ask for them.
+    """
     if len(line) <= most:
         return line
     plain = _NONE_WRONG.sub(lambda match: " " * len(match[0]), line)
@@ -56,7 +62,10 @@ def cut(line: str, most: int) -> str:
         if start < end:
             found += line[at:end] if start == at else f"… [{start - at:,} characters] …{line[start:end]}"
             at = end
-    return found if at == len(line) else f"{found}… [{len(line) - at:,} characters]"
+    if at == len(line):
+        return found
+    names = ", ".join([name for name in dict.fromkeys(_CODE.findall(line, most - _AROUND)) if name not in found][:_MOST_NAMES])
+    return f"{found}… [{len(line) - at:,} characters{'; code in them: ' if names else ''}{names}]"
 
 
 def guarded(lines: list[str]) -> set[int]:

@@ -643,3 +643,17 @@ def test_a_row_that_imitates_a_count_and_a_row_beside_its_heads_are_told_as_they
     assert "\\[9 rows that run" in told
     assert odd.strip() in told
     assert "[18 rows that run or are ready, without restarts]" in told
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_what_the_cut_part_of_a_long_text_quotes_as_code_stays(short):
+    body = f"{'word ' * 100}use `Strategy: DefaultName`, see `load_all`() and `load_all`. Not a name: `x` or `{'y ' * 40}`. {'word ' * 300}"
+    told = short("gh api repos/acme/shop/pulls/7/comments", "Output:\n" + json.dumps({"body": body, "id": 1}) + "\n")
+
+    assert "characters; code in them: Strategy: DefaultName, load_all]" in told.text
+    many = " ".join(f"`name_{n}`" for n in range(40))
+    told = short(
+        "gh api repos/acme/shop/pulls/7/comments", "Output:\n" + json.dumps({"body": f"{'word ' * 100}{many} {'word ' * 300}"}) + "\n"
+    )
+    assert "name_11]" in told.text
+    assert "name_12" not in told.text
