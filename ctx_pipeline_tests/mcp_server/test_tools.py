@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 import sys
 import time
 import urllib.error
@@ -386,3 +387,28 @@ def test_the_server_ends_when_its_client_does(home):
     )
     process.stdin.close()
     assert process.wait(250) == 0
+
+
+@pytest.mark.feature("mcp.light-start")
+def test_the_collector_waits_until_the_server_is_loaded(home):
+    code = """
+import gc, sys
+class Watch:
+    def find_spec(self, name, *_):
+        if name in ("mcp.types", "ctx_pipeline.mcp_server.tools"):
+            print(name, gc.isenabled(), file=sys.stderr)
+sys.meta_path.insert(0, Watch())
+from ctx_pipeline.cli.integrations.mcp import mcp
+mcp(["--tools", "memory"], standalone_mode=False)
+print("after", gc.isenabled(), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=home.environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    assert done.stderr.split() == ["mcp.types", "False", "ctx_pipeline.mcp_server.tools", "False", "after", "True"]

@@ -12,6 +12,7 @@ import click
 
 from ctx_pipeline import loopback
 from ctx_pipeline.cli.output import confirm, emit, json_option, say
+from ctx_pipeline.model.gc_pause import without_collector
 
 if TYPE_CHECKING:
     from ctx_pipeline.integrations.config_patch import Change
@@ -43,15 +44,16 @@ def mcp(context: click.Context, http: bool, port: int, profile: str, structured:
     """
     if context.invoked_subcommand is not None:
         return
-    from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.cli.session.writing import act
-    from ctx_pipeline.mcp_server import server
-    from ctx_pipeline.sessions.session_choice import STARTED
+    with without_collector():  # modules live as long as the server
+        from ctx_pipeline import settings as settings_module
+        from ctx_pipeline.cli.session.writing import act
+        from ctx_pipeline.mcp_server import server
+        from ctx_pipeline.sessions.session_choice import STARTED
 
-    settings = settings_module.load()
-    if not http:
-        settings = replace(settings, environ={**settings.environ, STARTED: str(time.time_ns() // 1_000)})
-    served = server.build(settings, _judge, act, profile=profile, structured=structured, allowed=allowed, one_agent=not http)
+        settings = settings_module.load()
+        if not http:
+            settings = replace(settings, environ={**settings.environ, STARTED: str(time.time_ns() // 1_000)})
+        served = server.build(settings, _judge, act, profile=profile, structured=structured, allowed=allowed, one_agent=not http)
     if not http:
         server.serve_stdio(served)
         return
