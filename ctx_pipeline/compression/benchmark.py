@@ -14,7 +14,7 @@ from ctx_pipeline.compression.forms import FORMS, shortened
 from ctx_pipeline.compression.project_files import project_at, sizes_of, source_at
 from ctx_pipeline.compression.signatures.symbols import language_of
 from ctx_pipeline.compression.source import Source
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.model.display import inline, table_text, visible
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ def benchmark_project(folder: Path | str, *, files: int = SAMPLE, seed: int = 0,
     """Return a sample of a project over every form: drawn over languages and sizes, the same for the same seed.
 
     Binary files, files above :data:`LARGEST` bytes and those whose language is not known
-    are left out and counted. Raises UsageError for what is no folder, or none of ``root``.
+    are left out and counted. Raises UsageError for what is no folder, or none of ``root``,
+    and NothingFound where no file is left.
     """
     place = Path(folder) if root is None else root / folder
     if root is not None and not place.resolve().is_relative_to(root.resolve()):
@@ -218,6 +219,9 @@ def benchmark_project(folder: Path | str, *, files: int = SAMPLE, seed: int = 0,
             left_out["binary"] = left_out.get("binary", 0) + 1
             continue
         measured.append(_measured(one.path, source, runs))
+    if not measured:
+        reasons = ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()))
+        raise NothingFound(f"{folder}: no file to measure" + (f" ({reasons})" if reasons else ""), hint="name a folder with source files")
     return Benchmark(
         str(folder),
         len(candidates),

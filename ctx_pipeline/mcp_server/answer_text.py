@@ -14,6 +14,9 @@ _FOR_A_PERSON = frozenset({"resume"})
 _NOT_SAID = frozenset({"next_cursor", "action", "schema"})
 """Members that a program reads; the cursor stands last."""
 
+_SAID_BY_TEXT = ("value", "files", "tokens", "raw_tokens")
+"""Members that a program reads of an answer that has a text."""
+
 _OF_ROWS = frozenset({"by", "level", "period"})
 """What is said of rows, and says nothing where there are none."""
 
@@ -36,8 +39,7 @@ def as_text(answer: dict[str, Any]) -> str:
         # what could not be shortened is not made longer by saying so, and stands as it is: an edit may follow
         lines = [said, *_lines({name: rest[name] for name in ("left_out", "session") if name in rest})]
     elif isinstance(said, str):
-        rest.pop("value", None)
-        rest = {name: value for name, value in rest.items() if isinstance(value, bool) or value != 0}
+        rest = {n: v for n, v in rest.items() if n not in _SAID_BY_TEXT and (isinstance(v, bool) or v != 0)}
         lines = [said.rstrip("\n"), *_lines(rest)]
     elif (none := [name for name, value in whole.items() if value == []]) and not any(map(_rows, rest.values())):
         named = {name: value for name, value in rest.items() if isinstance(value, str) and name not in _OF_ROWS}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from ctx_pipeline import discovery
 from ctx_pipeline.compression import compress
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import NothingFound, UnknownName, UsageError
 from ctx_pipeline.mcp_server.answer_text import as_text
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.settings import Settings
@@ -116,6 +116,9 @@ class CompressionTools:
         session: dict[str, Any] | None = None
         if paths:
             sources, left_out = compress.sources_at(paths, root=project_root(), limit=MOST_FILES, settings=self._settings)
+            if not sources:
+                reasons = ", ".join(f"{count} {why}" for why, count in left_out.items())
+                raise NothingFound(f"no text file in {', '.join(paths)}" + (f" ({reasons})" if reasons else ""), hint="name files")
         else:
             host, name = self._session(session_id)
             held = compress.captured(host, name, at=at, settings=self._settings)

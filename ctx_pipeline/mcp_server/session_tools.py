@@ -119,7 +119,12 @@ class SessionTools:
             found = brought.found._replace(state=states.safe(brought.found.state))
             return SessionAnswer(action=action, text=brought.block.text, value=brought._replace(found=found).to_json())
         if action == "save":
-            return SessionAnswer(action=action, value=self._act("save", by="agent"))
+            saved = self._act("save", by="agent")
+            count = saved["sessions_parsed"]
+            text = f"{count} session{'s' * (count != 1)} read" if count else "nothing is newer than what was captured"
+            return SessionAnswer(
+                action=action, text="\n".join([text, *(f"held back: {error}" for error in saved["held"].values())]), value=saved
+            )
         if action == "list":
             rows, total = self._kept.of((action,), lambda: listed(limit=10, for_model=True, settings=self._settings))
             return SessionAnswer(action=action, value={"sessions": rows, "total": total})

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import NothingYet, UsageError
 from ctx_pipeline.integrations.agent_output import withheld
 from ctx_pipeline.learning import injection
 from ctx_pipeline.learning import memories as memory_api
@@ -297,9 +297,11 @@ class Tools:
             key, full, rows = shown["host"], shown["session_id"], [_reading(r) for r in shown["readings"]]
         else:
             rows = [
-                {name: value for name, value in record.items() if name not in ("by", "histogram", "reasons")}
+                {name: value for name, value in record.items() if name not in ("by", "histogram", "months", "reasons")}
                 for record in signals_api.summary(group=group, settings=self._settings)
             ]
+        if not any(r.get("count") or "value" in r for r in rows):
+            raise NothingYet("no signal was measured", hint="ctx run measures what was captured; a sync alone does not")
         end = place + MOST_ROWS
         following = cursor_at(end, *asked) if end < len(rows) else None
         return SignalReadings(host=key, session_id=full, readings=rows[place:end], next_cursor=following)

@@ -28,9 +28,8 @@ def catalogue(group: str | None = None, *, settings: Settings | None = None) -> 
     Raises UnknownName for a group that no signal is in.
     """
     discovery.look_in((settings or settings_module.load()).home / "config")
-    groups, group = {s.group for s in discovery.signals().values()}, group and group_of(group)
-    if group and group not in groups:
-        raise UnknownName("group", group, groups)
+    group = group and group_of(group)
+    _check_group(group)
     rows = []
     for s in discovery.signals().values():
         if group and s.group != group:
@@ -56,15 +55,16 @@ def catalogue(group: str | None = None, *, settings: Settings | None = None) -> 
 def show(host: str, session_id: str, *, group: str | None = None, settings: Settings | None = None) -> dict[str, Any]:
     """Return the readings of one session, of one group if given, with the events they rest on, quoted (400 characters each).
 
-    Raises UnknownName for a session that is not in the store.
+    Raises UnknownName for a session that is not in the store and a group that no signal is in.
     """
     from ctx_pipeline.storage.warehouse.session_queries import session_readings
 
+    known, group = discovery.signals(), group and group_of(group)
+    _check_group(group)
     with reading(settings) as (store, _):
         key, full = resolve(store, host, session_id)
         row = store.ledger.session(key, full)
         readings, quoted = session_readings(store.lake, row.partition, full) if row is not None else ([], {})
-    known, group = discovery.signals(), group and group_of(group)
     readings = [r for r in readings if group is None or (r["signal"] in known and known[r["signal"]].group == group)]
     for r in readings:
         r["evidence"] = [{"event_id": event, "text": quoted.get(event, "")} for event in r["evidence"]]
@@ -206,10 +206,15 @@ def summary(signals: list[str] | None = None, *, group: str | None = None, setti
         for name in signals or ():
             if name not in known:
                 raise UnknownName("signal", name, known)
-        if group and group not in {s.group for s in known.values()}:
-            raise UnknownName("group", group, {s.group for s in known.values()})
+        _check_group(group)
         records = _records_of_last_build(store) or _added_up(store)
     return [r for r in records if (not signals or r["signal"] in signals) and (group is None or r["group"] == group)]
+
+
+def _check_group(group: str | None) -> None:
+    groups = {s.group for s in discovery.signals().values()}
+    if group and group not in groups:
+        raise UnknownName("group", group, groups)
 
 
 def _records_of_last_build(store: Store) -> list[dict[str, Any]] | None:

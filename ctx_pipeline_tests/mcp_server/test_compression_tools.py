@@ -125,3 +125,30 @@ def test_without_paths_it_is_the_window_of_the_session_that_asks(project: Home):
         assert named["session"]["reads"] <= made["session"]["reads"]
 
     run(conversation)
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_a_folder_without_files_is_said_and_not_measured(project: Home):
+    (project.folder / "nothing").mkdir(exist_ok=True)
+
+    async def conversation():
+        async with over_stdio(project) as client:
+            for action in ({}, {"action": "project", "format": "json"}):
+                assert await refused(client, "ctx_benchmark", path="nothing", **action) == (
+                    "NothingFound",
+                    "NothingFound: nothing: no file to measure\nname a folder with source files",
+                )
+            assert (await refused(client, "ctx_compress", paths=["nothing"]))[1] == "NothingFound: no text file in nothing\nname files"
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_a_checkpoint_names_its_files_once(project: Home):
+    async def conversation():
+        async with over_stdio(project, "--tools", "all") as client:
+            told = (await client.call_tool("ctx_compress", {"paths": ["cart.py"]})).content[0].text
+            assert told.count("cart.py") == 1
+            assert "raw_tokens" not in told
+
+    run(conversation)

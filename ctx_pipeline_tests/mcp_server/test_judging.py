@@ -158,3 +158,35 @@ def test_a_reward_that_is_no_share_is_refused_before_anything_is_written(mined, 
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="is not a reward"):
         _judge("memory.rewarded", "mem-any", reward=reward)
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_signals_of_all_sessions_are_told_without_their_months_and_before_a_run_the_command_that_measures(home, mined):
+    async def before():
+        async with over_stdio(home, "--tools", "all") as client:
+            for asked_for in ({}, {"host": "claude", "session_id": SESSION}):
+                answer = await client.call_tool("get_signals", asked_for)
+                assert not answer.is_error
+                assert answer.content[0].text == (
+                    "nothing yet: no signal was measured\nctx run measures what was captured; a sync alone does not"
+                )
+
+    async def after():
+        async with over_stdio(mined) as client:
+            readings = (await asked(client, "get_signals"))["readings"]
+            assert any(r["count"] for r in readings)
+            assert not any("months" in r for r in readings)
+            assert (await client.call_tool("get_signals", {"host": "claude", "session_id": SESSION, "group": "no-such"})).is_error
+
+    run(before)
+    run(after)
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_a_save_says_in_words_what_it_read(home):
+    async def conversation():
+        async with over_stdio(home, "--tools", "all") as client:
+            answer = await client.call_tool("ctx_session", {"action": "save"})
+            assert answer.content[0].text == "nothing is newer than what was captured"
+
+    run(conversation)

@@ -700,3 +700,16 @@ def test_a_script_that_names_a_script_tag_is_drawn_once():
     text = f"{first}<script lang='ts'>\nexport const b: number = 1;\n</script>\n"
 
     assert [(s.name, s.first) for s in outline(text, "vue").symbols] == [("a", 2), ("f", 3), ("b", 7)]
+
+
+@pytest.mark.feature("compress.signatures")
+def test_a_type_stands_without_what_annotated_says_beside_it():
+    text = (
+        'def read(path: Annotated[str, Field(description="a, b] c")], names: list[Annotated[str, Field(max_length=9)]] | None = None)'
+        " -> Annotated[int, Doc('x')]: ...\n"
+        "def apart(at: dict[Annotated[str, A], Annotated[list[Annotated[int, B]], C]]): ...\n"
+    )
+    assert lines(outline(text, "python").symbols) == [
+        "fn pub read(path:s, names?:list[str] | None) → int",
+        "fn pub apart(at:dict[str, list[int]])",
+    ]

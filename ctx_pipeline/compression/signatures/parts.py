@@ -74,14 +74,37 @@ LONGEST_DOC = 120
 """Characters of the first line of a documentation."""
 
 _LONGEST = 300
+_ANNOTATED, _MOST_ANNOTATED = "Annotated[", 20
+_TEXTS = re.compile(r"\"[^\"]*\"|'[^']*'")
 """Characters of a type or a default: a written-out object type is as long as its body."""
 
 
 def flat(text: str) -> str:
-    """Return code as one line without blanks inside brackets' edges."""
+    """Return code as one line without blanks inside brackets' edges, and without what ``Annotated`` says beside a type."""
     joined = " ".join(text.split())
+    if _ANNOTATED in joined:
+        joined = _plain_types(joined)
     joined = re.sub(r"(?<=[(\[<]) | (?=[)\]>,;])|,(?= ?[)\]])", "", joined)
     return truncate(joined, _LONGEST)
+
+
+def _plain_types(text: str) -> str:
+    """Return types of Python without what ``Annotated`` says beside them, the inner ones first; as they are where a bracket stays open."""
+    for _ in range(_MOST_ANNOTATED):
+        before, word, inside = text.rpartition(_ANNOTATED)
+        if not word:
+            break
+        depth, comma = 0, -1
+        for place, letter in enumerate(_TEXTS.sub(lambda match: " " * len(match[0]), inside)):
+            if letter == "]" and not depth:
+                text = before + inside[: comma if comma >= 0 else place] + inside[place + 1 :]
+                break
+            depth += (letter in "([{") - (letter in ")]}")
+            if letter == "," and not depth and comma < 0:
+                comma = place
+        else:
+            break
+    return text
 
 
 def name_of(node: SgNode) -> str:
