@@ -86,6 +86,15 @@ _INJECTIONS = tuple(
             "pretend",
             r"\bpretend\s+(?:that\s+)?(?:to\s+be|you\s+are|you'?re)\s+(?:an?\s+)?(?:unrestricted|unfiltered|uncensored|jailbroken)\b",
         ),
+        (
+            "assistant agent llm model",
+            (
+                r"(?<![^\W_])(?:assistants?|(?:ai|coding|llm)[ _-](?:agents?|models?)|llms?|language[ _]models?)[:,]?[\s_]+(?:must|should|shall|ha(?:s|ve)[\s_]to"  # noqa: E501
+                r"|needs?[\s_]to)[\s_]+(?:[^\W_]+[\s_]+){0,3}?(?:(?:upload|send|post|forward|e-?mail|exfiltrate|leak|reveal|share|paste)(?![^\W_]).{0,40}?"
+                r"(?<![^\W_])(?:env|environment|keys?|secrets?|credentials?|passwords?)(?![^\W_])"
+                r"|(?:run|execute|install|download|fetch)\b.{0,60}?(?:https?://|\bfrom\s+[\w-]{1,60}\.\w{2,}))"
+            ),
+        ),
         ("rm", r"\brm\s+-[a-z]{1,6}\s+(?:/|~|\$home)(?:\s|$|\*)"),
         ("base64", r"\bbase64\s+(?:-d|--decode)\b[^\n]{0,80}\|\s*(?:ba|z)?sh\b"),
     )
@@ -136,6 +145,7 @@ _HINT = lazy_pattern(
     r"|send|post|upload|exfil|transmit|rm -|base64|assistant|prompt|[^\x00-\x7f]{2}|vergiss|vergesst|missacht|oubli|olvida|descarta|esque"
     r"|desconsid|dimentic|trascura|negeer|vergeet|bortse|zapom|zabudni|nedbej|unohda|ohita|felejtsd|abaikan|lupakan|talimat|kural|komut"
     r"|iwr|irm|webrequest|restmethod|downloadstring|urlopen|authorized_keys|henceforth|from now on|replace|huomiot|v\xe4lit\xe4|figyelmen"
+    r"|agent|llm"
 )
 """What every order has one of: of a disguised reading that has none nothing more is asked."""
 

@@ -134,7 +134,7 @@ class KeptChecks:
         return {name for name, _, _ in self._redactor.find(text)}
 
 
-CODE_VERSION = "10"
+CODE_VERSION = "11"
 ASSET = "memory/consolidated"
 
 

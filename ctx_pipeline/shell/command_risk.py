@@ -236,6 +236,13 @@ _RESETS = lazy_pattern(r"^(?:db:(?:drop|reset|purge)|flush|sqlflush|reset_db|mig
 _REMOTE_CODE = lazy_pattern(
     r"(?:\b(?:ba|z|da)?sh\b|\bsource\b|\beval\b)[^\n]{0,20}(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b|\b(?:iex|Invoke-Expression)\b"
 )
+_FOREIGN_INDEX = lazy_pattern(
+    r"(?i)(?:--(?:(?:extra|default)-)?index(?:-url)?|--registry|--find-links|\bpip3?\s{1,4}install\b[^\n;&|]{0,200}\s-[if]"
+    r"|\b(?:pip|uv)_(?:(?:extra|default)_)?index(?:_url)?|\bnpm_config_registry)[=\s]\s{0,4}[\"']?https?://"
+    r"(?!(?:pypi\.org|registry\.npmjs\.org|registry\.yarnpkg\.com|download\.pytorch\.org)(?:[/\s\"'`]|$))"
+)
+"""Packages are taken from an index that the command names: whoever chose the address chooses the code."""
+
 _ROOT = lazy_pattern(r"(?:^|[;&|(\n]|\b(?:time|nohup|env|xargs))\s{0,8}(?:\w+=\S{0,80}\s{1,4}){0,4}(?:sudo|doas)\s+\S")
 _SPAN = lazy_pattern(r"`([^`\n]{2,600})`")
 _TOOLS = "|".join(sorted(map(re.escape, {*_VERBS, *_PAIRS, *_TASKS, *_PACKAGES, *SQL_CLIENTS, *_OTHERS})))
@@ -259,7 +266,7 @@ def dangers(command: str) -> tuple[str, ...]:
     since what a build makes anew in one project is work in another. A dry run does nothing.
     """
     found: dict[str, None] = dict.fromkeys(destroys(command))
-    if _REMOTE_CODE.search(command):
+    if _REMOTE_CODE.search(command) or _FOREIGN_INDEX.search(command):
         found["remote-code"] = None
     if _ROOT.search(command):
         found["rights"] = None

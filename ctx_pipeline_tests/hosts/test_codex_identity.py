@@ -9,6 +9,7 @@ import zstandard
 
 from ctx_pipeline.hosts.codex import HOST
 from ctx_pipeline.model.raw import Identity
+from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline_tests.factories import codex as make
 
 BORN = 1_772_366_400_000_000
@@ -165,3 +166,23 @@ def test_a_turn_that_only_moves_clocks_and_totals_changes_no_state_row(tmp_path)
     connection.commit()
     assert databases.streams(path, declared) != before
     connection.close()
+
+
+@pytest.mark.feature("codex.identity")
+@pytest.mark.parametrize(
+    "declared",
+    [{"source": {"subagent": {"thread_spawn": {"parent_thread_id": make.PARENT}}}}, {"source": "cli", "thread_source": "subagent"}],
+)
+def test_what_an_agent_asks_of_its_subagent_is_not_what_a_person_typed(declared):
+    child = make.stream(
+        [
+            make.meta(**declared),
+            make.event(1, "user_message", message="No, don't use npm here, always use pnpm."),
+            make.event(2, "user_message", message="Go on."),
+        ]
+    )
+    rows = [EVENTS.row(*e) for e in make.parse(child, session=make.PARENT).events]
+    assert [(e.kind, e.subtype, e.actor) for e in rows if e.subtype == "agent_prompt" or e.kind == "prompt"] == [
+        ("subagent_start", "agent_prompt", "assistant"),
+        ("injected", "agent_prompt", "assistant"),
+    ]

@@ -233,7 +233,8 @@ def test_replayed_history_is_neither_prompts_nor_tool_calls_again():
     ]
     parsed = make.parse(make.stream(fork(*own, source=source)))
     rows = [EVENTS.row(*e) for e in parsed.events]
-    assert [e.text for e in rows if e.kind == "prompt"] == ["look into it"]
+    assert [(e.kind, e.text) for e in rows if e.subtype == "agent_prompt"] == [("subagent_start", "look into it")]
+    assert not [e for e in rows if e.kind == "prompt"]
     assert len(parsed.tool_calls) == 1
     copied = [e for e in rows if e.subtype.startswith("replay/")]
     assert len(copied) == 1 + 2 + 54 * 2

@@ -247,7 +247,7 @@ _OTHERS: dict[str, Callable[[Walk, Entry, Payload], None]] = {
 }
 
 
-_LAST = {"prompt": "abandoned", "error": "errored", "reasoning": "interrupted", "tool_result": "interrupted"}
+_LAST = {"prompt": "abandoned", "subagent_start": "abandoned", "error": "errored", "reasoning": "interrupted", "tool_result": "interrupted"}
 """What the last telling event says of a thread whose turn has no end."""
 
 

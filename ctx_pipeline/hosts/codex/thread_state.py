@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.hosts._values import picture, safe_id, without_blobs
+from ctx_pipeline.hosts.codex.discovery import subagent
 from ctx_pipeline.hosts.codex.items import automated
 from ctx_pipeline.hosts.codex.record_types import LARGEST, written
 from ctx_pipeline.hosts.codex.rows import OWN, REPLAYED, Rows, Tool
@@ -38,6 +39,8 @@ class Walk:
         self.cwd: str | None = None
         self.name: str | None = None
         self.first_prompt: str | None = None
+        self.asked = False
+        """whether the agent that started the thread said what it asks"""
         self.status = "unknown"
         self.model: str | None = None
         """model of the latest turn_context"""
@@ -90,12 +93,19 @@ class Walk:
             self.window = tokens
 
     def prompt(self, entry: Entry, text: str, subtype: str) -> None:
-        """Add what the person typed; a blank text and what the host's own automation wrote are no prompts."""
+        """Add what the person typed, or in a thread that an agent started, what that asks.
+
+        A blank text and what the host's own automation wrote are no prompts.
+        """
         if not text or text.isspace() or automated(text):
             self.inject(entry, text, subtype, "system")
             return
         if self.first_prompt is None and text.strip():
             self.first_prompt = text.strip()
+        if self.meta is not None and (subagent(self.meta)[0] or self.meta.thread_source == "subagent"):
+            self.parent = self.rows.event(entry, "injected" if self.asked else "subagent_start", "agent_prompt", "assistant", text)
+            self.asked = True
+            return
         self.parent = self.rows.event(entry, "prompt", subtype, "user", text)
 
     def inject(self, entry: Entry, text: str, subtype: str, actor: str) -> None:
