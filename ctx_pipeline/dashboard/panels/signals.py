@@ -62,7 +62,7 @@ def _record(record: Mapping[str, Any], describe: str, tops: list[list[Any]], tit
         "trend": seen
         and {name: seen[name] for name in ("month", "mean", "before", "change", "direction", "verdict")}
         | {"host": titles[seen["host"]].title if seen["host"] in titles else seen["host"]},
-        "months": [list(one[:3]) for one in sorted(record.get("months", ()))[-MONTHS:]],
+        "months": [tuple(one[:3]) for one in sorted(record.get("months", ()))[-MONTHS:]],
         "hosts": [[title, figures["count"], {n: figures[n] for n in _FIGURES if figures.get(n) is not None}] for title, figures in hosts],
         "by": {name: _most(by.get(name, {})) for name in ("project", "model")},
         "tops": tops,
