@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
+_MODEL = _C["model"]
 OWNER, KEY, TS = _C["owner"], _C["call_key"], _C["ts"]
 _EVENT_TS = EVENTS.names.index("ts")
 _own, _key_and_time, _first = itemgetter(OWNER), itemgetter(KEY, TS), itemgetter(0)
@@ -58,6 +59,8 @@ class LiveSource(NamedTuple):
 
 _MAY_HIDE = re.compile(r"[\w+=-]{16}|[^\w./~ -]")
 """What a name has that holds a secret: the detectors take longer to load than a small home to count."""
+_MAY_HIDE_PIECE = re.compile(r"[^\W_]{16}|[^\w./:@-]")
+"""The same of a model or a branch, whose names are long and made of short pieces."""
 
 
 @dataclass(slots=True)
@@ -308,22 +311,30 @@ def count(given: SessionInput, parent: str | None = None, *, whole: bool = False
         given.session_id,
         project_of(repository),
         facts.parent_session or parent,
-        parsed.model_calls,
+        _shown_calls(parsed.model_calls),
         kept,
         repository,
         failed,
-        facts.branch or "",
+        _shown(facts.branch or "", _MAY_HIDE_PIECE),
     )
 
 
+def _shown_calls(calls: list[tuple]) -> list[tuple]:
+    """Return the calls with the names of their models as the tables have them: a session may name a model as it likes."""
+    names = {model: _shown(model, _MAY_HIDE_PIECE) for model in {call[_MODEL] for call in calls} if model}
+    if all(model == name for model, name in names.items()):
+        return calls
+    return [(*call[:_MODEL], names.get(call[_MODEL], call[_MODEL]), *call[_MODEL + 1 :]) for call in calls]
+
+
 @lru_cache(maxsize=4096)
-def _shown(repository: str) -> str:
-    """Return the name that a project is shown by, as the tables have it."""
-    if not _MAY_HIDE.search(repository):
-        return repository
+def _shown(name: str, may_hide: re.Pattern[str] = _MAY_HIDE) -> str:
+    """Return a name of a project, a branch or a model as the tables have it."""
+    if not may_hide.search(name):
+        return name
     from ctx_pipeline.redaction import built_in
 
-    return repository if built_in().clears(repository) else built_in().redact(repository)
+    return name if built_in().clears(name) else built_in().redact(name)
 
 
 def read(

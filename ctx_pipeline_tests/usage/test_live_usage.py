@@ -272,3 +272,22 @@ def test_a_file_without_permission_is_told_as_missing(one: Settings):
     (transcripts(one) / "22222222-2222-4222-8222-222222222222.jsonl").chmod(0)
 
     assert usage(settings=one).to_json()["unread_files"] == 1
+
+
+@pytest.mark.feature("redaction.everywhere")
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_secret_that_stands_where_a_model_or_a_branch_is_named_is_not_shown(one: Settings, stored: bool):
+    secret = f"ghp_{'a1B2' * 9}"
+    (transcript,) = transcripts(one).iterdir()
+    lines = [json.loads(line) for line in transcript.read_text().splitlines()]
+    for line in lines:
+        line["gitBranch"] = secret
+        line["message"]["model"] = secret
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    if stored:
+        ingested(one)
+    shown = [usage(by, settings=one) for by in sorted(name for name, grouping in GROUPINGS.items() if not grouping.names)]
+
+    assert secret not in repr(shown)
+    assert "[REDACTED:" in repr(shown)
