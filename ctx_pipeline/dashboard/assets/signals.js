@@ -29,7 +29,7 @@ ctx.near("signals", (body, { signals }) => {
     rest = [];
   });
   let rest = [];
-  const key = el("ul.legend", el("li.worse", el("span", "got worse from one month to the next")), el("li.better", el("span", "got better")), el("li.steady", el("span", "steady, or neither direction is better")));
+  const key = el("ul.legend", el("li.worse", el("span", "got worse from one month to the next")), el("li.better", el("span", "got better")), el("li.steady", el("span", "steady, perhaps chance, or neither direction is better")));
   body.append(el("div.filters", el("label.grow", search)), chosen.node, key, cards, el("div.pages", shown, el("div", more)));
 
   function draw() {
