@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -13,6 +14,9 @@ LEAST = 1 << 30
 
 _NO_MEMORY = 75
 """Status of a child that ended without asking Python, as a library does."""
+
+_BY_ITSELF, _SAID = b".", b"!"
+"""What a child marks: that Python ended, that it said an error."""
 
 _KILLED = {-getattr(signal, name) for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGKILL") if hasattr(signal, name)}
 """How a library, or the system, ends a process for want of memory; some exit instead, and Python is not asked."""
@@ -54,7 +58,10 @@ def guard() -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if status in _KILLED or (status > 0 and not _any(ended)):
+        marks = _marks(ended)
+        if status in _KILLED or (status > 0 and _BY_ITSELF not in marks):
+            if _SAID in marks:  # it said why, and a library ended it after that
+                os._exit(1)
             _fail()
         written.seek(0)
         shutil.copyfileobj(written, sys.stderr.buffer)
@@ -86,20 +93,35 @@ def _is_little() -> bool:
     return most != resource.RLIM_INFINITY and most < LEAST
 
 
-def _any(pipe: int) -> bool:
+def _marks(pipe: int) -> bytes:
     try:
-        return bool(os.read(pipe, 1))
+        return os.read(pipe, 100)
     except BlockingIOError:
-        return False
+        return b""
+
+
+class _Telling(io.TextIOWrapper):
+    """The errors that a child says itself: the first one is marked."""
+
+    mark: int | None = None
+
+    def write(self, text: str, /) -> int:
+        done = super().write(text)
+        if self.mark is not None and text.startswith("ctx: "):
+            os.write(self.mark, _SAID)
+            self.mark = None
+        return done
 
 
 def _prepare(written: int, ending: int) -> None:
     """Send what libraries write into a file, say when Python ends by itself, and end where a thread has no memory to begin."""
     import atexit
 
-    atexit.register(os.write, ending, b".")
+    atexit.register(os.write, ending, _BY_ITSELF)
     sys.stderr.flush()
-    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
+    own = os.fdopen(os.dup(2), "wb")
+    sys.stderr = telling = _Telling(own, encoding=sys.stderr.encoding, errors=sys.stderr.errors, line_buffering=True)
+    telling.mark = ending
     os.dup2(written, 2)
     usual = sys.unraisablehook
 

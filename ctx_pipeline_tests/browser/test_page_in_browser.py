@@ -347,7 +347,7 @@ def test_hostile_events_are_words_in_the_timeline(page):
 def test_one_box_finds_what_was_said_in_any_session_from_disk_and_leads_to_its_event(page):
     page.keyboard.press("/")
     page.keyboard.type("nightly import skip the last file")
-    page.wait_for_selector("#found li")
+    page.wait_for_selector("#found li:first-child mark:text-is('file')")  # what was found for the words so far stands there before
     first = page.locator("#found li").first
     edges = [page.locator(place).bounding_box()["x"] for place in ("#found", ".lede h1")]
     snippet = first.locator("p").text_content()

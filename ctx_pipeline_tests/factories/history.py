@@ -153,10 +153,11 @@ def _session(found: dict[str, list[dict[str, Any]]], i: int, begun: str, title: 
 def _readings(mark: dict[str, Any], i: int, tools: int, failed: int) -> list[dict[str, Any]]:
     """Return what five declared signals read in the session, from figures that a test can work out."""
     broke = [f"{i}.{2 * n + 3}" for n in range(failed)]
+    corrected = 4 if 45 <= i < 60 else 0  # the last month of sixty sessions is worse
     rows = [
         ("failed_command_ratio", "outcomes", "numeric", failed / tools, None, "ratio", broke),
         ("session_grade", "outcomes", "categorical", None, "ABCDF"[failed], "", broke),
-        ("user_correction_count", "outcomes", "numeric", i % 3, None, "messages", []),
+        ("user_correction_count", "outcomes", "numeric", i % 3 + corrected, None, "messages", []),
         ("trajectory_step_count", "trajectory", "numeric", tools, None, "steps", []),
         ("trajectory_validation_presence", "validation", "boolean", i % 2, None, "", []),
     ]

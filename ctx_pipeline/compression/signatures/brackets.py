@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ from ctx_pipeline.compression.signatures.symbols import Outline, Parameter, Symb
 from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 class Form(NamedTuple):
@@ -272,10 +273,8 @@ def _lisp_parameters(listed: Form) -> tuple[Parameter, ...]:
 _SCRIPT = re.compile(r"<script\b([^>]{0,1000}+)>(.*?)(?:</script\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
-def _component(text: str, language: str) -> Outline:
+def _component(text: str, language: str, outline: Outliner) -> Outline:
     """Return what the scripts of a component declare, with the lines of the file."""
-    from ctx_pipeline.compression.signatures.drawing import outline
-
     symbols, imports, exports, broken = list[Symbol](), list[str](), list[str](), 0
     for script in islice(_SCRIPT.finditer(text), _MOST_SCRIPTS):
         above = text.count("\n", 0, script.start(2))
@@ -287,10 +286,13 @@ def _component(text: str, language: str) -> Outline:
     return Outline(language, tuple(symbols), tuple(dict.fromkeys(imports)), tuple(exports), broken)
 
 
-LANGUAGES: dict[str, Callable[[str], Outline]] = {
-    "elisp": _elisp,
-    "protobuf": _protobuf,
-    "svelte": lambda text: _component(text, "svelte"),
-    "vue": lambda text: _component(text, "vue"),
+Outliner = Callable[[str, str | None], Outline]
+"""What outlines a part that is written in another language."""
+
+LANGUAGES: dict[str, Callable[[str, Outliner], Outline]] = {
+    "elisp": lambda text, _: _elisp(text),
+    "protobuf": lambda text, _: _protobuf(text),
+    "svelte": lambda text, outline: _component(text, "svelte", outline),
+    "vue": lambda text, outline: _component(text, "vue", outline),
 }
 """language -> what reads it"""

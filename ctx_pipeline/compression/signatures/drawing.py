@@ -63,7 +63,7 @@ def outline(text: str, language: str | None) -> Outline:
     if language in wheels.LANGUAGES:
         return wheels.outline(text, language)
     if language in brackets.LANGUAGES:
-        return brackets.LANGUAGES[language](text)
+        return brackets.LANGUAGES[language](text, outline)
     grammar = GRAMMARS.get(language or "")
     if grammar is None or language is None or not text.strip():
         return Outline(language)
