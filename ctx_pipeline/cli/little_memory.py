@@ -100,7 +100,7 @@ def _marks(pipe: int) -> bytes:
         return b""
 
 
-class _Telling(io.TextIOWrapper):
+class _ErrorStream(io.TextIOWrapper):
     """The errors that a child says itself: the first one is marked."""
 
     mark: int | None = None
@@ -120,8 +120,8 @@ def _prepare(written: int, ending: int) -> None:
     atexit.register(os.write, ending, _BY_ITSELF)
     sys.stderr.flush()
     own = os.fdopen(os.dup(2), "wb")
-    sys.stderr = telling = _Telling(own, encoding=sys.stderr.encoding, errors=sys.stderr.errors, line_buffering=True)
-    telling.mark = ending
+    sys.stderr = errors = _ErrorStream(own, encoding=sys.stderr.encoding, errors=sys.stderr.errors, line_buffering=True)
+    errors.mark = ending
     os.dup2(written, 2)
     usual = sys.unraisablehook
 
