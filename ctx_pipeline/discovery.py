@@ -372,17 +372,3 @@ def _plugin_module(name: str, value: str) -> ModuleType:
         raise DeclarationError(
             f"the plug-in {name!r} ({value}) cannot be imported: {type(error).__name__}: {error}", hint="uninstall or mend it", plugin=name
         ) from error
-
-
-def extension_files() -> dict[str, tuple[int, int]]:
-    """Return path -> (size, mtime in nanoseconds) of every signal, method and panel file, without importing one."""
-    root = Path(__file__).parent
-    packaged = [path for folder in ("signals", "mining", "dashboard/panels", "hosts") for path in sorted((root / folder).rglob("*.py"))]
-    stamps = {}
-    for path in (*packaged, *own_files()):
-        try:
-            status = path.stat()
-        except OSError:  # a link of the person's that leads nowhere
-            continue
-        stamps[str(path)] = (status.st_size, status.st_mtime_ns)
-    return stamps

@@ -94,6 +94,19 @@ def test_folders_of_any_depth_add_up_and_stand_as_json_too(shop: Shop, monkeypat
 
 
 @pytest.mark.feature("session.heatmap-order")
+def test_a_path_alone_is_what_its_files_were_touched_for(shop: Shop, monkeypatch):
+    path = shop.json(monkeypatch, "heatmap", "json")["files"][0]["path"]
+    glob = f"{path.rpartition('/')[0]}/*" if "/" in path else f"*{Path(path).suffix}"
+
+    for words in ([path], [glob]):
+        alone = shop.ctx(monkeypatch, "heatmap", *words).stdout
+        assert alone == shop.ctx(monkeypatch, "heatmap", "status", *words).stdout
+        assert path.rpartition("/")[2] in alone
+    refused = shop.ctx(monkeypatch, "heatmap", path, glob)
+    assert "are two paths" in str(refused.exception)
+
+
+@pytest.mark.feature("session.heatmap-order")
 @pytest.mark.parametrize(("sort", "kinds"), [("reads", ("read",)), ("changes", ("edit", "write")), ("mentions", ("mention",))])
 def test_files_and_folders_are_put_in_order_by_what_is_asked_for(shop: Shop, monkeypatch, sort, kinds):
     usual = shop.json(monkeypatch, "heatmap", "json")["files"]

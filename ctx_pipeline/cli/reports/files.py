@@ -175,10 +175,17 @@ _ORDERS = {
 """What files can be put in order by -> the accesses that count for it."""
 
 
+class _Action(click.Choice[str]):
+    """An action, or the path of the default one: what has a slash, a dot or a star is a path."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if set(str(value)) & set("/.*") else super().convert(value, param, ctx)
+
+
 @click.command()
-@click.argument("action", default="status", type=click.Choice(ACTIONS))
+@click.argument("action", default="status", type=_Action(ACTIONS))
 @click.argument("path", required=False)
-@click.option("--path", "named", metavar="PATH", help="Only this folder, file or glob; also as PATH behind the action.")
+@click.option("--path", "named", metavar="PATH", help="Only this folder, file or glob; also as PATH, alone or behind the action.")
 @click.option("--host", help="Only this agent.")
 @click.option("--project", help="This project, by its name or repository, wherever you are.")
 @click.option("--all", "everywhere", is_flag=True, help="All projects; without it the repository around this folder.")
@@ -202,6 +209,12 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
     from ctx_pipeline.sessions.session_choice import here, in_place
     from ctx_pipeline.storage.reader import reading
 
+    if action not in ACTIONS:
+        if path:
+            from ctx_pipeline.errors import UsageError
+
+            raise UsageError(f"{plain(action)} and {plain(path)} are two paths", hint="ctx heatmap PATH")
+        action, path = "status", action
     wanted = named or path
     settings = for_reading()
     scope = f"project {plain(chosen['project'])}" if chosen["project"] else "all projects" if chosen["everywhere"] else ""
