@@ -267,7 +267,13 @@ def test_what_is_missing_is_listed_with_agent_project_and_reason():
 
     assert found == [
         ("Claude Code", "", "", "3 sessions, 4 Feb 2026 to 6 Feb 2026", "deleted by the agent before it was captured"),
-        ("Claude Code", "till", sessions[0].key, "3 records", "not JSON; only NUL bytes"),
+        (
+            "Claude Code",
+            "till",
+            sessions[0].key,
+            "3 records",
+            "no JSON: a line that was cut off, or that something else wrote into; only zero bytes, as a crash leaves them",
+        ),
         ("Codex", "", "", "2 transcripts", "the agent deletes them after 30 days; what is captured stays"),
         ("Claude Code", "shop", sessions[1].key, "2 records", "of an unknown kind; kept with their payload"),
     ]

@@ -39,7 +39,7 @@ def lines(data: PageData) -> Iterator[Line]:
         else:
             unread.setdefault((m.host, m.session_id), []).append(m)
     for (host, session_id), found in unread.items():
-        reasons = "; ".join(m.reason for m in found)
+        reasons = "; ".join(dict.fromkeys(_plainly(m.reason) for m in found))
         records = plural(sum(m.number for m in found), "record")
         yield _line(data, host, records, reasons, session=sessions.get((host, session_id)), session_id=session_id)
     for e in data.expiring:
@@ -53,6 +53,18 @@ def lines(data: PageData) -> Iterator[Line]:
 def _line(data: PageData, host: str, what: str, reason: str, *, session: SessionLine | None = None, session_id: str = "") -> Line:
     project, key, label = (session.project, session.key, session.label) if session else ("", "", session_id)
     return Line(data.host_titles.get(host), host, project, key, label, what, reason)
+
+
+_PLAINLY = {
+    "not JSON": "no JSON: a line that was cut off, or that something else wrote into",
+    "expected an object": "JSON, but not a record",
+    "only NUL bytes": "only zero bytes, as a crash leaves them",
+}
+"""How a reason of the reader begins -> what a person calls it; its own words are in the ledger, and doctor shows them."""
+
+
+def _plainly(reason: str) -> str:
+    return next((plain for begins, plain in _PLAINLY.items() if reason.startswith(begins)), reason)
 
 
 def _span(first: str, last: str) -> str:
