@@ -96,6 +96,49 @@ def test_another_program_of_the_family_takes_the_place_of_the_one_that_was_asked
     assert [m.text for m in found if m.superseded_by is None] == ["use ruff instead of black from now on"]
 
 
+@pytest.mark.feature("mining.momentary-orders")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "don't push",
+        "don't run the tests",
+        "use a dict instead of a list",
+        "use a set rather than a list",
+        "let's use true/false instead of skip-push-sessions",
+        "let's use a queue here instead of polling",
+        "use the mock server instead of the real one",
+        "don't open a pr, just push the branch",
+        "use port 8081 instead of 8080",
+        "bitte kein commit",
+        "pas de commit",
+        "sin tests",
+        "不要提交",
+    ],
+)
+def test_an_order_about_the_work_at_hand_is_no_rule_until_another_session_repeats_it(said):
+    assert list(combine(mined(view("a").prompt(said)))) == []
+    twice = consolidate(combine(mined(day("a", 0).prompt(said), day("b", 1).prompt(said))))
+    assert [(m.text, m.support) for m in twice] == [(said, 2)]
+
+
+@pytest.mark.feature("mining.momentary-orders")
+@pytest.mark.parametrize(
+    ("moment", "rule"),
+    [
+        ("don't push", "never push"),
+        ("don't push to the fork", "we don't push to the fork in this project"),
+        ("use a dict instead of a list", "from now on use a dict instead of a list"),
+        ("don't run the tests", "don't run the tests unless I ask"),
+        ("don't mock the client", "don't mock the client in unit tests"),
+        ("keep the function small", "keep functions small in this codebase"),
+    ],
+)
+def test_the_same_order_is_a_rule_where_it_says_that_it_holds_for_later_work(moment, rule):
+    assert list(combine(mined(view("a").prompt(moment)))) == []
+    (found,) = combine(mined(view("a").prompt(rule)))
+    assert found.text == rule
+
+
 @pytest.mark.feature("mining.said-rules")
 def test_three_wordings_of_one_rule_are_one_memory_that_is_thought_of_before_another_program_of_the_family():
     said = ["we use pnpm here", "pnpm please", "use pnpm, not npm"]
@@ -119,7 +162,7 @@ def test_three_wordings_of_one_rule_are_one_memory_that_is_thought_of_before_ano
         ("meaningful commits please", {"meaningful", "commit"}, set()),
         ("no npm, use pnpm", {"pnpm"}, {"npm"}),
         ("fix the lint. keep each commit with working code please (no broken state)", {"each", "commit", "work", "code"}, set()),
-        ("use true/false and not on/off for the skip flag", {"true/false"}, {"on/off"}),
+        ("use booleans and not strings in all tests", {"boolean"}, {"string"}),
         ("review it while keeping it simple and dependency free, see TODOs", {"simple", "dependency", "free"}, set()),
         ("to be clear: don't use npm, use pnpm", set(), {"npm"}),
         ("let me know what you think before changing the tests", {"know", "me", "think", "before", "chang", "test", "what"}, set()),

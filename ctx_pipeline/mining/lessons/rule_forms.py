@@ -7,7 +7,8 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 OPENS = (
     r"(?:(?:no|nope|ok|okay|alright|yes|yeah|yep|so|well|please|also|and|but|remember(?:\ that)?|again|wait|hey|actually|instead|then"
     r"|i\ think|i\ mean|as\ i\ said|like\ i\ said|i\ said|i\ told\ you(?:\ to)?|one\ more\ thing"
-    r"|from\ now\ on|going\ forward|in\ (?:the\ )?future|next\ time|for\ (?:the\ )?future(?:\ reference)?|as\ a\ rule|in\ general|generally"
+    r"|from\ now\ on|going\ forward|in\ (?:the\ )?future|(?:for\ )?(?:the\ )?next\ time|for\ (?:the\ )?future(?:\ reference)?|as\ a\ rule|in\ general|generally"
+    r"|(?:in|for)\ (?:this|our|the)\ (?:repo|repository|project|codebase)"
     r"|btw|note(?:\ that)?|fyi|to\ be\ clear|important|reminder|(?:new\ )?rule)"
     r"[,:!.\s]+)*"
 )
@@ -55,6 +56,12 @@ _RUNNER = (
     r"|dotnet|swift|\./[\w./-]+|(?:scripts?|bin|tools)/[\w./-]+)\b"
 )
 
+_HABITS = (
+    r"(?:prefix|suffix|squash(?:-|\ )?(?:merge)?|merge|rebase|name|version|tag|pin|format|lint|sign|document|target|branch\ off|release|deploy|follow|support"
+    r"|write|keep|put|store|log|return|throw|import|export|group|sort|wrap|mock|test)"
+)
+"""What people say that they do in a project, without always: "we squash everything"."""
+
 FORMS = tuple(
     (name, lazy_pattern(rf"(?ix)^{OPENS}{pattern}$"))
     for name, pattern in (
@@ -86,6 +93,7 @@ FORMS = tuple(
             ),
         ),
         ("pair", r"not\s+(?P<avoid>.+?),?\s+but\s+(?P<want>.+?)"),
+        ("pair", r"(?P<want>tabs|spaces|(?:single|double)\ quotes|rebase|merge|squash|snake_case|camelcase)\s+not\s+(?P<avoid>[\w ]+?)"),
         (
             "pair",
             (
@@ -101,7 +109,11 @@ FORMS = tuple(
             ),
         ),
         ("uses", rf"(?:in\ this\ (?:repo|project)[,\s]+)?{_WHO}\s+(?:always\ |only\ )?uses?\s+(?P<want>[^,;]+?)(?:\s+{_HERE})*"),
-        ("uses", rf"we(?:'re|\ are)\s+(?:using|on)\s+(?P<want>(?:p?npm|yarn|bun|uv|poetry|pdm|ruff|biome|vitest|podman)\b)(?:\s+{_HERE})*"),
+        (
+            "uses",
+            r"we(?:'re|\ are)\s+(?:using|on)\s+(?P<want>(?:p?npm|yarn|bun|uv|poetry|pdm|ruff|biome|vitest|podman)\b)"
+            rf"(?:\s+{_HERE})*(?:,?\s+not\s+(?P<avoid>{_NAME}))?",
+        ),
         ("uses", rf"{TO}(?:always\ |only\ )?(?:use|switch\ to|stick\ (?:to|with))\s+(?P<want>{_NAME})(?:\s+{_HERE})*"),
         (
             "uses",
@@ -112,7 +124,7 @@ FORMS = tuple(
         ),
         (
             "place",
-            rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on|next\ to)\s+(?P<want>\S+).*",
+            rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on|next\ to|beside)\s+(?:(?:the|a|an|its|their)\ )?(?P<want>\S+).*",
         ),
         ("place", rf"{TO}(?:(?:put|keep|place)\s+|write\s+(?=[^/]+/)){_KINDS}\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*"),
         (
@@ -123,7 +135,7 @@ FORMS = tuple(
                 rf"\s+(?:all\ )?(?:in|inside|under|at|below)\s+(?:the\ )?(?P<want>{_PATH})(?:\s+(?:folder|directory|dir))?(?:[\s,;(].*)?"
             ),
         ),
-        ("please", rf"(?P<want>(?:{_NAME}\s+){{0,3}}{_NAME})\s*,?\s+please"),
+        ("please", rf"(?<!no\ )(?P<want>(?:{_NAME}\s+){{0,3}}{_NAME})\s*,?\s+please"),
         (
             "forbids",
             rf"{TO}(?:(?:don'?t|do\ not|never|not(?:\ to)?)\s+(?:ever\ )?(?P<avoid>\w.*)|(?:avoid|stop)\s+(?P<stops>\w.*))",
@@ -160,15 +172,48 @@ FORMS = tuple(
             "forbids",
             rf"(?:(?:all|every|each|our|the|any|new)\ )?(?:[\w-]+\ )?{_NOUNS}\s+(?:(?:should|must|may|can)\ (?:not|never)|(?:shouldn|mustn|can)'?t)\s+(?P<avoid>.+)",
         ),
+        ("forbids", r"i\s+(?:really\ )?(?:hate|can't\ stand|don't\ like)\s+(?:it\ )?(?:when|that)\s+you\s+(?P<avoid>\w.*)"),
+        (
+            "forbids",
+            r"no\s+(?P<avoid>(?:new\ )?[\w.-]+(?:\ [\w.-]+){0,3}?\s+(?:(?:without\ (?:asking|my|a|an|prior)|unless|outside(?:\ of)?|except\ (?:in|for))\b.+"
+            r"|(?:in|on)\ (?:production|prod|new|committed|shared|library)\b.*))",
+        ),
+        (
+            "forbids",
+            r"no\s+(?P<avoid>(?:[\w-]+\ ){1,2}[\w-]+s)\s+(?:anywhere|ever|whatsoever|at\ all)",
+        ),
+        (
+            "demands",
+            r"(?P<want>(?:python|node|go|java|ruby|php|rust|swift|kotlin|c\+\+)\ ?[\d.]+\+?\s+only|only\s+(?:python|node|go|java|ruby|php)\ ?[\d.]+)",
+        ),
+        (
+            "demands",
+            rf"we\s+(?:only\ |generally\ |usually\ |normally\ )?(?P<want>{_HABITS}\s+(?!(?:the|this|that|it|them|a|an|null|none|nothing|undefined)\b).+)",
+        ),
+        (
+            "demands",
+            r"(?:our|all|the)\ (?P<want>[\w-]+(?:\ [\w-]+)?\ (?:names?|titles?|messages?|keys?|ids?)\s+(?:always\ )?(?:start|begin|end)s?\s+(?:with|in)\s+.+)",
+        ),
+        ("demands", rf"(?:in|for)\ (?:this|our)\ (?:repo|project|codebase)[,:]?\s+(?P<want>[\w-]+.*\s(?:always|never|{_MUST[3:-1]})\s.+)"),
+        ("demands", rf"(?P<want>[\w-]+(?:\ [\w-]+){{0,3}}\ in\ (?:this|our)\ (?:repo|project|codebase)\s+{_MUST}\s.+)"),
+        ("demands", r"(?:please\ )?(?P<want>[a-z]+\s.+?),?\s+(?:from\ now\ on|going\ forward|in\ (?:the\ )?future)"),
+        ("demands", r"(?P<want>[\w-]+(?:\ [\w-]+){1,4})\s+everywhere,?\s+please"),
+        ("demands", r"(?:i|we)\s+always\s+(?:want|need|expect)\s+(?:to\ (?:see|have|get)\s+)?(?P<want>\w.+)"),
+        ("demands", rf"(?P<want>[\w-]+s\s+(?:go|live|belong|use|start|end|follow|are\ (?:written|named|stored|kept))\b.+)\s+{_HERE}"),
+        ("demands", rf"{TO}(?P<want>use\s+.+?\s+(?:for|in)\s+(?:all\ |every\ |any\ )?[\w-]+s(?:\s+in\ all\ [\w-]+s)?)"),
+        (
+            "demands",
+            r"(?:for\ (?:the\ )?future(?:\ reference)?|for\ (?:the\ )?next\ time)[,:]?\s+(?!(?:we|it|the\ app|users?)\b)(?P<want>\w+\s+\S.*)",
+        ),
         ("demands", rf"{TO}always\s+(?P<want>\w+\s+.*)"),
         ("demands", rf"{TO}only\s+(?P<want>(?!(?:the|a|an|one|two|this|if|in|on|my|your|our|that|those|some)\b)\w+\s+.*)"),
         (
             "demands",
-            rf"(?P<want>(?:(?:all|every|each|any|new)\ (?:new\ )?(?:[\w-]+\ )?{_NOUNS}|commits|commit\ messages|prs|pull\ requests|branches|branch\ names)"
-            rf"\s+(?:{_MUST}|needs?|target|go|start|end)\s+.+)",
+            rf"(?P<want>(?:(?:all|every|each|any|new|public|exported)\ (?:new\ )?(?:[\w-]+\ )?(?:{_NOUNS}|endpoints?|routes?|features?|services?|scripts?|commands?|types?)|commits|commit\ messages|prs|pull\ requests|branches|branch\ names)"
+            rf"\s+(?:{_MUST}|needs?|gets?|target|go|start|end)\s+.+)",
         ),
         ("demands", rf"{TO}(?P<want>{_DOES}\s+.+\s+{_WHEN}.*)"),
-        ("demands", rf"(?!when\s+(?:(?:you|we)\s+)?(?:finish|complet)){_WHEN}[^,]*,?\s+{TO}(?:always\s+)?(?P<want>{_DOES}\s+.+)"),
+        ("demands", rf"(?!when\s+(?:(?:you|we)\s+)?(?:finish|complet)){_WHEN}[^,]*,?\s+{TO}(?:always\s+|also\s+)*(?P<want>{_DOES}\s+.+)"),
         (
             "demands",
             rf"{TO}(?P<want>(?:open|make|create|write|name|sign|squash|rebase|prefix|keep)\s+{_PLURAL}\s+(?:as|in|against|into|by|first|small|short"
@@ -212,7 +257,7 @@ FORMS = tuple(
         ("demands", r"(?P<want>ask(?:\ me)?\ (?:first\ )?before\ .+)"),
         (
             "demands",
-            r"(?:from\ now\ on|going\ forward|in\ (?:the\ )?future|next\ time|as\ a\ rule|(?:new\ )?rule)[,:]?\s+(?:please\s+)?(?P<want>[a-z]+\s+\S.*)",
+            r"(?:from\ now\ on|going\ forward|in\ (?:the\ )?future|next\ time|as\ a\ rule|(?:new\ )?rule)[,:]?\s+(?:please\s+)?(?!(?:around|we|it|they|he|she)\b)(?P<want>[a-z]+\s+\S.*)",
         ),
     )
 )
@@ -221,7 +266,7 @@ FORMS = tuple(
 HINT = lazy_pattern(
     r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
     r"|put|want|before|after|when|whenever|without|no|switch|stick|should|must|needs?|have to|every|each|remember|forget|target|per|off"
-    r"|on|with|next time|from now|going forward|future|important|rule|allowed|forbidden|is run|are run|open|write|name|sign)\b"
+    r"|on|with|we|our|hate|everywhere|next time|from now|going forward|future|important|rule|allowed|forbidden|is run|are run|open|write|name|sign)\b"
     r"|n'?t\b|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"
 )
 """A sentence without one of these lays nothing down."""
@@ -232,6 +277,7 @@ OF_WORK = lazy_pattern(
     r"|type check(?:er)?|changelog|docs|documentation|comments?|docstrings?|sudo|emojis?|mock(?:s|ing)?|stubs?|fixtures?|snapshots?|migrations?"
     r"|dependenc(?:y|ies)|containers?|release|staging|production|hooks?|tabs|spaces|linear|jira|notion"
     r"|(?:default|named|relative|absolute|wildcard|barrel) (?:exports?|imports?)|semicolons?|(?:single|double) quotes|console\.log|print(?: statements)?"
+    r"|todos?|(?:variable|function|class|file|test) names?|(?:python|node|go|java|ruby|php) ?\d+(?:\.\d+)*|we (?:prefix|suffix|name|sort|group|version|sign|lint|format|document|tag|pin)"
     r"|type (?:hints?|annotations?)|generated (?:files?|code)|lock ?files?|vendor/?|node_modules|backwards? compatibility|markdown files?"
     r"|trailing commas?|magic numbers|globals|inheritance|typescript|conventional commits"
     r"|(?:answer|reply|respond|speak|write)\w* (?:\w+ )?in (?:english|german|french|spanish|italian|portuguese|japanese|chinese|korean|russian))(?![\w-])"

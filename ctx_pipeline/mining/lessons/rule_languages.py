@@ -43,7 +43,7 @@ _NONE = r"(?:bitte\s+)?keine?n?|pas\s+de|aucune?|sin|nada\s+de|sem|nessuna?|geen
 
 _WORK = (
     r"commit\w*|push\w*|main|master|branch\w*|tests?|testen|prs?|pull[ -]requests?|lint\w*|rebas\w*|squash\w*|mocks?|emojis?|force[ -]push\w*"
-    r"|kommentare?n?|commentaires?|comentarios?|comentários?|commenti|комментари\w*|коммит\w*|пуш\w*|тест\w*|docs|dokumentation|documentation|changelog"
+    r"|kommentare?n?|commentaires?|comentarios?|comentários?|commenti|комментари\w*|коммит\w*|пуш\w*|тест\w*|docs|doku|dokumentation|abhängigkeit\w*|dépendances?|dependencias?|documentation|changelog"
     r"|提交|测试|推送|注释|分支|コミット|テスト|プッシュ|コメント|ブランチ|커밋|테스트|주석"
 )
 _OF_NOW = lazy_pattern(
@@ -60,7 +60,7 @@ _WORK_SAID = lazy_pattern(
     rf"(?i)(?<![\w/.-])(?:{_WORK})(?![\w/.-])|提交|测试|推送|注释|分支|コミット|テスト|プッシュ|コメント|ブランチ|커밋|테스트|주석"
 )
 _NONE_OF_WORK = lazy_pattern(
-    rf"(?i)^(?!sin\s.*\sno\s)(?:{_NONE})\s*(?:\w+\s+)?(?:{_WORK})(?:\s+(?:im|in|auf|an|bei|zu|dans|en|sur|nel|nella|no|na|nos|nas|op|в|на|для|für|pour|para|per|bitte)\b.*)?$"
+    rf"(?i)^(?!sin\s.*\sno\s)(?:{_NONE})\s*(?:\w+\s+)?(?:{_WORK})(?:\s+(?:im|in|auf|an|bei|zu|dans|en|sur|nel|nella|no|na|nos|nas|op|в|на|для|für|pour|para|per|bitte|ohne|sans)\b.*)?$"
     r"|^(?:禁止|不要)"
 )
 """Wants none of a kind of work, and says nothing of what happened to it."""
@@ -88,6 +88,8 @@ _ADVERB = rf"(?:{_ALWAYS}|{_NEVER})"
 _ORDER = lazy_pattern(
     rf"(?i)^(?:bitte|por\s+favor|s['’]il\s+(?:te|vous)\s+pla[iî]t|per\s+favore|alsjeblieft|пожалуйста|{_ADVERB}"
     r"|vor|nach|bevor|nachdem|avant|après|antes|después|depois|prima|dopo|voor|перед|после)(?!\w)"
+    rf"|^(?:tu\s+dois|vous\s+devez|on\s+doit|il\s+faut|du\s+(?:musst|sollst)|man\s+muss|debes|tienes\s+que|hay\s+que|devi|devi?amo|você\s+deve|je\s+moet)\s+{_ADVERB}(?!\w)"
+    r"|^on\s+n(?:e\s+|['’])\w+\s+jamais(?!\w)"
     rf"|^(?!(?:{_NOBODY}|(?:{_WORK}))(?!\w))(?:ne\s+|n['’]|non?\s+|não\s+|не\s+)?[^\W\d]+(?:\s+(?:{_WORK}))?\s+{_ADVERB}(?!\w)"
     rf"|^[\w-]+\s+{_ADVERB}\s+(?:\w+\s+){{0,6}}?(?:auf|in|im|mit|vor|nach|en|avec|avant|con|antes|em|com|met|voor|op|на|в|с|перед)\s"
 )
@@ -122,11 +124,11 @@ _AMBIGUOUS = frozenset({"make", "just", "task", "nose", "black", "ava", "bun", "
 
 
 _QUESTION = lazy_pattern(
-    r"(?i)^(?:(?:ok|okay|and|but|so|hey|hm+|und|aber|et|mais|y|pero|e|ma|а|но)[,:\s]+)*(?:why|how|who|where|which|what(?:'s)?|whether|if"
+    r"(?i)^(?:(?:ok|okay|and|but|so|hey|hm+|und|aber|et|mais|y|pero|e|ma|а|но)[,:\s]+)*(?:why|how|who|where|which|what(?:'s)?|whether|if(?!\s+you\b[^,]*,\s+(?:please\s+)?(?:always|never|ask)\b)"
     r"|(?:do|can|could|would|will|shall|should|have|has)\s+(?:you|we|i|they|it|this|that|the|he|she|somebody|someone)"
     r"|don['’]?t\s+(?:you|we|they)|(?:is|are|was|were|did|does|has|had|isn|aren|wasn|weren|didn|doesn|hasn|can|couldn|wouldn|won|shouldn)(?:['’]?t)?\s"
     r"(?!(?:not|never|always|be)\b)"
-    r"|warum|wieso|weshalb|wie|was|wann|wenn|falls|ob|(?:kann|könnt?e?|soll|sollt?e?|hast|habt|ist|sind|wird|werden)(?:st|n)?\s"
+    r"|warum|wieso|weshalb|wie|was|wann|wenn(?!\s+du\b[^,]*,\s+(?:bitte\s+)?(?:immer|nie)\b)|falls|ob|(?:kann|könnt?e?|soll|sollt?e?|hast|habt|ist|sind|wird|werden)(?:st|n)?\s"
     r"|pourquoi|comment|est-ce|quand|si|peux-tu|pouvez-vous|as-tu|por\s+qué|cómo|cuándo|puedes|podrías|por\s*qu[eê]|como|quando|se|você\s+pode"
     r"|perch[eé]|come|puoi|waarom|hoe|wanneer|als|kun|kan|почему|зачем|как|когда|если|можешь)\b"
     r"|为什么|怎么|能不能|是不是|如果|[吗呢]$|なぜ|どうして|(?:ます|です)か$|왜|(?:까|나요)$"
@@ -134,14 +136,20 @@ _QUESTION = lazy_pattern(
 """What is asked, or holds under a condition alone, with its question mark or without."""
 
 _TELLS = lazy_pattern(
-    r"(?i)\b(?:says|reads|according\s+to)\b|(?<!\bi )\bsaid\b|\b(?:he|she|they|someone|somebody|docs|readme)\s+(?:say|told|tells)\b"
+    r"(?i)^(?:oh\s+(?:great|nice|wow|sure)|wow\b|yeah\s+right|sure,\s|great,\s|(?:\w+\s?)?error:|warning:)"
+    r"|\b(?:says|reads|wrote|writes|according\s+to)\b|(?<!\bi )\bsaid\b|\b(?:he|she|they|someone|somebody|docs|readme)\s+(?:say|told|tells)\b"
 )
-"""Tells what somebody else, or a text, lays down."""
+"""Tells what somebody else, or a text, lays down, or is said in irony."""
 
 
 def asks_or_tells(sentence: str) -> bool:
     """Tell whether a sentence is a question, a condition or what somebody else says, whether or not a mark of it ends it."""
     return bool(_QUESTION.search(sentence) or _TELLS.search(sentence))
+
+
+def is_english(sentence: str) -> bool:
+    """Tell whether a sentence has words of English that no other language has."""
+    return bool(_ENGLISH.search(sentence))
 
 
 def found_in(sentence: str, families: Iterable[frozenset[str]]) -> Said | None:

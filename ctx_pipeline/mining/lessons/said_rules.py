@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.mining.lessons import rule_languages
 from ctx_pipeline.mining.lessons.rule_forms import FORMS, HINT, OF_WORK, OPENS, TO
+from ctx_pipeline.mining.lessons.order_scope import EXPLICIT, of_the_work_at_hand, ordered_for_ever, spelled_out
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FAMILIES = (
     frozenset({"npm", "pnpm", "yarn", "bun"}),
@@ -32,11 +36,15 @@ _OF_NOW = lazy_pattern(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|
 _REPO = lazy_pattern(
     r"(?i)\bkeep (?:it|this)\b|\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so|important) that\b"
     r"|\bfrom now on\b"
-    r"|\bthat it works\b|\bone (?=\w+ (?:\w+ )?per\b)|\bit(?:'s| is) (?=(?:very |really )?important\b)"
+    r"|\bthat it works\b|\bone (?=\w+ (?:\w+ )?per\b)|\bit(?:'s| is) (?=(?:very |really )?important\b)|\bthis machine\b|\b(?:a )?new one\b"
+    r"|(?<=[a-z]s) that (?=(?:are|have|were|do|just|only|merely|you|we|\w+s?)\b)"
 )
 """Words that only seem to point at something."""
 
-_CHOOSES = lazy_pattern(rf"(?ix)^{OPENS}{TO}(?:use|prefer|stick\ (?:to|with)|switch\ to|go\ with|write)\b")
+_IT = lazy_pattern(r"(?i)\b(?:it|them)\b")
+"""Points at what the same sentence named."""
+
+_CHOOSES = lazy_pattern(rf"(?ix)^{OPENS}{TO}(?:(?:don'?t\ |do\ not\ |never\ )?use|prefer|stick\ (?:to|with)|switch\ to|go\ with|write)\b")
 """Begins an order to do one thing and not another, whatever they are."""
 
 _STEERS = lazy_pattern(
@@ -88,12 +96,52 @@ class Rule(NamedTuple):
 
 
 def rule(sentence: str) -> Rule | None:
-    """Return the rule of work that a sentence lays down; None for one that lays down none."""
-    said = sentence.strip(" -*•.;,\"'!()\u3002\uff01")
+    """Return the rule of work that a sentence lays down; None for one that lays down none.
+
+    A sentence that tells or explains something beside an order ("don't mock it in tests, we got burned by that") is read
+    by its parts: one of them must say by itself that it holds for later work.
+    """
+    said = sentence.strip(_AROUND)
     few = len(said.split()) < _WORDS[0] and not rule_languages.enough(said)
     if few or len(said) > LONGEST or len(said.split()) > _WORDS[1] or said.endswith(("?", "\uff1f")) or rule_languages.asks_or_tells(said):
         return None
-    meant = _in_form(said) if HINT.search(said) else None
+    typed = spelled_out(said)
+    meant = _laid_down_in(typed)
+    if (meant is None or not (meant.of_work or meant.form == "pair")) and rule_languages.is_english(said):
+        meant = next(_in_parts(typed), meant)
+    return meant and meant._replace(text=said, firm=meant.firm or is_firm(typed))
+
+
+def _in_parts(said: str) -> Iterator[Rule]:
+    """Yield the rules of the parts of a sentence that say by themselves that they hold for later work."""
+    parts = [part.strip(_AROUND) for part in _PARTS.split(said)]
+    if len(parts) < _WORDS[0] or _TELLS.search(said):
+        return
+    for part in parts:
+        meant = _laid_down_in(part, beside=True) if len(part.split()) >= _WORDS[0] else None
+        if meant is not None and meant.of_work and (EXPLICIT.search(said) or stands_alone(meant)):
+            yield meant
+
+
+_AROUND = " -*\u2022.;,\"'!()\u3002\uff01"
+_PARTS = lazy_pattern(
+    r"(?i)[,;]\s+|(?<=[ ]this):\s+|(?<=thing):\s+|(?<=future):\s+|(?<=[ ]rule):\s+|(?<=[ ]time):\s+|\s+[-\u2013\u2014]+\s+"
+    r"|\s+(?=(?:because|since|so\s+that|as\s+we)\s)|\s+and\s+(?=(?:always|never|don'?t|do\s+not)\s)"
+)
+"""Parts a sentence where an order can end and its reason begin."""
+
+
+_TELLS = lazy_pattern(
+    r"(?i)^(?:that|this|it|he|she|they|there|these|those|which|because|since)\b|\bso\s+(?:\w+\s+){1,6}(?:can|may|could|would)\s"
+)
+"""Tells or explains something, and orders nothing in any of its parts."""
+
+
+def _laid_down_in(said: str, *, beside: bool = False) -> Rule | None:
+    """Return the rule of a sentence, in English or another language; ``beside`` a part of one, whose "it" the other part names."""
+    if beside and rule_languages.asks_or_tells(said):
+        return None
+    meant = _in_form(said, beside=beside) if HINT.search(said) else None
     if meant is not None and (meant.form == "pair" or meant.place):
         return meant
     other = rule_languages.found_in(said, FAMILIES)
@@ -103,16 +151,16 @@ def rule(sentence: str) -> Rule | None:
     return Rule(other.form, said, want, avoid, other.firm or is_firm(said), of_work=True, everywhere=bool(_EVERYWHERE.search(said)))
 
 
-def _in_form(said: str) -> Rule | None:
+def _in_form(said: str, *, beside: bool) -> Rule | None:
     """Return the rule of the first form that a sentence fits."""
     for form, pattern in FORMS:
         found = pattern.match(said)
-        if found is not None and (meant := _meant(said, form, found.groupdict())) is not None:
+        if found is not None and (meant := _meant(said, form, found.groupdict(), beside=beside)) is not None:
             return meant
     return None
 
 
-def _meant(said: str, form: str, parts: dict[str, str | None]) -> Rule | None:
+def _meant(said: str, form: str, parts: dict[str, str | None], *, beside: bool = False) -> Rule | None:
     """Return the rule of a sentence of a form; None where its words are no rule."""
     want, avoid = terms(parts.get("want") or ""), terms(parts.get("avoid") or parts.get("stops") or "")
     if not (want or avoid) or (form in ("uses", "please") and not _named(said, want, form)):
@@ -128,7 +176,10 @@ def _meant(said: str, form: str, parts: dict[str, str | None]) -> Rule | None:
     bare = _REPO.sub("", said)
     tools = bool((want | avoid) & _PROGRAMS)
     chooses = form == "pair" and bool(_CHOOSES.match(said))
-    of_work = (tools or chooses or bool(place) or bool(OF_WORK.search(said))) and (form == "where" or not _OF_NOW.search(bare))
+    for_ever = ordered_for_ever(said)
+    of_work = tools or chooses or bool(place) or for_ever or bool(OF_WORK.search(said))
+    bare = _IT.sub("", bare) if beside or EXPLICIT.search(said) else bare
+    of_work = of_work and (form == "where" or not _OF_NOW.search(bare))
     firm, everywhere = is_firm(said), bool(_EVERYWHERE.search(said))
     return Rule(form, said, want - avoid, avoid, firm, of_work, everywhere, about if place else frozenset(), place)
 
@@ -140,9 +191,13 @@ def _named(said: str, want: frozenset[str], form: str) -> bool:
     return bool(want & _PROGRAMS) or bool(OF_WORK.search(said))
 
 
+_TYPE = frozenset({"any"})
+"""A type whose name is a word as well: alone it is what is meant."""
+
+
 def terms(text: str) -> frozenset[str]:
     """Return the words that say what a rule is about, plurals as singulars."""
-    return frozenset(filter(None, map(_term, re.findall(r"[\w./@'-]+", text.lower()))))
+    return frozenset(filter(None, map(_term, re.findall(r"[\w./@'-]+", text.lower())))) or frozenset(_TYPE & {text.strip(" `'\"").lower()})
 
 
 @lru_cache(16_384)  # people say the same words again and again
@@ -279,17 +334,29 @@ def of_now(said: str) -> bool:
 def stands_alone(meant: Rule) -> bool:
     """Tell whether a rule that was said once says to who was not there what holds for later work.
 
-    A wish for one thing ("draft PR please"), "let's not" of the moment, an answer without
+    A wish for one thing ("draft PR please"), an order about the work at hand ("don't push"), an answer without
     a verb ("not as a comment, but as a document") and what is asked of one file do not.
     """
-    if meant.firm or _tools(meant.want | meant.avoid):
+    english = rule_languages.is_english(meant.text) or _in_form(meant.text, beside=True) is not None
+    if _chooses_a_program(meant) or ordered_for_ever(spelled_out(meant.text)):
         return True
     if meant.form == "please":
         last = re.sub(r"(?i)\W*please\W*$", "", meant.text).rsplit(" ", 1)[-1]
         return _stem(last.lower()) != last.lower()
-    return not _OF_CHAT.search(meant.text) and (meant.form == "where" or not _ONE_FILE.search(meant.text))
+    if meant.firm:
+        return True
+    if _OF_CHAT.search(meant.text) or (meant.form != "where" and _ONE_FILE.search(meant.text)):
+        return False
+    return not of_the_work_at_hand(meant.form, spelled_out(meant.text), in_english=english)
 
 
+def _chooses_a_program(meant: Rule) -> bool:
+    """Tell whether a rule says which program of a family a project uses, or does not use."""
+    named = any((meant.want | meant.avoid) & family for family in FAMILIES)
+    return named and (meant.form in ("pair", "uses", "please") or bool(_USES_NONE.search(meant.text)))
+
+
+_USES_NONE = lazy_pattern(r"(?i)\b(?:use|using|used)\b")
 _OF_CHAT = lazy_pattern(rf"(?ix)^{OPENS}(?:let'?s\s+)?not\s")
 _ONE_FILE = lazy_pattern(r"(?<![\w.@/-])[\w.@-]*/[\w./@-]*\w\.[A-Za-z]\w{0,4}\b")
 
