@@ -75,6 +75,8 @@ def before_command(command: str, memories: Iterable[Memory]) -> list[Memory]:
 
 def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[str]) -> bool:
     body = memory.body
+    if body.get("at_hand") and memory.status != "accepted":
+        return False
     if memory.kind in RULE_KINDS:
         if memory.kind == "risk_rule":
             return body.get("refused") == f"`{command.strip()}`"

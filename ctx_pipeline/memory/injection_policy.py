@@ -123,7 +123,8 @@ def quiet_kinds(moments: Mapping[str, Any]) -> set[tuple[str, str]]:
 def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:
     """Return what may be told at a prompt, best first, four times as many as are told since some may be known already."""
     least = max(choice.threshold, ONCE)
-    near = [r for r in recalled if r.covered >= (choice.threshold if sure_enough(r.memory) else least)] if choice.prompts else []
+    told = [r for r in recalled if r.memory.status == ACCEPTED or not r.memory.body.get("at_hand")] if choice.prompts else []
+    near = [r for r in told if r.covered >= (choice.threshold if sure_enough(r.memory) else least)]
     return rank(near, place=place, limit=4 * choice.limit, now=now, accepted_only=choice.accepted_only)
 
 

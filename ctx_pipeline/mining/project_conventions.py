@@ -488,7 +488,7 @@ def _compared(ranked: Sequence[_Used]) -> tuple[list[_Used], str]:
     top, rest = ranked[0], ranked[1:]
     newer = next((u for u in rest if _after(u, top) and len(u.by) >= _FOLLOWS * len(top.by)), None)
     if newer is not None:
-        return [newer], f"`{newer.text}`, before that `{top.text}`"
+        return [newer], f"`{newer.text}` (earlier sessions: `{top.text}`)"
     tied = next((u for u in rest if not _after(top, u) and len(u.by) >= _TIED * len(top.by)), None)
     if tied is not None:
         first, second = sorted((top, tied), key=lambda u: (bool(added_arguments(*_both(top, tied, u))), -(u.by[-1].ts or 0)))
@@ -578,7 +578,7 @@ _SEEN_ONCE = 0.4
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=14,
+    version=15,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "

@@ -316,8 +316,10 @@ def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) 
     laid_down = any(c.body.get("laid_down") for c in group)
     if once and not laid_down and (stood or not any(c.body.get("of_work") for c in group)):
         return None
-    if once and not stands_alone(_rule_of(group[0])):
+    at_hand = once and not stands_alone(_rule_of(group[0]))
+    if at_hand and not any(_asked_to_remember(c.text) for c in group):
         return None
+    laid_down = laid_down and not at_hand
     everywhere = len({c.repository for c in group}) > 1 or any(c.body.get("everywhere") for c in group)
     proposed = next((c.ts for c in sessions if once or (c.host, c.session_id) in told[1:]), None)
     last = max(group, key=lambda c: (bool(c.body.get("avoid")) and bool(c.body.get("want")), c.ts or 0, c.candidate_id))
@@ -339,10 +341,15 @@ def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) 
     body |= {"about": sorted({a for c in group for a in c.body.get("about", ())})} if last.body.get("place") else {}
     heard = once and not laid_down
     reason = next((str(c.body["reason"]) for c in reversed(group) if c.body.get("reason")), "")
-    body |= ({"reason": reason} if reason else {}) | ({"once": True} if heard else {})
+    body |= ({"reason": reason} if reason else {}) | ({"once": True} if heard else {}) | ({"at_hand": True} if at_hand else {})
     confidence = _HEARD if heard else _ONCE if once else min(0.9, 0.4 + 0.15 * len(told))
     text = _REMEMBER.sub("", _BEFORE.sub("", last.text)).strip("! ") + (f": “{reason}”" if reason else "")
     return _Proposal(group, text, _when(last), body, everywhere, confidence, 3 if heard else 4 if once else 5)
+
+
+def _asked_to_remember(said: str) -> bool:
+    """Tell whether a saying asks to be remembered, or says that it is not the first of its kind."""
+    return bool(_REMEMBER.match(said) or _BEFORE.search(said))
 
 
 def _overrules(later: _Proposal, earlier: _Proposal) -> bool:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
+from ctx_pipeline.cli.memory import upkeep
 from ctx_pipeline.cli.memory.upkeep import _MOMENT_MEANS, _RECALL_MEANS, _THRESHOLD_MEANS
 from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.storage import open_store
@@ -105,12 +106,15 @@ def test_the_figures_are_printed_kept_and_shown_again(history):
 
 
 @pytest.mark.feature("backtest.moments")
-def test_it_says_in_words_whether_lessons_beat_a_text_search_and_where_a_history_cannot_tell(history):
+def test_it_says_in_words_whether_lessons_beat_a_text_search_and_where_a_history_cannot_tell(history, monkeypatch):
     said = ctx("memory", "backtest").partition("lessons against text search")[2]
     told = {line.strip().split(": ")[0]: line for line in said.splitlines()[1:4]}
     assert list(told) == ["start", "prompt", "after a failure"]
-    assert "difference +0.00 (-0.28 to +0.28); something that came had been there before at 10: neither is clearly better" in told["start"]
-    assert told["after a failure"].endswith("something that came had been there before at 6: too few to tell which is better")
+    assert "of the 10 where something that came had been there before; the first hit" in told["start"]
+    assert told["start"].endswith("difference +0.00 (-0.28 to +0.28); neither is clearly better")
+    assert "told by then at 6 of the 10 where something that came had been there before" in told["after a failure"]
+    monkeypatch.setattr(upkeep, "LEAST_TOLD", 11)
+    assert "too few to tell which is better" in ctx("memory", "backtest").partition("lessons against text search")[2]
 
 
 @pytest.mark.feature("backtest.daily-gate")

@@ -53,7 +53,7 @@ def test_the_command_that_most_sessions_tested_with_is_the_habit_of_the_project(
 @pytest.mark.parametrize(
     ("ran", "text"),
     [
-        ("aabb", "check the types with `pyright`, before that `mypy`"),
+        ("aabb", "check the types with `pyright` (earlier sessions: `mypy`)"),
         ("aaaaabb", "check the types with `mypy`, also `pyright`"),
         ("abab", "check the types with `pyright` or `mypy`"),
         ("ababaa", "check the types with `mypy`, also `pyright`"),

@@ -6,8 +6,12 @@ import time
 
 import pytest
 
+from ctx_pipeline.learning.at_act import before_command
 from ctx_pipeline.learning.memories import repeated_since, sayings
 from ctx_pipeline.memory.consolidation import Fact, consolidate, store_candidate
+from ctx_pipeline.memory.injection_policy import Choice, for_prompt
+from ctx_pipeline.memory.ranking import Recalled
+from ctx_pipeline.memory.scope import place_of
 from ctx_pipeline.mining.lessons.said_rules import sentences
 from ctx_pipeline.mining.repeated_corrections import combine, extract
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -139,6 +143,17 @@ def test_the_same_order_is_a_rule_where_it_says_that_it_holds_for_later_work(mom
     assert found.text == rule
 
 
+@pytest.mark.feature("mining.momentary-orders")
+def test_an_order_at_hand_that_is_to_be_remembered_is_told_by_no_hook_until_somebody_accepts_it():
+    (asked,) = consolidate(combine(mined(view("a").prompt("remember that I'd rather click it than call low-level tools"))))
+    (rule,) = consolidate(combine(mined(view("a").prompt("remember that we never use low-level tools"))))
+    place = place_of("/w/app")
+    for memory, told in ((asked, False), (asked._replace(status="accepted"), True), (rule, True)):
+        assert bool(for_prompt([Recalled(memory, 1.0, 1.0)], place=place, choice=Choice(), now=0)) is told
+    assert (asked.status, asked.body["once"]) == ("candidate", True)
+    assert before_command("low-level click", [asked]) == []
+
+
 @pytest.mark.feature("mining.said-rules")
 def test_three_wordings_of_one_rule_are_one_memory_that_is_thought_of_before_another_program_of_the_family():
     said = ["we use pnpm here", "pnpm please", "use pnpm, not npm"]
@@ -240,7 +255,9 @@ def test_a_line_for_a_rules_file_says_the_rule_and_not_who_asks(said, line):
 @pytest.mark.feature("mining.said-rules")
 def test_what_is_to_be_remembered_is_laid_down_whatever_it_is_about():
     (found,) = combine(mined(view("a").prompt("a web page is great. and remember that I'd rather click it than call low-level tools")))
-    assert (found.confidence, found.text) == (0.5, "I'd rather click it than call low-level tools")
+    assert (found.confidence, found.text) == (0.35, "I'd rather click it than call low-level tools")
+    (found,) = combine(mined(view("a").prompt("a web page is great. and remember that we never use low-level tools")))
+    assert (found.confidence, found.text) == (0.5, "we never use low-level tools")
     assert list(combine(mined(view("a").prompt("I'd rather click it than call low-level tools")))) == []
 
 

@@ -378,6 +378,21 @@ def test_where_nothing_that_came_had_been_there_before_no_way_of_telling_can_be_
 
 
 @pytest.mark.feature("backtest.moments")
+def test_a_failure_that_was_met_before_could_have_been_answered_and_a_file_that_was_changed_before_teaches_nothing(store, chosen):
+    def mended(name, day, tool):
+        failed = missing(session(name, day).prompt("please go on"), tool)
+        return failed.tool("Edit", action="edit", paths=("/w/app/a.py",), text="ok").shell(tool, text="3 passed")
+
+    def after(*sessions):
+        return replayed(store, chosen, *sessions)["moments"]["after a failure"]
+
+    new = after(mended("a", 0, "pytest"), mended("b", 1, "mypy"), mended("c", 3, "ruff"))
+    assert (new["moments"], new["answerable"]) == (1, 0)
+    met = after(mended("a", 0, "pytest"), mended("b", 1, "mypy"), mended("c", 3, "mypy"))
+    assert (met["moments"], met["answerable"]) == (1, 1)
+
+
+@pytest.mark.feature("backtest.moments")
 def test_commands_know_what_sessions_taught_that_ended_since_the_day_and_before_their_own_began(store, chosen):
     since = replayed(store, chosen, cured("a", "pytest", 0), cured("b", "mypy", 3), cured("c", "mypy", 4))["moments"]
     before = since["before a command"]

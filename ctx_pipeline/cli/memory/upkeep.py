@@ -380,19 +380,19 @@ def _hook_events(report: Mapping[str, Any]) -> None:
     say("lessons against text search, over all of these moments:", bold=True)
     for moment, row in report["moments"].items():
         if (apart := row["against_search"])["value"] is not None:
-            seen = f"a right lesson was told by then at {row['knew']}, the first hit is right at {row['plain']} of {row['moments']:,}"
+            known = f"{row['knew']} of the {row['answerable']} where something that came had been there before"
+            seen = f"a right lesson was told by then at {known}; the first hit is right at {row['plain']} of all {row['moments']:,}"
             say(f"  {moment}: {seen}; difference {_difference(apart)}; {_better(row, apart)}")
 
 
 def _better(row: Mapping[str, Any], apart: Mapping[str, Any]) -> str:
     """Return in words which of lessons and text search is right more often at a moment, or why that cannot be told."""
     low, high = apart["low"], apart["high"]
-    known = f"something that came had been there before at {row['answerable']}"
     if low is None or row["answerable"] < LEAST_TOLD:
-        return f"{known}: too few to tell which is better"
+        return "too few to tell which is better"
     if low > 0:
         return "lessons beat text search"
-    return "text search beats lessons" if high < 0 else f"{known}: neither is clearly better"
+    return "text search beats lessons" if high < 0 else "neither is clearly better"
 
 
 def _warned(report: Mapping[str, Any]) -> None:

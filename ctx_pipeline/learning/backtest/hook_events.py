@@ -45,7 +45,8 @@ class Moment(NamedTuple):
     ``told`` has (kind of lesson, right) for each lesson; ``plain`` and ``newest`` say whether the first hit of a text
     search, or the newest turn, shows what came; ``elsewhere`` how many lessons of another repository would have been told.
     ``knew`` says whether a right lesson is told then or was told the session before, ``answerable`` whether anything of
-    what came had happened at the place before: where nothing had, no way of telling can be right.
+    what came had happened at the place before: where nothing had, no way of telling can be right. After a failure a file that
+    was changed before teaches nothing: the failure itself or what ended it must have been there.
     """
 
     moment: str
@@ -103,7 +104,8 @@ def at_commands(told: Timeline, here: Around, inside: Callable[[int], bool], kno
             came = _came(told.deeds, deed, ran, after=True)
             speaking = [m for m in after_failure(command, error.text, told.cwd, here.memories) if m.memory_id not in known][:MOST_TOLD]
             others = len(after_failure(command, error.text, told.cwd, here.others)[:MOST_TOLD])
-            found.append(_moment(AT_FAILURE, told, here, speaking, came, asked=error.text, elsewhere=others, known=known))
+            met = frozenset(error.spellings)
+            found.append(_moment(AT_FAILURE, told, here, speaking, came, asked=error.text, elsewhere=others, known=known, met=met))
             known |= {m.memory_id for m in speaking}
     return found
 
@@ -126,12 +128,15 @@ def _moment(
     asked: str,
     elsewhere: int = 0,
     known: Collection[str] = (),
+    met: Collection[Thing] = frozenset(),
 ) -> Moment:
     right = tuple((kind_of(m), fits(m, here.about(m), came)) for m in lessons if sure_enough(m) or moment == BEFORE_COMMAND)
     plain = bool(words_of(asked)) and bool(here.searched(asked) & came)
     earlier = any(m.memory_id in known and fits(m, here.about(m), came) for m in here.memories)
     knew = earlier or any(fitting for _, fitting in right)
-    return Moment(moment, told.key, right, plain, bool(here.newest & came), elsewhere, knew, knew or bool(here.past & came))
+    past = here.past & (came | set(met))
+    had = {t for t in past if t[0] != CHANGED} if moment == AT_FAILURE else past
+    return Moment(moment, told.key, right, plain, bool(here.newest & came), elsewhere, knew, knew or bool(had))
 
 
 def _came(deeds: Iterable[SessionFact], now: SessionFact, ran: set[str], *, after: bool = False) -> set[Thing]:

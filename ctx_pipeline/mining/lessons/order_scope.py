@@ -92,7 +92,7 @@ _MARKS = lazy_pattern(
 """Words of one who speaks of all work, or of a moment of it that comes again."""
 
 _PROPOSES = lazy_pattern(
-    r"(?i)^(?:(?:ok|okay|no|yes|and|so|please|then|actually)[,:!\s]+)*(?:let'?s\b(?!.*\b(?:unless|until|without)\b)|i(?:'d|\s+would)\s+rather\b)"
+    r"(?i)^(?:(?:ok|okay|no|yes|and|so|please|then|actually|but|remember(?:\s+that)?)[,:!\s]+)*(?:let'?s\b(?!.*\b(?:unless|until|without)\b)|i(?:'d|\s+would)\s+rather\b)"
 )
 """Proposes something for the work at hand."""
 
