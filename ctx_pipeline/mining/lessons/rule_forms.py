@@ -56,6 +56,9 @@ _RUNNER = (
     r"|dotnet|swift|\./[\w./-]+|(?:scripts?|bin|tools)/[\w./-]+)\b"
 )
 
+_NO_REPORT = r"(?!.*\b(?:red|green|broken|wrong|missing|slow|failing|fails?|stale|empty|off|down)\b)"
+"""What a report of the state of something says, and no order."""
+
 _HABITS = (
     r"(?:prefix|suffix|squash(?:-|\ )?(?:merge)?|merge|rebase|name|version|tag|pin|format|lint|sign|document|target|branch\ off|release|deploy|follow|support"
     r"|write|keep|put|store|log|return|throw|import|export|group|sort|wrap|mock|test)"
@@ -175,7 +178,7 @@ FORMS = tuple(
         ("forbids", r"i\s+(?:really\ )?(?:hate|can't\ stand|don't\ like)\s+(?:it\ )?(?:when|that)\s+you\s+(?P<avoid>\w.*)"),
         (
             "forbids",
-            r"no\s+(?P<avoid>(?:new\ )?[\w.-]+(?:\ [\w.-]+){0,3}?\s+(?:(?:without\ (?:asking|my|a|an|prior)|unless|outside(?:\ of)?|except\ (?:in|for))\b.+"
+            r"no\s+(?!.*\s(?:is|are|was|were|gets?)\s)(?P<avoid>(?:new\ )?[\w.-]+(?:\ [\w.-]+){0,3}?\s+(?:(?:without\ (?:asking|my|a|an|prior)|unless|outside(?:\ of)?|except\ (?:in|for))\b.+"
             r"|(?:in|on)\ (?:production|prod|new|committed|shared|library)\b.*))",
         ),
         (
@@ -188,14 +191,17 @@ FORMS = tuple(
         ),
         (
             "demands",
-            rf"we\s+(?:only\ |generally\ |usually\ |normally\ )?(?P<want>{_HABITS}\s+(?!(?:the|this|that|it|them|a|an|null|none|nothing|undefined)\b).+)",
+            rf"we\s+(?:only\ |generally\ |usually\ |normally\ )?(?P<want>{_HABITS}\s+(?!(?:the|this|that|it|them|a|an|null|none|nothing|undefined|tomorrow|today|tonight|later|soon|next|on)\b).+)",
         ),
         (
             "demands",
             r"(?:our|all|the)\ (?P<want>[\w-]+(?:\ [\w-]+)?\ (?:names?|titles?|messages?|keys?|ids?)\s+(?:always\ )?(?:start|begin|end)s?\s+(?:with|in)\s+.+)",
         ),
-        ("demands", rf"(?:in|for)\ (?:this|our)\ (?:repo|project|codebase)[,:]?\s+(?P<want>[\w-]+.*\s(?:always|never|{_MUST[3:-1]})\s.+)"),
-        ("demands", rf"(?P<want>[\w-]+(?:\ [\w-]+){{0,3}}\ in\ (?:this|our)\ (?:repo|project|codebase)\s+{_MUST}\s.+)"),
+        (
+            "demands",
+            rf"(?:in|for)\ (?:this|our)\ (?:repo|project|codebase)[,:]?\s+{_NO_REPORT}(?P<want>[\w-]+.*\s(?:always|never|{_MUST[3:-1]})\s.+)",
+        ),
+        ("demands", rf"{_NO_REPORT}(?P<want>[\w-]+(?:\ [\w-]+){{0,3}}\ in\ (?:this|our)\ (?:repo|project|codebase)\s+{_MUST}\s.+)"),
         ("demands", r"(?:please\ )?(?P<want>[a-z]+\s.+?),?\s+(?:from\ now\ on|going\ forward|in\ (?:the\ )?future)"),
         ("demands", r"(?P<want>[\w-]+(?:\ [\w-]+){1,4})\s+everywhere,?\s+please"),
         ("demands", r"(?:i|we)\s+always\s+(?:want|need|expect)\s+(?:to\ (?:see|have|get)\s+)?(?P<want>\w.+)"),
