@@ -75,8 +75,11 @@ def typed(view: SessionView) -> list[Any]:
 
 
 def _main(view: SessionView) -> str:
-    threads = {e.thread_id for e in view.events}
-    return view.session_id if view.session_id in threads else str(view.events[0].thread_id) if threads else ""
+    """Return the main thread: never one of a subagent, also where nothing of the main one was kept."""
+    below = {t.thread_id for t in view.threads if t.parent_thread_id}
+    threads = dict.fromkeys(e.thread_id for e in view.events)
+    others = (t for t in threads if t not in below and not t.startswith(f"{view.session_id}/"))
+    return view.session_id if view.session_id in threads else str(next(others, view.session_id))
 
 
 _OF_TURNS = frozenset({"prompt", "answer", "tool_call", "tool_result"})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.memory import disguises
 from ctx_pipeline.model.display import CONTROLS, DIRECTIONS, TAGS, UNSEEN, visible
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.shell.command_risk import destroys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -171,6 +172,10 @@ _CREDENTIALS = tuple(
 )
 
 
+_MOST_WORDS = 40
+"""Words of a name that are read as a command."""
+
+
 def scan(texts: Iterable[str | None], credentials: Credentials | None = None) -> list[str]:
     """Return what is wrong with the texts of one memory, sorted; empty when nothing is.
 
@@ -202,6 +207,14 @@ def _found(text: str) -> tuple[frozenset[str], str]:
         f"credential:{name}" for name, signs, pattern in _CREDENTIALS if any(map(plain.__contains__, signs)) and pattern.search(plain)
     )
     return frozenset(flags), plain
+
+
+def untold(name: str | None) -> bool:
+    """Tell whether the name of a file, a branch or a session stays unsaid to an agent: it gives an order, or a command that destroys."""
+    if not name:
+        return False
+    words = readable(name).replace("/", " / ").split()[:_MOST_WORDS]
+    return bool(scan([name])) or any(destroys(" ".join(words[at:])) for at in range(len(words)))
 
 
 def _orders(text: str) -> bool:

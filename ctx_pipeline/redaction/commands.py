@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction.contexts import QUOTE, SLASH, SPACE, WORD, after, drawn, like, long_drawn, of_words
+from ctx_pipeline.redaction.contexts import QUOTE, SLASH, SPACE, WORD, after, drawn, like, long_drawn
 from ctx_pipeline.redaction.shapes import ALNUM, HEX, NEXT_LINE, Detector, digits
+from ctx_pipeline.redaction.written import named, of_words
 
 if TYPE_CHECKING:
     import re
@@ -37,8 +38,8 @@ def _given(secret: bytes, match: re.Match[bytes]) -> bool:
 
 
 def _not_words(secret: bytes, match: re.Match[bytes]) -> bool:
-    """Tell whether a value looks drawn and is no name of code, a model or a release."""
-    return drawn(secret, match) and not of_words(secret) and (b"/" not in secret or len(secret) >= _LEAST_KEY)
+    """Tell whether a value looks drawn and is no date and no name of code, a model or a release."""
+    return drawn(secret, match) and not of_words(secret) and not named(secret) and (b"/" not in secret or len(secret) >= _LEAST_KEY)
 
 
 def _stored(secret: bytes, match: re.Match[bytes]) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction.shapes import ALNUM, BELOW, BREAK, HEX, Detector, Planted, digits, letters, mixed
+from ctx_pipeline.redaction.shapes import ALNUM, BELOW, BREAK, HEX, WHERE, Detector, Planted, digits, letters, mixed
+from ctx_pipeline.redaction.written import of_words, scrambled
 
 if TYPE_CHECKING:
     import random
@@ -36,24 +38,23 @@ _WORDY = lazy_pattern(rb"[a-z]+(?:[-_/.][a-z]+)*[0-9]{0,2}[.:!?]?", re.IGNORECAS
 
 def value(secret: bytes, _match: re.Match[bytes]) -> bool:
     """Tell a value from a variable, a placeholder, stars and what was replaced."""
+    return _is_value(secret)
+
+
+@lru_cache(2_048)
+def _is_value(secret: bytes) -> bool:
     stars = len(set(secret)) < 4
     return not (stars or secret[:1] in b"${%*<" or secret.endswith((b"}", b">")) or b"REDACTED" in secret or b"/" in secret[:2])
 
 
-_HUMPS = lazy_pattern(rb"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[A-Z][a-z]{2}")
-_LEAST_SCRAMBLED = 12
-
-
-def scrambled(secret: bytes) -> bool:
-    """Tell letters in drawn order, with figures at their end, from a name: less than half of them are words with a capital or none."""
-    if len(secret) < _LEAST_SCRAMBLED or not _DIGIT.search(secret) or not secret[:-2].isalpha() or secret.islower() or secret.isupper():
-        return False
-    return 2 * sum(map(len, _HUMPS.findall(secret))) < len(secret)
-
-
-def drawn(secret: bytes, match: re.Match[bytes]) -> bool:
+def drawn(secret: bytes, _match: re.Match[bytes]) -> bool:
     """Tell whether a value looks drawn and not written: digits among letters."""
-    if not value(secret, match) or (_WORDY.fullmatch(secret) and not scrambled(secret)):
+    return _looks_drawn(secret)
+
+
+@lru_cache(2_048)  # a text that repeats itself asks for one value at every place
+def _looks_drawn(secret: bytes) -> bool:
+    if not _is_value(secret) or (_WORDY.fullmatch(secret) and not scrambled(secret)):
         return False
     turns = len(_TURN.findall(secret))
     return (len(_DIGIT.findall(secret)) >= 2 and turns >= 2) or (turns >= 1 and len(secret) >= 10 and _MIXED.match(secret) is not None)
@@ -143,10 +144,8 @@ _KEY_LABELS = (
     *(b"API key", b"API Key", b"Api key", b"Api Key", b"api key", b"API KEY"),
     *(b"oken", b"TOKEN", b"ecret", b"SECRET", b"ccess key", b"ccess Key", b"ecret key", b"ecret Key", b"ecret access key"),
 )
-_WHERE = rb"[^\s:\"'\\]{1,100}[:-][0-9]{1,6}[:-]"
-"""File and number as grep writes them before a line."""
 _LABEL = lazy_pattern(
-    rb"(?:" + _WHERE + rb")?(?:[\s>#*/;|+-]|\xe2\x80\xa2|\d{1,5}(?:[.):\t]|\xe2\x86\x92))*"
+    rb"(?:" + WHERE + rb")?(?:[\s>#*/;|+-]|\xe2\x80\xa2|\d{1,5}(?:[.):\t]|\xe2\x86\x92))*"
     rb"(?:(?:your|my|the|new|old|current|default|initial|temporary|temp|one-time|generated|admin|root|user|username|login|account|database"
     rb"|db|master|ssh|smtp|e?mail|wi-?fi|network|router|server|staging|production|prod|dev|test|access|client|bot|personal|service|app"
     rb"|application|auth|bearer|refresh|session|signing|shared|webhook|private|deploy|registry|ihr|dein|das|votre|le|tu|la)[ ]){0,3}"
@@ -157,7 +156,7 @@ _LABEL = lazy_pattern(
 )
 """A line that is a label and nothing else: marks, the number of a line, words that say whose secret it is, what it is."""
 _LABEL_OF_NAME = lazy_pattern(
-    rb"(?:" + _WHERE + rb")?[\s>#*/;|+\-]*(?:user(?: ?name)?|login|e-?mail(?: address)?|account|name|id)\**[ \t]*",
+    rb"(?:" + WHERE + rb")?[\s>#*/;|+\-]*(?:user(?: ?name)?|login|e-?mail(?: address)?|account|name|id)\**[ \t]*",
     re.IGNORECASE,
 )
 _WRITTEN = lazy_pattern(
@@ -165,10 +164,9 @@ _WRITTEN = lazy_pattern(
     rb"|[^@\s]+@[A-Za-z0-9-]+\.[A-Za-z.]+|[a-z0-9+.-]+://.*|[0-9a-f]{32,}|(?:sha|SHA|md|MD)[0-9]+.*|(?:TLS|SSL)v?[0-9][0-9.]*(?:[-+_:/][A-Z0-9]+)*|.*\.[a-z]{1,4}[0-9]?"
 )
 """What is no secret below a label: words and names, times, versions, addresses, digests, files."""
-_JOINED, _BEGUN = lazy_pattern(rb"[-_.:+]+"), lazy_pattern(rb"[A-Za-z][a-z]{3}")
 _SIGN = lazy_pattern(rb"[!@#$%^*?+=~]")
 _LOWER, _UPPER = lazy_pattern(rb"[a-z]"), lazy_pattern(rb"[A-Z]")
-_LINE_MARK = rb"(?:" + _WHERE + rb"|(?:#|//|--|;)[ ]| {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92)|[+>])?(?:[ \t]|\\{1,4}t){0,12}+"
+_LINE_MARK = rb"(?:" + WHERE + rb"|(?:#|//|--|;)[ ]| {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92)|[+>])?(?:[ \t]|\\{1,4}t){0,12}+"
 _BELOW_LABEL = (
     rb"\*?[ \t]{0,3}(?:"
     + BREAK
@@ -206,12 +204,6 @@ def _password_below(secret: bytes, match: re.Match[bytes]) -> bool:
 def _key_below(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether what stands below the label of a key or token is one, and no digest."""
     return long_drawn(secret, match) and not _WRITTEN.fullmatch(secret) and not of_words(secret) and _labeled(match)
-
-
-def of_words(secret: bytes) -> bool:
-    """Tell whether a text is words and versions joined by signs, as names of code, models and releases are."""
-    parts = _JOINED.split(secret)
-    return len(parts) > 1 and _BEGUN.search(secret) is not None and all(len(p) <= 16 and len(_DIGIT.findall(p)) <= 3 for p in parts)
 
 
 def _under(labels: tuple[bytes, ...]) -> tuple[str, ...]:

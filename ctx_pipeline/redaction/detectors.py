@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction.commands import COMMANDS
-from ctx_pipeline.redaction.contexts import CONTEXTS, SLASH, scrambled
+from ctx_pipeline.redaction.contexts import CONTEXTS, SLASH
 from ctx_pipeline.redaction.shapes import ALNUM, BELOW, HEX, KEYS, PRIVATE_KEY, SHAPES, URLSAFE, Detector, Planted, digits, letters
+from ctx_pipeline.redaction.written import a_time, named, scrambled
 
 if TYPE_CHECKING:
     import random
@@ -67,7 +68,7 @@ _DIGIT = lazy_pattern(rb"[0-9]")
 _TURN = lazy_pattern(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
 _PLACEHOLDER = lazy_pattern(
     rb"(?:x{3,}|\.{3,}|\*+|your|my[-_]|example|change[-_]?me|placeholder|dummy|fake|sample|redacted|none|null|nil|true|false|undefined|todo"
-    rb"|latest|(?:un)?reserved\Z|required|optional|string|text|hidden|input|field|invalid|missing|empty|process\.|os\.|env\.|self\.|this\.|config\.|settings\.|args\.)",
+    rb"|latest|return\Z|raise\Z|(?:un)?reserved\Z|required|optional|string|text|hidden|input|field|invalid|missing|empty|process\.|os\.|env\.|self\.|this\.|config\.|settings\.|args\.)",
     re.IGNORECASE,
 )
 _VARIABLE = lazy_pattern(rb"\$.*|<.*>?|%.*%|%\(?\w*\)?s?|\{.*|.*\}\}?|@.*|#.*|\[REDACTED:.*|-+|[^A-Za-z0-9]*")
@@ -127,6 +128,10 @@ _MARK = lazy_pattern(
     rb"|[lL]ifecycle_?[aA]ction_?|[iI]dempotency_?)[tT]oken\Z"
 )
 """Names of places in a list and marks of a request, as programs write them; a setting in capitals is none."""
+_REQUEST = lazy_pattern(rb"(?:\A|[^A-Za-z0-9_])(?:Client|Lock|Change)Token\Z")
+_UUID = lazy_pattern(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{8,12}")
+_RESOURCE = lazy_pattern(rb"arn:[^\s\"']*\Z")
+"""The name of a resource of a cloud, which says ``secret`` before the secret's name."""
 _NAMED_TYPE = lazy_pattern(rb"[\"'](?:[A-Z]\w*::){2}\w*\Z")
 _NAME = lazy_pattern(rb"\w+\Z")
 _NEXT_NAME = lazy_pattern(rb"(?:\n|\\n)[ \t]*\w+:\Z")
@@ -142,6 +147,8 @@ def _names_itself(match: re.Match[bytes], value: bytes) -> bool:
         (bare and value.endswith(_TYPE_END) and _TYPE.fullmatch(value) is not None)
         or _MARK.search(before) is not None
         or _NAMED_TYPE.search(before) is not None
+        or _RESOURCE.search(before) is not None
+        or (_UUID.match(value) is not None and _REQUEST.search(before) is not None)
         or (name is not None and value.startswith(name[0]) and match[0].startswith(value[len(name[0]) :]))
     )
 
@@ -149,7 +156,7 @@ def _names_itself(match: re.Match[bytes], value: bytes) -> bool:
 def _no_code(value: bytes) -> bool:
     if _VARIABLE.fullmatch(value) or b"REDACTED" in value:
         return False
-    return not (len(value) < 24 and _PLACEHOLDER.match(value))
+    return not (len(value) < 24 and _PLACEHOLDER.match(value)) and not value.startswith(b"arn:")
 
 
 def is_password(_secret: bytes, match: re.Match[bytes]) -> bool:
@@ -158,7 +165,7 @@ def is_password(_secret: bytes, match: re.Match[bytes]) -> bool:
     has_digit = _DIGIT.search(value) is not None
     if b"passw" in value.lower() and not (has_digit and _random(value)):
         return False
-    if not _no_code(value) or _names_itself(match, value) or (not quoted and _NEXT_NAME.search(match[0])):
+    if not _no_code(value) or _names_itself(match, value) or (not quoted and _NEXT_NAME.search(match[0])) or a_time(value):
         return False
     before = match.string[max(0, match.start() - 8) : match.start() + 1]
     setting = before[-1:] in b"=_" and before[:-1].isupper()
@@ -172,7 +179,7 @@ def is_secret(_secret: bytes, match: re.Match[bytes]) -> bool:
     value, quoted = _value_of(match)
     if len(value) < 10 or not _DIGIT.search(value) or not _no_code(value) or _is_path(value) or _number(value):
         return False
-    if _names_itself(match, value):
+    if _names_itself(match, value) or named(value):
         return False
     if _random(value):
         return True
@@ -190,6 +197,7 @@ def is_token(_secret: bytes, match: re.Match[bytes]) -> bool:
         and not _number(value)
         and _random(value)
         and not _names_itself(match, value)
+        and not named(value)
     )
 
 

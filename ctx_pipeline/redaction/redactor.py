@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import cache
 from itertools import accumulate, chain, compress, count
 from operator import not_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
@@ -16,10 +17,11 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction import packed, views
 from ctx_pipeline.redaction.bulk import Bulk
 from ctx_pipeline.redaction.detectors import DETECTORS
+from ctx_pipeline.redaction.repeats import shortened
 from ctx_pipeline.redaction.shapes import digits, marked, mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.redaction.shapes import Detector
 
@@ -133,15 +135,19 @@ def _literals_and_signs() -> Literals:
     return Literals(Bulk(every), tuple(look for look, _ in told), tuple(begin for _, begin in told), tuple(map(signs.get, every)))
 
 
-def matches(data: bytes, joins: Sequence[int] = ()) -> Iterator[tuple[Look, re.Match[bytes]]]:
+def matches(
+    data: bytes, joins: Sequence[int] = (), reached: Mapping[int, int] = MappingProxyType({})
+) -> Iterator[tuple[Look, re.Match[bytes]]]:
     """Yield every place where a detector's pattern matches, unchecked, in order of the literals.
 
-    At ``joins``, ascending, a word may begin or end.
+    At ``joins``, ascending, a word may begin or end. ``reached`` says up to where a kind was told already, by its rank.
     """
     machine, looks, _ = automaton()
     joined = set(joins)
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
         for look in looks[index]:
+            if start + look.offset < reached.get(look.rank, 0) and not look.detector.back:
+                continue
             if look.detector.apart and _in_word(data, start) and start not in joined:
                 continue
             match = _try(look, data, start, len(data))
@@ -157,7 +163,7 @@ def suspects(texts: Sequence[str]) -> list[int]:
 
     All texts go through one literal pass; a short pattern is tried at each literal found.
     """
-    return [first + place for first, batch in _batches(texts) for place in _suspects(batch)]
+    return [first + place for first, batch in _batches(list(map(shortened, texts))) for place in _suspects(batch)]
 
 
 def _batches(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
@@ -229,6 +235,8 @@ def _parted(look: Look, data: bytes, start: int, end: int) -> list[packed.Span]:
 
 def _breaks(data: bytes) -> set[packed.Span]:
     """Return the line breaks that part keys."""
+    if b"\n" not in data:
+        return set()
     machine, looks, _ = automaton()
     return {
         feed
@@ -265,7 +273,7 @@ MARKER = lazy_pattern(r"\[REDACTED:([a-z0-9-]+)\]")
 _MARKER_BYTES = lazy_pattern(MARKER.pattern.encode())
 _PASSES = 4
 
-_VERSION = 10
+_VERSION = 11
 """Raised when checks, views or key blocks find other secrets by the same patterns."""
 
 _WHOLE_RUN = (mixed, digits)
@@ -376,6 +384,9 @@ class Redactor:
 
     def _spans(self, data: bytes) -> list[tuple[str, int, int]]:
         """Return merged (detector, start, end) in bytes; what touches a marker is no secret any more."""
+        short = data if self._extra else shortened(data)
+        if short is not data and not self._spans(short):
+            return []
         seen = [*views.readings(data, signs=b"\\" in data and marked(data))]
         found = self._found(data, (), last=not seen)
         if seen:
@@ -386,14 +397,14 @@ class Redactor:
             *((view, True) for view in seen[1:]),
             *((view, False) for view in (*views.with_percents(data), *packed.readings(data))),
         ):
-            taken = [(start, end) for start, end, _, _ in found]
-            found += [one for one in self._seen(view, apart=apart) if not _touches(taken, one[0], one[1])]
+            taken = _Taken((start, end) for start, end, _, _ in found)
+            found += [one for one in self._seen(view, apart=apart) if not taken.touches(one[0], one[1])]
         if breaks := _breaks(data):
             found += [one for one in self._seen(packed.rejoined(data, breaks)) if any(one[0] < at < one[1] for at, _ in breaks)]
         if not found:
             return []
         found.sort()
-        markers = [m.span() for m in _MARKER_BYTES.finditer(data)]
+        markers = _Taken(m.span() for m in _MARKER_BYTES.finditer(data))
         merged: list[_Found] = []
         for span in found:
             if merged and span[0] < merged[-1][1]:
@@ -402,7 +413,7 @@ class Redactor:
                 merged[-1] = (first[0], max(first[1], span[1]), best[2], best[3])
             else:
                 merged.append(span)
-        return [(name, start, end) for start, end, _, name in merged if not _touches(markers, start, end)]
+        return [(name, start, end) for start, end, _, name in merged if not markers.touches(start, end)]
 
     def _seen(self, view: views.View, *, apart: bool = False) -> list[_Found]:
         """Return what a view shows, at its place in the original."""
@@ -415,7 +426,7 @@ class Redactor:
         """
         found: list[_Found] = []
         reached: dict[int, int] = {}
-        for look, match in matches(data, joins):
+        for look, match in matches(data, joins, reached):
             kind = look.detector
             if match.start() < reached.get(look.rank, 0) or (apart and not kind.apart) or (kind.around and not last):
                 continue
@@ -454,5 +465,15 @@ def _hidden(match: re.Match[bytes]) -> tuple[int, int]:
     return match.span()
 
 
-def _touches(markers: list[tuple[int, int]], start: int, end: int) -> bool:
-    return any(a < end and start < b for a, b in markers)
+class _Taken:
+    """Spans of which it is asked whether another one meets them; thousands of each cost no more than they must."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        ordered = sorted(spans)
+        self._starts = [start for start, _ in ordered]
+        self._reached = list(accumulate((end for _, end in ordered), max))
+
+    def touches(self, start: int, end: int) -> bool:
+        """Tell whether a span shares a byte with one of these."""
+        before = bisect_left(self._starts, end)
+        return before > 0 and self._reached[before - 1] > start

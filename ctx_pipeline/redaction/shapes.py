@@ -29,8 +29,10 @@ _CAPITAL = lazy_pattern(rb"[A-Z]")
 
 _BLANK = rb"(?:[ \t]|\\{1,4}t)"
 BREAK = rb"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
-BEGIN = rb"(?: {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|\xe2\x86\x92| ?(?:\xe2\x94\x82|\|) ?)|[+>]|\xe2\x94\x82)?"
-"""What a tool writes before a line that it shows: its number, the side of a frame, or the mark of a patch or a quote."""
+WHERE = rb"[^\s:\"'\\]{1,100}[:-][0-9]{1,6}[:-]"
+"""File and number as grep writes them before a line."""
+BEGIN = rb"(?: {0,7}[0-9]{1,5}(?:\t|\\{1,4}t|(?:\xe2\x86\x92|\\{1,4}u2192)| ?(?:\xe2\x94\x82|\|) ?)|[+>]|\xe2\x94\x82|" + WHERE + rb")?"
+"""What a tool writes before a line that it shows: its number or place, the side of a frame, or the mark of a patch or a quote."""
 NEXT_LINE = BREAK + BEGIN
 BELOW = _BLANK + rb"{0,28}+(?:" + NEXT_LINE + _BLANK + rb"{0,28}+){0,3}+(?:`{3}[a-z]{0,12}+" + NEXT_LINE + rb")?+"
 """What stands between a name and its value, also where that is on a line below: an indent, the number or the mark of a line, a fence."""
@@ -84,6 +86,14 @@ def letters(rng: random.Random, alphabet: str, count: int) -> str:
 def mixed(secret: bytes, _match: re.Match[bytes]) -> bool:
     """Tell whether a body holds a digit and a capital, unlike words joined by dashes."""
     return _DIGIT.search(secret) is not None and _CAPITAL.search(secret) is not None
+
+
+_PICTURE = lazy_pattern(rb"[A-Za-z0-9+/]{40}[+/]\Z")
+
+
+def _outside_base64(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a body of plain letters is mixed and no stretch of base64, where four letters of a beginning come by chance."""
+    return mixed(secret, match) and _PICTURE.search(match.string[max(0, match.start() - 41) : match.start()]) is None
 
 
 def digits(secret: bytes, _match: re.Match[bytes]) -> bool:
@@ -175,7 +185,7 @@ KEYS: tuple[Detector, ...] = (
     _key("newrelic-key", "New Relic key", "NRAK- NRII- NRIQ- NRRA- NRAA- NRJS- NRSP-", URLSAFE, 19),
     _key("square-token", "Square token or secret", "sq0atp- sq0csp- sq0idp- sq0idb-", URLSAFE, 22),
     _key("square-access-token", "Square access token", "EAAA", URLSAFE, 56, check=mixed),
-    _key("facebook-token", "Facebook access token", "EAAC EAAM EAAG EAAB", ALNUM, 80, check=mixed),
+    _key("facebook-token", "Facebook access token", "EAAC EAAM EAAG EAAB", ALNUM, 80, check=_outside_base64),
     _key("notion-secret", "Notion integration token of the older shape", "secret_", ALNUM, 43, most=43, check=mixed),
     _key("figma-token", "Figma token", "figd_ figo_ figoh_ figor_", URLSAFE, 30),
     _key("dropbox-token", "Dropbox token", "sl.", URLSAFE + "=.", 100, check=mixed),

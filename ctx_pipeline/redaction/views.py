@@ -32,7 +32,7 @@ _WIDE = rb"u(?:00[89a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]|[1-9a-fA-F][0-9a-fA-F]{2})[0
 _ENTITY = rb"(?:#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5}|quot|apos|amp|lt|gt|nbsp);"
 
 _ESCAPE = (
-    rb"(?P<gone>" + _CONTROL + rb"|" + _UNSEEN + rb")|(?P<alone>" + _ESC + rb")"
+    rb"(?P<gone>(?:" + _CONTROL + rb"|" + _UNSEEN + rb")+)|(?P<alone>" + _ESC + rb")"
     rb"|" + _DEEP + rb"(?:u(?P<unicode>[0-9a-fA-F]{4})|x(?P<byte>" + _ASCII + rb")|(?P<sign>[nrtbf\"'`/]))"
     rb"|%(?:25)*(?P<url>[0-9a-fA-F]{2})|&(?:amp;)*(?P<entity>" + _ENTITY + rb")"
 )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import AmbiguousName, UnknownName, nearest
-from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.memory.safety import untold
 from ctx_pipeline.model.display import session_title, truncate
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def described(rows: Iterable[SessionRow]) -> str:
     for row in rows:
         title = str(row.rows.get("title") or "")
         day = f"{datetime.fromtimestamp(row.first_own_ts / 1e6, UTC).astimezone():%Y-%m-%d}" if row.first_own_ts else "no date   "
-        told = "" if scan([title]) else truncate(session_title(title), 60)
+        told = "" if untold(title) else truncate(session_title(title), 60)
         lines.append(f"\n  {row.host}/{row.session_id}  {day}  {told}".rstrip())
     return "".join(lines)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.storage import store_marker, temporary
+from ctx_pipeline.storage import blocked, store_marker, temporary
 from ctx_pipeline.storage.files import Files
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     else:
         Files(home).folder(home)
         temporary.remove_orphans(home)
+        blocked.make_way_in(home)
     return Store(home, first_month=settings.first_month, read_only=read_only)
 
 

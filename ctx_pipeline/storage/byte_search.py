@@ -10,11 +10,13 @@ import zlib
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.storage.connections import beside, reading
+from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.session_figures import SEAL, ZIPPED, unzipped
 
 if TYPE_CHECKING:
@@ -71,13 +73,14 @@ def search(home: Path, wanted: Wanted, *, leave_out: Collection[str] = ()) -> Se
     Folders and files that lie elsewhere, with a link to them in the store, are read like the others.
     """
     report = Searched()
+    files = Files(home)
     for path in _files(home):
         rel = path.relative_to(home).as_posix()
         try:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode) or rel in leave_out:
                 continue
-            kind, pieces = _kind(path)
+            kind, pieces = _kind(path, files)
             report.files[kind] += 1
             report.bytes += status.st_size
             if wanted and (wanted.within(rel.encode("utf-8", "surrogateescape")) or _holds(pieces, path, wanted)):
@@ -116,7 +119,7 @@ def _joined(pieces: Iterator[bytes], longest: int) -> Iterator[bytes]:
         end = whole[-longest:]
 
 
-def _kind(path: Path) -> tuple[str, Callable[[Path], Iterator[bytes]]]:
+def _kind(path: Path, files: Files) -> tuple[str, Callable[[Path], Iterator[bytes]]]:
     with path.open("rb") as file:
         head = file.read(16)
     if head[:4] == b"PAR1":
@@ -126,7 +129,7 @@ def _kind(path: Path) -> tuple[str, Callable[[Path], Iterator[bytes]]]:
     if head[8:12] == b"DUCK":
         return "databases", _duckdb
     if head[:4] == _ZSTD or _SKIPPED.match(head):
-        return "raw", _zstd
+        return "raw", partial(_zstd, files)
     return "other", _plain
 
 
@@ -136,14 +139,18 @@ def _plain(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _zstd(path: Path) -> Iterator[bytes]:
+def _zstd(files: Files, path: Path) -> Iterator[bytes]:
     import zstandard
+
+    from ctx_pipeline.storage.raw import encryption
 
     with path.open("rb") as file:
         while _SKIPPED.match(head := file.read(8)):
             file.seek(int.from_bytes(head[4:8], "little"), 1)
         file.seek(-len(head), 1)
-        yield from _unpacked(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+        sealed = encryption.is_sealed(file.peek(64))
+        source: Any = encryption.unsealed(files, file.read(), path.name) if sealed else file
+        yield from _unpacked(zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True))
 
 
 def _unpacked(reader: Any) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreError, StoreFull
-from ctx_pipeline.storage import temporary
+from ctx_pipeline.storage import blocked, temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -141,9 +141,10 @@ class Files:
     def size(self, rel: str) -> int:
         """Return the bytes on disk; 0 when it is missing."""
         try:
-            return self.local(rel).stat().st_size
+            status = self.local(rel).stat()
         except FileNotFoundError:
             return 0
+        return 0 if stat.S_ISDIR(status.st_mode) else status.st_size
 
     def modified(self, rel: str) -> int:
         """Return when an object was written (nanoseconds since 1970), one that waits for its fsync too; 0 when it is missing."""
@@ -151,14 +152,16 @@ class Files:
         waiting = self._waiting
         handle = waiting.handle_of(path) if waiting is not None else None
         try:
-            return os.fstat(handle).st_mtime_ns if handle is not None else os.stat(path).st_mtime_ns  # noqa: PTH116 - one of thousands
+            status = os.fstat(handle) if handle is not None else os.stat(path)  # noqa: PTH116 - one of thousands
         except FileNotFoundError:
             return 0
+        return 0 if stat.S_ISDIR(status.st_mode) else status.st_mtime_ns
 
     def remove(self, rel: str) -> None:
         """Remove an object and the folders that it leaves empty; a missing one is fine."""
         path = self.local(rel)
-        path.unlink(missing_ok=True)
+        if not blocked.make_way(path):
+            path.unlink(missing_ok=True)
         folder = path.parent
         while folder != self.root:
             try:
@@ -260,11 +263,20 @@ def _commit(waiting: list[_Waiting], synced: dict[_Waiting, OSError | None]) -> 
     while waiting:
         written = waiting[0]
         try:
-            os.replace(written.temporary, written.path)  # noqa: PTH105 - one of thousands
+            _replace(written.temporary, written.path)
         except OSError as error:
             _drop(waiting)
             raise translated(error, Path(written.path)) from error
         os.close(waiting.pop(0).handle)
+
+
+def _replace(fresh: str, path: str) -> None:
+    """Give a file its name, also where a folder has it."""
+    try:
+        os.replace(fresh, path)  # noqa: PTH105 - one of thousands
+    except IsADirectoryError:
+        blocked.make_way(Path(path))
+        os.replace(fresh, path)  # noqa: PTH105
 
 
 def _drop(waiting: list[_Waiting]) -> None:

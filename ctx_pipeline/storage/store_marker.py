@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -77,9 +78,11 @@ def lost_ledger(home: Path) -> str:
     """Return what became of a ledger that was there: "missing" or "empty"; empty where it is there or was never made."""
     try:
         # never opened here: to close it would drop the locks of this process's connections to it
-        size = (home / "ledger.db").stat().st_size
+        status = (home / "ledger.db").stat()
     except FileNotFoundError:
         size = None
+    else:
+        size = None if stat.S_ISDIR(status.st_mode) else status.st_size
     # one that another process is making is empty for a moment: its store has neither marker nor raw
     if size or not (marked(home) or _holds(home / "raw")):
         return ""

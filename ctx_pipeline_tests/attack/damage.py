@@ -86,12 +86,19 @@ def delete(path: Path, draw: random.Random) -> None:
     path.unlink()
 
 
+def folder(path: Path, draw: random.Random) -> None:
+    """Put a folder in the place of the file."""
+    path.unlink()
+    path.mkdir()
+
+
 WAYS: dict[str, Callable[[Path, random.Random], None]] = {
     "flip": flip,
     "flip in the middle": flip_in_the_middle,
     "cut": cut,
     "empty": empty,
     "delete": delete,
+    "folder": folder,
 }
 
 
@@ -221,6 +228,8 @@ def _meaning(path: Path) -> str:
     """Return a digest of what a file says: of a database its rows, of others its bytes."""
     if not path.exists():
         return "missing"
+    if path.is_dir():
+        return "a folder"
     data = path.read_bytes()
     if not data.startswith(b"SQLite format 3\0"):
         return hashlib.sha256(data).hexdigest()

@@ -92,6 +92,20 @@ def test_what_is_selected_leaves_every_layer_and_does_not_return(store, words, g
     assert asked("doctor")["sound"]
 
 
+@pytest.mark.feature("forget.several")
+def test_several_sessions_are_forgotten_at_once_and_one_that_is_unknown_stops_all(store):
+    known = [row["session_id"] for row in asked("list")["sessions"]]
+
+    refused = CliRunner().invoke(cli, ["forget", known[0], "nowhere-at-all", "--yes"])
+    assert refused.exit_code == 1
+    assert "nowhere-at-all" in str(refused.exception or refused.output)
+    told = asked("forget", known[0], known[1][:8], "--yes")
+
+    assert {session for _, session in told["sessions"]} == set(known[:2])
+    assert {row["session_id"] for row in asked("list")["sessions"]} == set(known[2:])
+    assert [holding(store, session.encode()) for session in known[:2]] == [[], []]
+
+
 @pytest.mark.feature("forget.tombstone")
 def test_without_its_journal_a_forgetting_is_refused_and_nothing_of_it_is_carried_out_later(store):
     """The tombstones are in the journal alone: what could not be noted there would come back."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ctx_pipeline.facts.pasted_output import beside_output
-from ctx_pipeline.facts.prompts import is_request, requests, stands_alone, task
+from ctx_pipeline.facts.prompts import is_request, requests, stands_alone, task, typed
 from ctx_pipeline.model.host_records import plan_heading
 from ctx_pipeline_tests.factories.views import view
 
@@ -37,6 +37,16 @@ def test_the_first_and_the_last_request_are_known_and_steering_is_neither():
     assert found.now is not None
     assert (found.first.text, found.first.event_id) == ("Fix the sum of the cart in shop/cart.py", "s1.e1")
     assert (found.now.text, found.now.by) == ("Add a test for discounts to tests/test_cart.py", "prompt")
+
+
+@pytest.mark.feature("facts.task")
+@pytest.mark.parametrize("thread", ["agent-7", "s1/7f1e17a3"])
+def test_what_an_agent_asks_of_its_subagent_is_no_task_where_the_main_thread_holds_nothing(thread):
+    session = view().subagent(thread).prompt("List every test of the cart").answer("They are in tests/test_cart.py").build()
+    if "/" in thread:
+        session.threads.clear()
+
+    assert typed(session) == []
 
 
 @pytest.mark.feature("claude.approved-plan")

@@ -265,6 +265,53 @@ def test_the_run_after_the_doctor_restores_a_raw_object_byte_for_byte(settings, 
     assert told(capsys, COMMANDS["doctor"])[0] == 0
 
 
+@pytest.mark.feature("damage.folder")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "raw/claude/*/*/*.jsonl.zst",
+        f"lake/events/{MONTH}/part-*.parquet",
+        "lake/_manifests/normalized/claude=2026-09.json",
+        "lake/_manifests/signals.activity/claude=2026-09.json",
+        "search.db",
+        "memory.db",
+        "memory_checks.json",
+        "serving/ctx.duckdb",
+    ],
+)
+@pytest.mark.parametrize("filled", [False, True], ids=["empty", "with a file"])
+def test_a_folder_in_the_place_of_a_file_is_named_and_the_next_run_makes_the_file_again(settings, capsys, pattern, filled):
+    with open_store(settings) as store:
+        before = contents(store)
+    (path, *_) = sorted(settings.home.glob(pattern))
+    path.unlink()
+    path.mkdir()
+    if filled:
+        (path / "note.md").write_text("mine")
+
+    code, said = told(capsys, COMMANDS["doctor"])
+    assert (code, path.name in said) == (1, True), said
+    runs = [told(capsys, ["run"]) for _ in range(2)]
+
+    assert [code for code, _ in runs] == [0, 0], runs
+    assert path.is_file()
+    assert [note.read_text() for note in path.parent.glob(f"{path.name}.folder-*/note.md")] == ["mine"] * filled
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+    with open_store(settings) as store:
+        assert contents(store) == before
+
+
+@pytest.mark.feature("damage.folder")
+def test_a_folder_in_the_place_of_the_ledger_is_a_lost_ledger(settings, capsys):
+    (settings.home / "ledger.db").unlink()
+    (settings.home / "ledger.db").mkdir()
+
+    code, said = told(capsys, COMMANDS["usage"])
+    assert (code, "Traceback" in said) == (0, False), said
+    assert told(capsys, ["run"])[0] == 0
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+
+
 @pytest.mark.feature("damage.repair")
 def test_repair_names_lost_bytes_for_good_and_keeps_what_was_made_of_them(settings, capsys, made):
     (source,) = (made / "claude").rglob(f"{SESSION}.jsonl")

@@ -21,7 +21,7 @@ from ctx_pipeline.pipeline.forget import sessions as forgetting
 from ctx_pipeline.pipeline.repair.rebuild import rebuild_ledger
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage import byte_search, open_store
 from ctx_pipeline.storage.raw import encryption
 from ctx_pipeline.storage.raw import segments as raw
 
@@ -167,7 +167,16 @@ def test_what_is_forgotten_leaves_encrypted_objects_too(settings: Settings, key:
     with open_store(settings) as store:
         encrypting.encrypt(store, key)
         streams = {one.stream for one in store.ledger.sources().values() if SESSION in one.rel}
-        forgetting.forget(store, settings, forgetting.Selection(host="claude", session_id=SESSION))
+        away = key.rename(key.with_name("away.txt"))
+        with pytest.raises(RawLocked):
+            forgetting.forget(store, settings, forgetting.Selection(host="claude", session_id=SESSION))
+        assert not (settings.home / forgetting.FORGETTING).exists()
+        away.rename(key)
+        report = forgetting.forget(store, settings, forgetting.Selection(host="claude", session_id=SESSION))
+        assert (report.searched.found, report.searched.unreadable) == ([], [])
+        assert report.searched.files["raw"] > 0
+        seen = byte_search.search(settings.home, byte_search.Wanted([b'"sessionId"'])).found
+        assert any(rel.startswith("raw/claude/") for rel in seen)
         left = {one.stream for one in store.ledger.segments()}
         assert streams
         assert not streams & left

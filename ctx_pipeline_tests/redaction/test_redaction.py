@@ -14,6 +14,7 @@ from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.detectors import DETECTORS
 from ctx_pipeline.redaction.redactor import literal_in, understood
+from ctx_pipeline.redaction.repeats import shortened
 from ctx_pipeline_tests.factories.plants import planted
 
 REDACTOR = Redactor()
@@ -118,6 +119,16 @@ def test_megabytes_of_text_are_looked_through_in_pieces_and_each_text_keeps_its_
         '"nextToken": "RW5DdDJkMWYwZjM2MzM2VHVpOHJIUXlDUXlhc2Q"',
         '"NextToken": "eyJvZmZzZXQiOjQyLCJtYXJrIjoiOWYyUSJ9VqLm7Zx"',
         "REDIS_PASSWORD:\n  REDIS_PORT: 6379",
+        'pass: "2024-11-29T10:11:12Z"',
+        "pass: 'shadowMapPass2D'",
+        'api_key: "shadowMapPass2D"',
+        'token: "2024-11-29T10:11:12.123456+00:00"',
+        'password: "2024-11-29"',
+        'secret_key="v1.2.3-rc10.20240101"',
+        '"ClientToken": "1234abcd-1234-abcd-1234-d46a8903e9bc"',
+        "arn:aws:secretsmanager:us-west-2:123456789012:secret:MyTestDatabaseSecret-a1b2c3",
+        "MAX_PASSWORD_BYTES:\n    return PoolError",
+        "x8gN/" * 20 + "EAAB" + "EAABk3J9wQ" * 12,
     ],
 )
 def test_code_that_names_secrets_without_holding_one_is_left_alone(text):
@@ -318,8 +329,26 @@ def test_a_process_that_asks_of_long_texts_again_reads_each_of_them_once():
     assert not Redactor({"mine": "test_b"}).clears(text)
 
 
+@pytest.mark.feature("redaction.repeats")
+@pytest.mark.parametrize("unit", ["pass=", "token: a.b ", "-----BEGIN ", "".join(f"{n:03}" for n in range(170)), "é%41"])
+def test_what_repeats_itself_for_long_is_read_once_and_a_secret_beside_it_is_replaced(unit):
+    text = unit * (1_000_000 // len(unit))
+    assert len(shortened(text)) < 70_000
+    assert shortened(text[:50_000]) == text[:50_000]
+    for place in (0, 500_000 // len(unit) * len(unit), len(text)):
+        mixed = f"{text[:place]} password=hunter2!x9 {text[place:]}"
+        assert REDACTOR.suspects(["a", mixed]) == [1]
+        assert REDACTOR.redact(mixed) == f"{text[:place]} password=[REDACTED:password] {text[place:]}"
+
+
+@pytest.mark.feature("redaction.repeats")
+def test_a_secret_that_a_long_text_repeats_is_replaced_at_every_place():
+    unit = "export BILLING_API_KEY=k3Jq9ZxW1vB7nM5cL2pR8tY4\n"
+    assert REDACTOR.redact(unit * 8_000) == "export BILLING_API_KEY=[REDACTED:secret]\n" * 8_000
+
+
 @pytest.mark.feature("redaction.linear-time")
-@pytest.mark.parametrize("unit", ["password=", "--password abcdef "])
+@pytest.mark.parametrize("unit", ["password=", "--password abcdef ", "redis-cli -a "])
 def test_eight_times_as_many_names_of_passwords_take_eight_times_as_long(unit):
     def seconds(characters: int) -> float:
         text = unit * (characters // len(unit))

@@ -2,6 +2,7 @@
 
 import html
 import json
+import random
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ctx_pipeline.redaction import Redactor, views
 from ctx_pipeline.redaction.detectors import DETECTORS
 from ctx_pipeline_tests.factories.plants import planted
+from ctx_pipeline_tests.factories.secret_kinds import KINDS
 
 REDACTOR = Redactor()
 MARK = "MARK"
@@ -128,6 +130,21 @@ def test_a_sign_beyond_ascii_that_json_writes_before_a_line_hides_no_secret(befo
         assert "\\u2192" in written
         assert secret not in REDACTOR.redact(written)
         assert REDACTOR.suspects([written]) == [0]
+
+
+@pytest.mark.feature("redaction.views")
+@pytest.mark.parametrize("times", range(4))
+@pytest.mark.parametrize("frame", ["    12→", "app/one.yml:12:", "    12\t"])
+def test_a_secret_below_its_name_in_framed_lines_is_hidden_however_often_json_wraps_them(frame, times):
+    left = []
+    for kind in KINDS:
+        drawn = kind.draw(random.Random(kind.name))
+        text = "\n".join(frame + line for line in f"apiVersion: v1\n{drawn.text}\nnext: 1".split("\n"))
+        for _ in range(times):
+            text = json.dumps({"content": text})
+        if "\n" not in drawn.secret and drawn.secret in REDACTOR.redact(text):
+            left.append(kind.name)
+    assert left == []
 
 
 @pytest.mark.feature("redaction.views")

@@ -197,7 +197,7 @@ def _formats(settings: Settings, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("session_words", nargs=-1, metavar="[SESSION]", shell_complete=complete_sessions)
+@click.argument("session_words", nargs=-1, metavar="[SESSION]...", shell_complete=complete_sessions)
 @click.option("--project", help="Every session of this project.")
 @click.option("--before", metavar="DATE", help="Every session that ended before this day, 2026-01-31.")
 @click.option("--text", "pattern", help="Every session whose records contain this text.")
@@ -226,10 +226,10 @@ def forget(
     from ctx_pipeline.errors import UnknownName, UsageError
     from ctx_pipeline.maintenance import backup as backups
     from ctx_pipeline.pipeline.forget import sessions as stage
-    from ctx_pipeline.sessions.session_details import resolve
     from ctx_pipeline.storage import open_store
 
     host, session_id = read_name(session_words, None)
+    others: list[tuple[str, str]] = []
     if (host and not session_id) or sum((bool(session_id), bool(project), bool(before), bool(pattern), only_finish)) != 1:
         raise UsageError("say what to forget", hint="ctx forget SESSION, or one of --project, --before, --text")
     settings, _ = choose(settings_module.load(), demo=False, end=False)
@@ -243,15 +243,14 @@ def forget(
             return
         if session_id:
             try:
-                # a project is forgotten by its option, and not by its newest session
-                host, session_id = resolve(store, host, session_id, projects=False)
+                (host, session_id), *others = _named(store, host, session_id)
             except UnknownName:
                 if ended is None:
                     raise
                 _tell_forgotten(ended, as_json=as_json)
                 return
         selection = stage.Selection(
-            host=host or None, session_id=session_id or None, project=project, before=before, text=pattern, copies=copies
+            host or None, session_id or None, project=project, before=before, text=pattern, copies=copies, others=tuple(others)
         )
         preview = stage.select(store, selection)
         if not preview.sessions and not pattern:
@@ -276,6 +275,23 @@ def forget(
         for folder, trouble in backups.update_known(store):
             say(f"backup {folder}: {trouble or 'they left it too'}", fg="yellow" if trouble else None, err=True)
     _tell_forgotten(report, preview.sessions, preview.copies, as_json=as_json)
+
+
+def _named(store: Store, host: str, words: str) -> list[tuple[str, str]]:
+    """Return the session that words name together, else those that each of them names; UnknownName for one that names none.
+
+    A project is forgotten by its option, and not by its newest session.
+    """
+    from ctx_pipeline.errors import UnknownName
+    from ctx_pipeline.sessions.session_details import resolve
+
+    try:
+        return [resolve(store, host, words, projects=False)]
+    except UnknownName:
+        each = words.split()
+        if len(each) == 1:
+            raise
+        return list(dict.fromkeys(resolve(store, host, word, projects=False) for word in each))
 
 
 def _withdraw(store: Store, settings: Settings, sessions: Sequence[tuple[str, str]]) -> None:

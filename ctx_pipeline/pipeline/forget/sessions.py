@@ -27,6 +27,7 @@ from ctx_pipeline.storage.byte_search import LEAST, Searched, Wanted, search
 from ctx_pipeline.storage.ledger.forgotten import CONTENT, content_hash
 from ctx_pipeline.storage.ledger.rows import RAW_LOST, Tombstone
 from ctx_pipeline.storage.ledger.sessions import thread_hash
+from ctx_pipeline.storage.raw import encryption
 from ctx_pipeline.storage.raw.home_files import is_lines
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ _MADE = ("site", "serving", "signals", "outputs", "handoffs", "compactions", TAK
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to forget: one session, a project, what ended before a day (``2026-01-31``, UTC), or all that contains a text."""
+    """What to forget: some sessions, a project, what ended before a day (``2026-01-31``, UTC), or all that contains a text."""
 
     host: str | None = None
     session_id: str | None = None
@@ -192,6 +193,8 @@ class Selection:
     text: str | None = None
     copies: bool = False
     """the forks and copies of what is meant as well"""
+    others: tuple[tuple[str, str], ...] = ()
+    """(host, session id) of more sessions beside the one"""
 
 
 @dataclass(slots=True)
@@ -294,6 +297,7 @@ def keep_forgotten_out(store: Store, settings: Settings) -> Iterator[None]:
 def _forget(store: Store, settings: Settings, selection: Selection) -> ForgetReport:
     began = time.perf_counter()
     store.journal.demand()  # the tombstones are in it alone: nothing is begun that could not be noted
+    encryption.require(store.files)  # nor what could not be ended
     with ExitStack() as leases:
         for name in (capture.LEASE, forgotten_rows.LAKE):
             leases.enter_context(store.ledger.lease(name, wait=forgotten_rows.WAIT))
@@ -409,8 +413,8 @@ def _session_rows(store: Store) -> Iterator[Any]:
 
 def _selected(store: Store, selection: Selection, rows: dict[tuple[str, str], Any], left: set[tuple[str, str]]) -> set[tuple[str, str]]:
     if selection.host and selection.session_id:
-        key = (selection.host, selection.session_id)
-        return {key} if store.ledger.session_streams(*key) or key in rows else set()
+        named = {(selection.host, selection.session_id), *selection.others}
+        return {key for key in named if store.ledger.session_streams(*key) or key in rows}
     if selection.project:
         return _of_project(selection.project, rows)
     if selection.before:

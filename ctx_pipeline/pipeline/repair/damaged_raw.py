@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
@@ -80,6 +81,9 @@ def damaged(store: Store, *, deep: bool, again: bool = True) -> list[tuple[str, 
         except OSError as error:
             refused(error)
             found.append((path, "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"))
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            found.append((path, "is a folder"))
             continue
         size, stored = status.st_size, sum(piece.stored_bytes for piece in pieces)
         if not deep:

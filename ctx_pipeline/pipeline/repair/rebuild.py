@@ -19,7 +19,7 @@ from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.forget import shared_files
 from ctx_pipeline.pipeline.forget.sessions import remembered
 from ctx_pipeline.pipeline.ingest import LEASE as INGEST_LEASE
-from ctx_pipeline.storage import store_marker, temporary
+from ctx_pipeline.storage import blocked, store_marker, temporary
 from ctx_pipeline.storage.connections import reading
 from ctx_pipeline.storage.journal import NAME, SCHEMA, Journal
 from ctx_pipeline.storage.ledger.rebuilding import Kept
@@ -298,6 +298,7 @@ def _rebuilt(store: Store, settings: Settings, hosts: Mapping[str, Host], former
     store.close()
     store.__dict__.pop("ledger", None)
     _drop(store.home / "ledger.db", keep=True)
+    blocked.make_way(store.home / "ledger.db")
     os.replace(fresh, store.home / "ledger.db")  # noqa: PTH105 - atomic, as everywhere in the store
     for path in found.contradicting:
         raw.set_aside(store.files, path)

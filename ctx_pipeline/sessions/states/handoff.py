@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__
 from ctx_pipeline.memory.prompt_block import framed, inline
-from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.memory.safety import untold
 from ctx_pipeline.memory.scope import below, identity, place_of, same_repository
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.codec import micros as from_iso
@@ -306,7 +306,7 @@ def _also(others: Sequence[WrittenSession], last: WrittenSession, ids: Sequence[
     for other in others:
         if _active(last)[0] - _active(other)[0] <= _DAY:
             title = inline(str(other.rows.get("title") or "")[:80])
-            named = f" “{title}”" if title and not scan([title]) else ""
+            named = f" “{title}”" if title and not untold(title) else ""
             last_at, of_file = _active(other)
             what = "its file was last written" if of_file else "last active"
             short, at = short_id(other.session_id, ids), time_of(iso(last_at))

@@ -20,7 +20,7 @@ from ctx_pipeline.context.session_state.state import (
 from ctx_pipeline.context.session_state.view import view_lines
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.learning.injection import current_session
-from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.memory.safety import scan, untold
 from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.codec import iso, plain, time_of
 from ctx_pipeline.model.codec import micros as from_iso
@@ -115,7 +115,7 @@ def safe(state: SessionState) -> SessionState:
 
     def visible_items(items: list[Item]) -> list[Item]:
         shown = (i._replace(text=visible(i.text), reason=i.reason and visible(i.reason)) for i in items)
-        return [i for i in shown if i.by == "person" or not scan([i.text, i.reason, i.path])]
+        return [i for i in shown if i.by == "person" or not (scan([i.text, i.reason]) or untold(i.path))]
 
     def one(item: Item | None) -> Item | None:
         return next(iter(visible_items([item] if item else [])), None)
@@ -126,7 +126,7 @@ def safe(state: SessionState) -> SessionState:
 
     return replace(
         state,
-        title=None if scan([state.title]) else state.title,
+        title=None if untold(state.title) else state.title,
         project=state.project if a_name(state.project or "") else None,
         branch=state.branch if a_name(state.branch or "") else None,
         asked_first=one(state.asked_first),
@@ -146,7 +146,7 @@ def safe(state: SessionState) -> SessionState:
         progress=visible_items(state.progress),
         next_steps=visible_items(state.next_steps),
         outside=visible_items(state.outside),
-        files=[f for f in state.files if not scan([f.path])],
+        files=[f for f in state.files if not untold(f.path)],
         tests=check(state.tests) if state.tests else None,
         checks=[check(run) for run in state.checks],
     )
@@ -284,7 +284,7 @@ def _beside(found: Found, drawn: Drawn, cwd: str | None, settings: Settings | No
             known = store.ledger.session(line.host, line.session_id)
             title = str(known.rows.get("title") or "") if known else ""
             if last - line.last <= _SAME_DAY:
-                words = f" “{truncate(visible(title), 80)}”" if title and not scan([title]) else ""
+                words = f" “{truncate(visible(title), 80)}”" if title and not untold(title) else ""
                 short, at = short_id(line.session_id, [one.session_id for one in others]), time_of(iso(line.last), asked.timezone)
                 told.append(f"Another session here: {line.host} {short}{words}, last active {at}")
     return command, told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -473,6 +474,8 @@ class Lake:
             status = os.stat(self._files.place(rel))  # noqa: PTH116 - thousands of times a run
         except FileNotFoundError:
             return None
+        if stat.S_ISDIR(status.st_mode):  # the file is missing, and is written again
+            return None
         stamp = (status.st_mtime_ns, status.st_ino)
         known = self._decoded.get(rel)
         if known is None or known[0] != stamp:
@@ -482,10 +485,10 @@ class Lake:
 
 
 def _entries(folder: str, *, folders: bool = False) -> list[str]:
-    """Return the names in a folder, of its ``folders`` alone if asked; none where it is none."""
+    """Return the names of the files in a folder, of its ``folders`` if asked; none where it is none."""
     try:
         with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if not folders or entry.is_dir()]
+            return [entry.name for entry in entries if entry.is_dir() is folders]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -250,6 +251,8 @@ class Soundness:
         except OSError as error:
             refused(error)
             return f"cannot be read: {error.strerror}"
+        if stat.S_ISDIR(status.st_mode):
+            return "is a folder"
         stamp = (status.st_size, status.st_mtime_ns)
         if status.st_size != part.bytes:
             return f"has {status.st_size} bytes, not {part.bytes}"
