@@ -8,7 +8,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 _DIGIT = lazy_pattern(rb"[0-9]")
 _HUMPS = lazy_pattern(rb"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[A-Z][a-z]{2}")
-_SMALL = lazy_pattern(rb"[A-Z]?[a-z]{3,}")
+_SMALL = lazy_pattern(rb"[A-Z][a-z]{2,}|[a-z]{3,}")
 _LEAST_SCRAMBLED = 12
 _JOINED, _BEGUN = lazy_pattern(rb"[-_.:+]+"), lazy_pattern(rb"[A-Za-z][a-z]{3}")
 _TIME = lazy_pattern(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T_ ][0-9:.,]*(?:Z|[+-][0-9:]{4,6})?)?")
