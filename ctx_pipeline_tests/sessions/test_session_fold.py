@@ -1091,6 +1091,22 @@ def test_more_changed_files_are_named_where_there_is_room_and_none_of_an_agents_
     assert said(planned, "files") == ["Changed files, the last first: /home/u/.agent/plans/quiet-owl.md"], "it is all that was made"
 
 
+@pytest.mark.feature("session.resume")
+def test_neither_gits_own_files_nor_the_skills_of_an_agent_stand_for_the_work():
+    work = view(cwd="/w").prompt("Make the tokenizer a submodule").edit("/w/.gitmodules").edit("/w/.git/modules/tokenizer/config")
+    assert said(work, "files") == ["Changed files, the last first: .gitmodules"]
+    skills = ("/home/u/.agent/plugins/cache/github/1.0/skills/yeet/SKILL.md", "/home/u/.agent/skills/review.md")
+    looked = view(cwd="/w").prompt("What does the parser do?")
+    for path in ("/w/src/parser.py", "/w/skills/parse.md", *skills):
+        looked.tool("Read", action="read", paths=(path,), text="1\tx")
+    (told,) = said(looked, "read")
+    assert "src/parser.py" in told
+    assert "skills/parse.md" in told
+    assert ".agent" not in told
+    (alone,) = said(view(cwd="/w").prompt("Which skills are there?").tool("Read", action="read", paths=(skills[1],)), "read")
+    assert skills[1] in alone, "it is all that was read"
+
+
 @pytest.mark.feature("session.proven")
 @pytest.mark.parametrize(
     ("path", "missed"), [("/w/a.py", True), ("/w/.github/workflows/ci.yml", False), ("/w/package.json", False), ("/w/README.md", False)]

@@ -347,9 +347,9 @@ def lines_of(state: SessionState) -> list[Line]:
         many, few = (_files_line(state, changed, most) for most in (_FILES, _FEW_FILES))
         shown = tuple(f.event for f in changed[:_FILES] if f.event)
         made.append(Line("files", few, 75, shown, (many,) if many != few else ()))
-    elif state.read:
-        paths = ", ".join(cut(f.path, SHORT) for f in state.read[:_ITEMS])
-        shown = tuple(f.event for f in state.read[:_ITEMS] if f.event)
+    elif read := _worked_on(state.read, _SKILL)[:_ITEMS]:
+        paths = ", ".join(cut(f.path, SHORT) for f in read)
+        shown = tuple(f.event for f in read if f.event)
         made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
     stated = [i for i in state.findings if i.stated or i.by == BUNDLE]
     made += [Line("findings", f"Found: {item_line(i)}", 55 - n) for n, i in enumerate(stated[:_ITEMS])]
@@ -396,12 +396,16 @@ def _files_line(state: SessionState, changed: Sequence[FileState], most: int) ->
     return f"Changed files, the last first: {paths}{more}{unseen}"
 
 
-def _worked_on(changed: Sequence[FileState]) -> list[FileState]:
-    """Return changed files without the plans that an agent keeps in a folder of its own, where it changed others too."""
-    return [f for f in changed if not _PLAN.search(f.path)] or list(changed)
+def _worked_on(files: Sequence[FileState], *beside: re.Pattern[str]) -> list[FileState]:
+    """Return files without git's own and the plans in a folder of an agent's own, where there are others too."""
+    return [f for f in files if not any(one.search(f.path) for one in (_GIT, _PLAN, *beside))] or list(files)
 
 
+_GIT = lazy_pattern(r"(?:^|[\\/])\.git[\\/]")
 _PLAN = lazy_pattern(r"^(?:/|~/|[A-Za-z]:[\\/]).*[\\/]\.[\w-]+[\\/]plans[\\/][^\\/]+\.md$")
+_SKILL = lazy_pattern(r"^(?:/|~/|[A-Za-z]:[\\/]).*[\\/]\.[\w-]+[\\/](?:skills|plugins)[\\/].+\.md$")
+"""An order of an agent's own, which it reads before it begins with the work."""
+
 _DOCUMENT = lazy_pattern(
     r"(?i)(?:\.(?:md|mdx|markdown|rst|txt|adoc|json|jsonc|ya?ml|toml|ini|cfg|conf|lock|csv|svg)|(?:^|/)(?:licen[cs]e|notice|authors|changelog|readme|codeowners))$"
 )
