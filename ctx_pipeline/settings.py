@@ -24,6 +24,9 @@ FIRST_MONTH = "2025-01"
 NIGHTLY = "03:17"
 """When the nightly run begins unless ``nightly`` in config.toml says otherwise"""
 
+SERVER_STARTED = "CTX_SERVER_STARTED"
+"""Name in the environment of a server's settings: when its agent started it, microseconds since 1970."""
+
 PLAIN = ("cost_mode", "debounce_seconds", "first_month", "least_free_bytes", "nightly", "timezone", "whole_file_bytes", "workers")
 """Names of config.toml that have one value."""
 

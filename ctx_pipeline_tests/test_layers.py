@@ -18,7 +18,12 @@ HEAVY = ("dagster", "pydantic", "duckdb", "pyarrow", "rich", "dspy", "numpy", "j
 
 def loaded_by(code: str, environ: dict[str, str] | None = None) -> set[str]:
     """Return the top-level modules that a fresh interpreter has loaded after some code."""
-    script = f"import sys, json\n{code}\nprint(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
+    return {name.partition(".")[0] for name in modules_loaded_by(code, environ)}
+
+
+def modules_loaded_by(code: str, environ: dict[str, str] | None = None) -> set[str]:
+    """Return every module that a fresh interpreter has loaded after some code."""
+    script = f"import sys, json\n{code}\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environ)
     return set(json.loads(done.stdout.splitlines()[-1]))
 

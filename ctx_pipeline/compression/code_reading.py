@@ -19,7 +19,7 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.display import NOT_IN_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ctx_pipeline.compression.source import Source
@@ -34,6 +34,8 @@ MOST_COUNTED = 10_000
 """Hits behind which a search ends."""
 
 LONGEST_HIT = 240
+_MOST_ALIKE = 5
+
 SECONDS = 20.0
 """Time that a search may take."""
 
@@ -130,9 +132,22 @@ def read_file(
     folders, a binary file, one above a megabyte, and lines that are not there.
     """
     root, real = root_of(path, roots)
+    if not real.exists():
+        raise UsageError(f"{path}: there is no such file", hint=_alike(real.name, root) or "name a file")
     source = source_at(real, root=root, name=path)
     found = _excerpt(source, real, reads, (mode, first, last), again=again, count=count)
     return found._replace(odd=source.odd + _not_shown(source.text, found))
+
+
+def _alike(name: str, root: Path) -> str:
+    """Return which files of a project may be meant: those of the name in other folders, else of names like it."""
+    by_name: dict[str, list[str]] = {}
+    for file in project_at(root).files:
+        by_name.setdefault(file.rpartition("/")[2], []).append(file)
+    names = [name] if name in by_name else difflib.get_close_matches(name, by_name, n=3, cutoff=0.75)
+    files = [file for one in names for file in by_name[one]]
+    more = f" and {len(files) - _MOST_ALIKE} more" if len(files) > _MOST_ALIKE else ""
+    return f"files like it: {', '.join(files[:_MOST_ALIKE])}{more}" if files else ""
 
 
 def _not_shown(text: str, found: Excerpt) -> str:
@@ -206,7 +221,9 @@ def _unless_known(reads: Reads, real: Path, part: Excerpt, *, again: bool, count
 
 
 def _lines(text: str, first: int, last: int, total: int) -> Excerpt:
-    if first < 1 or first > total or last < first:
+    if last < first:
+        raise UsageError(f"the last line, {last}, is before the first one, {first}", hint="give them in their order")
+    if first < 1 or first > total:
         raise UsageError(f"the file has lines 1 to {total}", hint="name some of them")
     chosen = text.split("\n")[first - 1 : last]
     size = kept = 0
@@ -259,6 +276,10 @@ def search_code(
     beyond = False
     if found is None:
         found, beyond = _by_python(pattern, root, real, regex=regex, glob=glob)
+    if glob and not found and not any(map(_glob_matcher(glob), _names_below(root, real))):
+        raise UsageError(
+            f"no file below {path} matches the glob {glob}", hint="for example *.py or src/**/*.ts; it counts from the project"
+        )
     ended = beyond or len(found) > MOST_COUNTED
     del found[MOST_COUNTED:]
     declares = re.compile(_DECLARES + (re.escape(pattern) if not regex else ""))
@@ -280,6 +301,12 @@ def search_code(
     return Found("\n".join(lines), len(found), len({name for name, _, _ in found}), end, end < len(ranked), ended)
 
 
+def _names_below(root: Path, real: Path) -> Iterator[str]:
+    """Give the paths of a folder's files, or of a file, from the root of the project."""
+    for name in project_at(real).files if real.is_dir() else [""]:
+        yield (real / name).relative_to(root).as_posix()
+
+
 def _is_test(name: str) -> bool:
     return bool(re.search(r"(?:^|/)(?:tests?|spec|__tests__)/|(?:^|[_./-])(?:test|spec)[_.-]|_test\.", name))
 
@@ -288,10 +315,29 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
     program = shutil.which("rg")
     if program is None:
         return None
-    words = [program, "--no-config", "--no-follow", "--line-number", "--no-heading", "--color=never", "--null", "--max-columns=400"]
+    words = [
+        program,
+        "--no-config",
+        "--no-follow",
+        "--line-number",
+        "--no-heading",
+        "--color=never",
+        "--hidden",
+        "--null",
+        "--max-columns=400",
+    ]
     words += ["--max-columns-preview", f"--max-count={MOST_COUNTED + 1}", "--max-filesize=1M", "--sort=path"]
     words += [] if regex else ["--fixed-strings"]
-    words += ["--smart-case", *(["--glob", glob] if glob else []), "--regexp", pattern, "--", str(real.relative_to(root) or ".")]
+    words += [
+        "--smart-case",
+        *(["--glob", glob] if glob else []),
+        "--glob",
+        "!.git",
+        "--regexp",
+        pattern,
+        "--",
+        str(real.relative_to(root) or "."),
+    ]
     with (
         tempfile.TemporaryFile() as wrong,
         subprocess.Popen(words, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=wrong) as running,  # noqa: S603 - ripgrep, with words of our own
@@ -360,31 +406,3 @@ def _glob_matcher(glob: str) -> Callable[[str], bool]:
     except re.error:
         raise UsageError("the glob cannot be read", hint="for example *.py or src/**/*.ts") from None
     return lambda name: bool(look.fullmatch(name)) != others
-
-
-def tree(path: str, *, roots: Sequence[Path], depth: int = 3, limit: int = 300) -> str:
-    """Return the folders and files of the project below a path: one blank a level, deeper ones as a count of files."""
-    root, real = root_of(path, roots)
-    if not real.is_dir():
-        raise UsageError(f"{path} is not a folder", hint="name a folder of the project")
-    below: dict[str, list[str]] = {}
-    deep: dict[str, int] = {}
-    for name in project_at(real).files:
-        parts = name.split("/")
-        folder = "/".join(parts[:-1])
-        if len(parts) - 1 >= depth:
-            top = "/".join(parts[:depth])
-            deep[top] = deep.get(top, 0) + 1
-        else:
-            below.setdefault(folder, []).append(parts[-1])
-    every = sorted({*below, *deep, *("/".join(f.split("/")[:n]) for f in (*below, *deep) for n in range(1, f.count("/") + 1))})
-    lines = [f"{real.relative_to(root).as_posix()}/"] + ([f" {' '.join(below[''])}"] if below.get("") else [])
-    for folder in filter(None, every):
-        level = folder.count("/") + 1
-        told = f"{' ' * level}{folder.rpartition('/')[2]}/"
-        if folder in deep:
-            told += f" ({deep[folder]} files)"
-        names = below.get(folder, [])
-        lines.append(f"{told} {' '.join(names)}".rstrip())
-    more = len(lines) - limit
-    return "\n".join(lines[:limit] + ([f"[{more} more folders: name one, or a smaller depth]"] if more > 0 else []))

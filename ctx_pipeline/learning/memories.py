@@ -46,6 +46,11 @@ def _index(settings: Settings | None, name: str = "memory.db") -> MemoryIndex:
     return MemoryIndex(chosen.home / name)
 
 
+def looked_for(settings: Settings) -> bool:
+    """Tell whether a run has looked for lessons: without one that none is found says nothing."""
+    return _index(settings).path.exists()
+
+
 def retrieve(
     query: str,
     *,

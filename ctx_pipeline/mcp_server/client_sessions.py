@@ -14,12 +14,12 @@ from collections import OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.compression.code_reading import Reads
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ctx_pipeline.compression.code_reading import Reads
 
 MOST_CLIENTS = 32
 """Sessions whose reads are remembered; the one that asked longest ago goes."""
@@ -45,6 +45,8 @@ class Remembered:
 
     def current_reads(self) -> Reads:
         """Return what the client was given whose request is being answered."""
+        from ctx_pipeline.compression.code_reading import Reads
+
         client = _client.get()
         if client is None:
             return Reads()

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from ctx_pipeline.compression import code_reading, kept_outputs
-from ctx_pipeline.compression.compress import counting
-from ctx_pipeline.compression.shell_output import shorten
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.paging import answering, answering_code, cursor_at, place_of
 from ctx_pipeline.model.display import NOT_IN_CODE
 from ctx_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from ctx_pipeline.compression.code_reading import Reads
 
 CodePath = Annotated[str, Field(min_length=1, max_length=4_096, description="Path in the project.")]
 Line = Annotated[int | None, Field(ge=1, le=10_000_000, description="A line number, from 1.")]
@@ -37,13 +37,13 @@ class CodeTools:
         root: Callable[[], Path],
         allowed: Sequence[Path] = (),
         *,
-        reads: Callable[[], code_reading.Reads] | None = None,
+        reads: "Callable[[], Reads] | None" = None,
     ) -> None:
         self._settings = settings
         self._root = root
         self._allowed = tuple(allowed)
-        only = code_reading.Reads()
-        self._reads = reads or (lambda: only)
+        self._only: Reads | None = None
+        self._reads = reads or self._own_reads
 
     @answering_code
     def ctx_read(
@@ -58,6 +58,8 @@ class CodeTools:
         again: Annotated[bool, Field(description="The whole text, though you were given it before.")] = False,
     ) -> TextAnswer:
         """Read a file of the project: exact text, some lines, or its signatures; "unchanged" where you have it already."""
+        from ctx_pipeline.compression import code_reading
+
         count = _counter()
         mode_asked = "auto" if mode == "full" else mode
         found = code_reading.read_file(
@@ -86,6 +88,8 @@ class CodeTools:
         exit_status: Annotated[int | None, Field(ge=-1_000, le=1_000, description="Its exit status.")] = None,
     ) -> TextAnswer:
         """Shorten what a command printed: failures as they stand, passes as counts, the whole kept for ctx_recall. Runs nothing."""
+        from ctx_pipeline.compression.shell_output import shorten
+
         made = shorten(command, output, count=_counter(), settings=self._settings, exit_status=exit_status)
         return TextAnswer(text=made.text)
 
@@ -99,6 +103,8 @@ class CodeTools:
         cursor: Annotated[str | None, Field(max_length=200, description="Of the page before.")] = None,
     ) -> TextAnswer:
         """Search the code, files up to 1 MB: declarations first, tests last, each line once with its number."""
+        from ctx_pipeline.compression import code_reading
+
         asked = ("code", pattern, path, regex, glob)
         skip = place_of(cursor, *asked)
         found = code_reading.search_code(pattern, roots=self._roots(), path=path, regex=regex, glob=glob, skip=skip)
@@ -113,10 +119,15 @@ class CodeTools:
     def ctx_tree(
         self,
         path: CodePath = ".",
-        depth: Annotated[int, Field(ge=1, le=20, description="Levels; deeper files are counted.")] = 3,
+        depth: Annotated[int | None, Field(ge=1, le=20, description="Levels; without it as many as a page holds.")] = None,
+        cursor: Annotated[str | None, Field(max_length=200, description="Of the page before.")] = None,
     ) -> TextAnswer:
-        """Show the folders and files of the project, without what git ignores."""
-        return TextAnswer(text=code_reading.tree(path, roots=self._roots(), depth=depth))
+        """Show the folders and files of the project, without what git ignores; files that are not shown are counted."""
+        from ctx_pipeline.compression.folder_tree import tree
+
+        asked = ("tree", path, depth)
+        page = tree(path, roots=self._roots(), depth=depth, skip=place_of(cursor, *asked))
+        return TextAnswer(text=page.text, next_cursor=cursor_at(page.more, *asked) if page.more else None)
 
     @answering_code
     def ctx_recall(
@@ -127,6 +138,8 @@ class CodeTools:
         pattern: Annotated[str | None, Field(max_length=1_000, description="Only lines around this text.")] = None,
     ) -> TextAnswer:
         """Read a part of an output that was shortened, exactly as it was."""
+        from ctx_pipeline.compression import kept_outputs
+
         part = kept_outputs.recall(handle, self._settings, first=first or 1, last=last, pattern=pattern)
         within = f" from {first or 1} to {last or part.lines}" if first or last else ""
         if pattern and not part.hits:
@@ -139,6 +152,14 @@ class CodeTools:
         more = f"\n[more: first={part.more}]" if part.more else ""
         return TextAnswer(text=f"{head}\n{part.text}{more}")
 
+    def _own_reads(self) -> "Reads":
+        """Return what the one agent of this server was given."""
+        from ctx_pipeline.compression.code_reading import Reads
+
+        if self._only is None:
+            self._only = Reads()
+        return self._only
+
     def _roots(self) -> tuple[Path, ...]:
         """Return the project and the allowed folders; without a project the allowed ones alone."""
         try:
@@ -150,5 +171,7 @@ class CodeTools:
 
 
 def _counter() -> Callable[[str], int]:
+    from ctx_pipeline.compression.compress import counting
+
     tokenizer = counting()
     return lambda text: tokenizer.count_tokens(text).count

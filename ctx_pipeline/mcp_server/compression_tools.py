@@ -9,9 +9,10 @@ from pydantic import BaseModel, Field
 
 from ctx_pipeline import discovery
 from ctx_pipeline.compression import compress
-from ctx_pipeline.errors import NothingFound, UnknownName, UsageError
+from ctx_pipeline.errors import NothingFound, UnknownName
 from ctx_pipeline.mcp_server.answer_text import as_text
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
+from ctx_pipeline.mcp_server.project_root import project_root
 from ctx_pipeline.settings import Settings
 
 LONGEST = 60_000
@@ -57,18 +58,6 @@ class BenchmarkAnswer(BaseModel):
 
     text: str | None = Field(description="As Markdown; null where JSON was asked for.")
     value: dict[str, Any] | None = Field(description="The figures, where JSON was asked for.")
-
-
-def project_root() -> Path:
-    """Return the project that the server was started in: the nearest folder with a repository, else the working folder itself.
-
-    Raises UsageError in a home folder, whose files are no project.
-    """
-    here = Path.cwd().resolve()
-    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
-    if root in {Path(root.anchor), Path.home().resolve()}:
-        raise UsageError("the server was not started in a project", hint="start it in the folder whose files are meant")
-    return root
 
 
 def _joined(files: Sequence[dict[str, Any]], book: Sequence[str] = ()) -> str:

@@ -99,7 +99,8 @@ class MemoryEntry(BaseModel):
     support: int = Field(description="Sessions that it rests on.")
     utility: float = Field(description="What it was worth so far, 0 to 1.")
     sessions: list[str] = Field(description="Some of the sessions it rests on, as host/session_id.")
-    evidence: list[str] = Field(description="Ids of events it rests on.")
+    evidence: list[str] = Field(description="Ids of some of the events it rests on; show_memory has more.")
+    evidence_in_all: int
     score: float | None = Field(default=None, description="How well it answers the query.")
 
 

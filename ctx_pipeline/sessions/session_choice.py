@@ -15,6 +15,7 @@ from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.hook_kinds import asked_here
 from ctx_pipeline.recorded_paths import git
 from ctx_pipeline.sessions.naming import find_session, newest_first, split_host
+from ctx_pipeline.settings import SERVER_STARTED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
 from ctx_pipeline.storage.store_marker import begun
@@ -58,16 +59,13 @@ class Line(NamedTuple):
     """False for one of which an imported bundle alone tells"""
 
 
-STARTED = "CTX_SERVER_STARTED"
-"""Name in the environment of a server's settings: when its agent started it, microseconds since 1970."""
-
 _BEFORE, _AFTER = 60_000_000, 10_000_000
 """A session begins so long before its agent starts servers, or after, at most; microseconds."""
 
 
 def started_at(settings: Settings) -> int:
     """Return when an agent started this server, microseconds since 1970; 0 for any other program."""
-    said = settings.environ.get(STARTED, "")
+    said = settings.environ.get(SERVER_STARTED, "")
     return int(said) if said.isdecimal() else 0
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.compression import code_reading
+from ctx_pipeline.compression import code_reading, folder_tree
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.mcp_server.conftest import SECONDS, over_http, run, served
 from ctx_pipeline_tests.mcp_server.test_code_tools import reading, said
@@ -110,7 +110,7 @@ def test_links_that_lead_out_are_refused_wherever_they_stand_in_the_path(project
         with pytest.raises(code_reading.UsageError):
             code_reading.read_file(path, roots=(project,), reads=code_reading.Reads())
     assert "secret" not in code_reading.search_code("secret", roots=(project,)).text
-    assert "key.txt" not in code_reading.tree(".", roots=(project,))
+    assert "key.txt" not in folder_tree.tree(".", roots=(project,)).text
 
 
 @pytest.mark.feature("mcp.bad-input")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -151,6 +153,72 @@ def test_what_lies_outside_is_refused_unless_a_person_allowed_its_folder(project
     run(conversation)
 
 
+@pytest.mark.feature("mcp.read-hints")
+def test_a_mistaken_path_range_or_glob_is_told_with_what_there_is(project, environ):
+    (project / "src" / "deep").mkdir()
+    (project / "src" / "deep" / "cart.py").write_text("deep = 1\n")
+    (project / ".github").mkdir()
+    (project / ".github" / "ci.yml").write_text("runs: needle_in_hidden\n")
+
+    async def conversation():
+        async with reading(project, environ) as client:
+
+            async def wrong(tool: str, **asked: object) -> str:
+                result = await client.call_tool(tool, asked)
+                assert result.is_error
+                return result.content[0].text
+
+            assert "files like it: src/cart.py, src/deep/cart.py" in await wrong("ctx_read", path="cart.py")
+            assert "files like it: src/pay.py" in await wrong("ctx_read", path="src/deep/pays.py")
+            unlike = await wrong("ctx_read", path="src/zzzzzzzz.go")
+            assert "like it" not in unlike
+            assert "like it" not in await wrong("ctx_read", path="secret.tx"), "what lies outside is not named"
+            assert "2, is before the first one, 5" in await wrong("ctx_read", path="src/cart.py", first=5, last=2)
+            assert "no file below src matches the glob *.rs" in await wrong("ctx_search", pattern="x", path="src", glob="*.rs")
+            assert "0 hits" in await said(client, "ctx_search", pattern="not_in_any_file", glob="*.py")
+            assert ".github/ci.yml" in await said(client, "ctx_search", pattern="needle_in_hidden")
+            assert "0 hits" in await said(client, "ctx_search", pattern="needle_in_git")
+
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    (project / ".git" / "note").write_text("needle_in_git\n")
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.tree")
+def test_a_tree_of_many_folders_fits_a_page_and_every_file_stands_in_it_or_is_counted(project, environ):
+    for n in range(400):
+        (project / "big" / f"part{n % 40}" / "deep").mkdir(parents=True, exist_ok=True)
+        (project / "big" / f"part{n % 40}" / "deep" / f"module_with_a_name_{n}.py").touch()
+    (project / "wide").mkdir()
+    for n in range(900):
+        (project / "wide" / f"picture_{n:03}.svg").touch()
+
+    async def conversation():
+        async with reading(project, environ) as client:
+            whole = await said(client, "ctx_tree")
+            assert tokens(whole) <= 1_500
+            assert "more: cursor" not in whole
+            assert " wide/ (900 files)" in whole
+            counted = [int(number) for number in re.findall(r"/ \((\d+) files\)", whole)]
+            assert sum(counted) + len(re.findall(r"module_with_a_name_\d+", whole)) == 400 + 900
+            assert len(counted) > 10
+            assert " src/ cart.py pay.py" in whole, "what is small is opened"
+            for path, depth, names in (("wide", None, "picture_{:03}.svg"), (".", 4, "module_with_a_name_{}.py")):
+                asked = {"path": path} | ({"depth": depth} if depth else {})
+                pages = [await said(client, "ctx_tree", **asked)]
+                while "more: cursor=" in pages[-1]:
+                    text, cursor = pages[-1].rsplit("more: cursor=", 1)
+                    pages[-1] = text
+                    pages.append(await said(client, "ctx_tree", cursor=cursor, **asked))
+                words = [word for page in pages for word in page.split()]
+                every = 900 if path == "wide" else 400
+                assert [words.count(names.format(n)) for n in range(every)] == [1] * every
+                assert len(pages) > 2
+                assert "goes on, in" in pages[-1] or path == "wide"
+
+    run(conversation)
+
+
 @pytest.mark.feature("mcp.read")
 def test_hits_stand_once_declarations_first_and_the_tree_counts_what_is_deep(project, environ):
     for n in range(60):
@@ -287,7 +355,7 @@ def test_an_argument_that_the_tool_does_not_have_is_an_error_that_names_those_it
         async with reading(project, environ) as client:
             for tool, more, strange, known in (
                 ("ctx_read", {"path": "src/cart.py", "start": 2, "end": 3}, "'start', 'end'", "path, mode, first, last, again"),
-                ("ctx_tree", {"levels": 1}, "'levels'", "path, depth"),
+                ("ctx_tree", {"levels": 1}, "'levels'", "path, depth, cursor"),
             ):
                 result = await client.call_tool(tool, more)
                 assert result.is_error

@@ -131,12 +131,12 @@ def test_what_an_agent_looked_up_is_logged_for_its_session_and_never_the_questio
 
 @pytest.mark.feature("memory.here-by-default", "mcp.tools")
 def test_without_a_folder_the_servers_own_repository_is_asked(mined, tmp_path, monkeypatch):
-    from ctx_pipeline.mcp_server.tools import Tools
+    from ctx_pipeline.mcp_server.memory_tools import MemoryTools
 
     settings = settings_module.load(mined.environ)
     with open_store(settings, read_only=True) as store:
         chosen = next(m for m in store.memories.memories() if m.status == "candidate" and m.scope == "repo")
-    tools = Tools(settings, lambda verb, memory_id, **payload: {})
+    tools = MemoryTools(settings, lambda verb, memory_id, **payload: {})
 
     def found() -> set[str]:
         return {m.memory_id for m in tools.retrieve_memories(chosen.text).memories}

@@ -371,6 +371,57 @@ def test_the_server_loads_no_orchestrator(home):
     assert loaded_by(code, home.environ).isdisjoint({"dagster", "dspy", "duckdb", "pyarrow", "numpy", "litellm", "jinja2"})
 
 
+@pytest.mark.feature("mcp.light-start")
+@pytest.mark.parametrize(
+    ("profile", "needed", "not_needed"),
+    [
+        ("memory", {"history_tools", "memory_tools", "session_tools"}, {"code_tools", "compression_tools", "figure_tools", "report_tools"}),
+        ("read", {"code_tools", "session_tools"}, {"compression_tools", "figure_tools", "history_tools", "memory_tools", "report_tools"}),
+    ],
+)
+def test_until_the_tools_are_listed_only_those_that_are_shown_are_loaded_and_not_what_only_a_call_needs(home, profile, needed, not_needed):
+    from ctx_pipeline_tests.test_layers import modules_loaded_by
+
+    code = f"""
+import asyncio
+from ctx_pipeline import settings
+from ctx_pipeline.mcp_server import server
+served = server.build(settings.load(), lambda *a, **k: {{}}, lambda *a, **k: {{}}, profile={profile!r}, structured=False)
+served.beside = None
+asyncio.run(served.list_tools())
+"""
+    loaded = modules_loaded_by(code, home.environ)
+    rooms = {name.removeprefix("ctx_pipeline.mcp_server.") for name in loaded if name.startswith("ctx_pipeline.mcp_server.")}
+    assert needed <= rooms
+    assert rooms.isdisjoint(not_needed)
+    for_a_call = ("compression.", "learning.", "search", "sessions.", "storage.", "usage.")
+    assert [name for name in loaded if name.startswith(tuple(f"ctx_pipeline.{room}" for room in for_a_call))] == []
+
+
+@pytest.mark.feature("mcp.tool-sets")
+@pytest.mark.parametrize("profile", ["memory", "read"])
+def test_each_tool_that_is_not_shown_answers_a_call_and_keeps_its_schema_and_order(home, profile):
+    from ctx_pipeline.mcp_server.catalog import PROFILES
+    from ctx_pipeline.mcp_server.catalog import TOOLS as KNOWN
+
+    async def conversation():
+        async with over_stdio(home, "--tools", "all") as whole, over_stdio(home, "--tools", profile) as few:
+            every = (await whole.list_tools()).tools
+            assert [tool.name for tool in every] == list(KNOWN)
+            for name in ("get_usage", "ctx_wrapped", "ctx_tree", "list_sessions"):
+                assert not (await few.call_tool(name, {})).is_error, name
+            wrong = await few.call_tool("ctx_analyze", {"way": 1})
+            assert "ctx_analyze has no argument 'way'" in wrong.content[0].text
+            unknown = await few.call_tool("ctx_analyse", {})
+            assert unknown.is_error
+            assert "ctx_analyze" in unknown.content[0].text
+            shown = (await few.list_tools()).tools
+            assert [tool.name for tool in shown] == [name for name in KNOWN if name in PROFILES[profile]]
+            assert [t.input_schema for t in every if t.name in PROFILES[profile]] == [t.input_schema for t in shown]
+
+    run(conversation)
+
+
 @pytest.mark.feature("mcp.ends")
 def test_the_server_ends_when_its_client_does(home):
     import subprocess
@@ -395,7 +446,7 @@ def test_the_collector_waits_until_the_server_is_loaded(home):
 import gc, sys
 class Watch:
     def find_spec(self, name, *_):
-        if name in ("mcp.types", "ctx_pipeline.mcp_server.tools"):
+        if name in ("mcp.types", "ctx_pipeline.mcp_server.history_tools"):
             print(name, gc.isenabled(), file=sys.stderr)
 sys.meta_path.insert(0, Watch())
 from ctx_pipeline.cli.integrations.mcp import mcp
@@ -411,4 +462,4 @@ print("after", gc.isenabled(), file=sys.stderr)
         timeout=SECONDS,
         check=True,
     )
-    assert done.stderr.split() == ["mcp.types", "False", "ctx_pipeline.mcp_server.tools", "False", "after", "True"]
+    assert done.stderr.split() == ["mcp.types", "False", "ctx_pipeline.mcp_server.history_tools", "False", "after", "True"]

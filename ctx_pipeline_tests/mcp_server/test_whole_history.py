@@ -84,9 +84,9 @@ def test_a_client_that_leaves_while_the_server_reads_ahead_is_no_abort(tmp_path:
     ctx(home, "run")
     code = (
         "import os, runpy, sys, time\n"
-        "import ctx_pipeline.mcp_server.server as server\n"
+        "import ctx_pipeline.sessions.reports.kept_figures as ahead\n"
         "def slow(settings):\n    time.sleep(1)\n    os.write(2, b'read ahead')\n"
-        "server.warm = slow\n"
+        "ahead.warm = slow\n"
         "sys.argv = ['ctx', 'mcp']\nrunpy.run_module('ctx_pipeline', run_name='__main__')\n"
     )
     asked = [

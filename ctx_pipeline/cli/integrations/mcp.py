@@ -48,11 +48,10 @@ def mcp(context: click.Context, http: bool, port: int, profile: str, structured:
         from ctx_pipeline import settings as settings_module
         from ctx_pipeline.cli.session.writing import act
         from ctx_pipeline.mcp_server import server
-        from ctx_pipeline.sessions.session_choice import STARTED
 
         settings = settings_module.load()
         if not http:
-            settings = replace(settings, environ={**settings.environ, STARTED: str(time.time_ns() // 1_000)})
+            settings = replace(settings, environ={**settings.environ, settings_module.SERVER_STARTED: str(time.time_ns() // 1_000)})
         served = server.build(settings, _judge, act, profile=profile, structured=structured, allowed=allowed, one_agent=not http)
     if not http:
         server.serve_stdio(served)
