@@ -81,8 +81,8 @@ def test_a_file_is_given_exactly_and_the_second_time_in_a_line_or_a_diff(project
             first = await said(client, "ctx_read", path="src/cart.py")
             assert first == f"src/cart.py 1-72 of 72\n{CART * 6}".rstrip("\n")
             again = await said(client, "ctx_read", path="src/cart.py")
-            assert again.startswith("src/cart.py: unchanged since you read it: 72 lines, sha ")
-            assert "\n" not in again
+            assert again == "src/cart.py: unchanged since you read it: 72 lines (again=true gives them)"
+            assert await said(client, "ctx_read", path="src/cart.py", again=True) == first
             assert await said(client, "ctx_read", path="src/cart.py", mode="full") == first
             path.write_text((CART * 6).replace("result = 0", "result = 1", 1))
             changed = await said(client, "ctx_read", path="src/cart.py")
