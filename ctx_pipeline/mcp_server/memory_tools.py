@@ -106,7 +106,7 @@ def _entry(row: dict[str, Any], score: float | None = None, *, evidence: int = 2
         **{name: row[name] for name in ("memory_id", "kind", "status", "scope", "risk", "confidence", "support", "utility")},
         text=row["text"][:LONGEST_TEXT],
         when_to_use=short(row["when_to_use"], LONGEST_TEXT),
-        sessions=list(row["sessions"])[:5],
+        sessions=list(row["sessions"])[: min(evidence, 5)],
         evidence=list(row["evidence"])[:evidence],
         evidence_in_all=len(row["evidence"]),
         score=score,

@@ -31,10 +31,11 @@ async def answer(client, tool: str, **arguments) -> str:
 
 
 @pytest.mark.feature("mcp.short-memories")
-def test_a_memory_names_two_of_its_events_and_counts_all(fresh):
+def test_a_memory_names_two_of_its_events_and_sessions_and_counts_all(fresh):
     events = [f"claude/s{n}#4{n}" for n in range(8)]
+    sessions = [f"claude/whole-{n}" for n in range(4)]
     lessons = [
-        Memory("m-uv", "tool_lesson", "pytest fails until uv sync has run", scope="global", evidence=events),
+        Memory("m-uv", "tool_lesson", "pytest fails until uv sync has run", scope="global", evidence=events, support=4, sessions=sessions),
         Memory("m-db", "tool_lesson", "pytest fails while no database runs", scope="global", evidence=events[:1]),
     ]
     MemoryIndex(fresh.store / "memory.db").rebuild(lessons)
@@ -43,6 +44,7 @@ def test_a_memory_names_two_of_its_events_and_counts_all(fresh):
         async with over_stdio(fresh, *SHOWN) as client:
             told = await answer(client, "retrieve_memories", query="pytest fails")
             assert [name for name in events if name in told] == events[:2]
+            assert [name for name in sessions if name in told] == sessions[:2], "support says of how many"
             assert "evidence_in_all" in told
             assert " 8" in told
             assert events[7] in await answer(client, "show_memory", memory_id="m-uv")
