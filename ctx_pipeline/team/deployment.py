@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.storage.files import Files
+from ctx_pipeline.storage.team_tables.bucket import team_url
 from ctx_pipeline.team.membership import IDENTITY
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ HELD_SECONDS = 60
 _START_SECONDS = 3_600
 """Seconds that a launched run waits for a free worker; then it is lost, as one that Redis gave to a worker that died at that moment."""
 
+_TICK_DAYS, _SCHEDULE_DAYS = 30, 90
+
 _HOME = "/hub"
+_KEY_FOLDER = "/run/team-key"
 _NO_KEY = "/run/no-key"
+_PASSWORD = "${HUB_PASSWORD:?set it in .env}"  # noqa: S105 - where it stands, not what it is
 _PACKAGES = "'ctx-pipeline[workers]' dagster-k8s"
 """What the image holds; the instance that the Helm chart writes loads its launcher of runs from the second, in every process."""
 _PORT = 3000
@@ -67,7 +72,7 @@ def instance_settings() -> dict[str, Any]:
         },
         "run_retries": {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False},
         "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"},
-        "retention": {"sensor": {"purge_after_days": 30}, "schedule": {"purge_after_days": 90}},
+        "retention": {"sensor": {"purge_after_days": _TICK_DAYS}, "schedule": {"purge_after_days": _SCHEDULE_DAYS}},
     }
 
 
@@ -80,7 +85,7 @@ def compose(image: str) -> dict[str, Any]:
     """Return a Compose file: PostgreSQL, Redis, Dagster's web server and daemon, and workers (``--scale worker=4``)."""
     environment = {
         "DAGSTER_HOME": _HOME,
-        DATABASE: "postgresql+psycopg2://hub:${HUB_PASSWORD:?}@postgres/hub",
+        DATABASE: f"postgresql+psycopg2://hub:{_PASSWORD}@postgres/hub",
         BROKER: "redis://redis:6379/0",
         BUCKET: f"${{{BUCKET}:?}}",
         IDENTITY: f"${{{IDENTITY}:-}}",
@@ -105,7 +110,7 @@ def compose(image: str) -> dict[str, Any]:
         "services": {
             "postgres": {
                 "image": "postgres:17",
-                "environment": {"POSTGRES_USER": "hub", "POSTGRES_DB": "hub", "POSTGRES_PASSWORD": "${HUB_PASSWORD:?}"},
+                "environment": {"POSTGRES_USER": "hub", "POSTGRES_DB": "hub", "POSTGRES_PASSWORD": _PASSWORD},
                 "volumes": ["history:/var/lib/postgresql/data"],
                 "healthcheck": {"test": ["CMD-SHELL", "pg_isready -U hub"], "interval": "5s", "timeout": "3s", "retries": 20},
                 "restart": "unless-stopped",
@@ -124,47 +129,81 @@ def compose(image: str) -> dict[str, Any]:
 
 
 def helm(image: str) -> dict[str, Any]:
-    """Return values for Dagster's own Helm chart; the secret ``ctx-hub`` holds the bucket's address and credentials."""
+    """Return values for Dagster's own Helm chart.
+
+    The secret ``ctx-hub`` holds the bucket's address and credentials, ``ctx-hub-key`` the team's private key where members share raw.
+    """
     repository, _, tag = image.rpartition(":")
     if not repository or "/" in tag:  # no tag: what follows the colon, if there is one, is the port of a registry
         repository, tag = image, "latest"
-    picture = {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"}
+    # as Kubernetes does by itself; an image without a registry is one that was loaded into the nodes
+    pulled = "Always" if tag == "latest" and "/" in repository else "IfNotPresent"
+    picture = {"repository": repository, "tag": tag, "pullPolicy": pulled}
     secrets = [{"name": "ctx-hub"}]
     queue = {"queuedRunCoordinator": {"maxConcurrentRuns": _RUNS}}
     return {
-        "dagsterWebserver": {"image": picture, "envSecrets": secrets},
+        # the image's user may not listen on 80, the chart's own port; its probe asks where it says, not where the server is
+        "dagsterWebserver": {
+            "image": picture,
+            "envSecrets": secrets,
+            "service": {"port": _PORT},
+            "readinessProbe": {"httpGet": {"path": "/server_info", "port": _PORT}},
+        },
         "dagsterDaemon": {
             "image": picture,
             "envSecrets": secrets,
             "runCoordinator": {"enabled": True, "type": "QueuedRunCoordinator", "config": queue},
-            "runMonitoring": {"enabled": True, "pollIntervalSeconds": 10, "maxResumeRunAttempts": 0},
-            "runRetries": {"enabled": True, "maxRetries": 2},
+            "runMonitoring": {
+                "enabled": True,
+                "pollIntervalSeconds": 10,
+                # a pod that waits for a node is not lost
+                "startTimeoutSeconds": _START_SECONDS,
+                "maxResumeRunAttempts": 0,
+            },
+            "runRetries": {"enabled": True, "maxRetries": 2, "retryOnAssetOrOpFailure": False},
         },
         "dagster-user-deployments": {
             "enabled": True,
             "deployments": [
-                {"name": "hub", "image": picture, "dagsterApiGrpcArgs": ["-m", LOCATION], "port": 3030, "envSecrets": secrets},
+                {
+                    "name": "hub",
+                    "image": picture,
+                    "dagsterApiGrpcArgs": ["-m", LOCATION],
+                    "port": 3030,
+                    "envSecrets": secrets,
+                    # pods of runs get them too
+                    "volumes": [{"name": "team-key", "secret": {"secretName": "ctx-hub-key", "optional": True}}],
+                    "volumeMounts": [{"name": "team-key", "mountPath": _KEY_FOLDER, "readOnly": True}],
+                },
             ],
         },
         # a run is a pod of its own: the cluster is the pool of workers, and no broker is needed
         "runLauncher": {
             "type": "K8sRunLauncher",
-            "config": {"k8sRunLauncher": {"imagePullPolicy": "IfNotPresent", "envSecrets": secrets}},
+            "config": {"k8sRunLauncher": {"imagePullPolicy": pulled, "envSecrets": secrets}},
         },
         "postgresql": {"enabled": True},
         "rabbitmq": {"enabled": False},
         "redis": {"enabled": False, "internal": False},
         "telemetry": {"enabled": False},
+        "retention": {
+            "enabled": True,
+            "sensor": {"purgeAfterDays": dict.fromkeys(("skipped", "success", "failure", "started"), _TICK_DAYS)},
+            "schedule": {"purgeAfterDays": _SCHEDULE_DAYS},
+        },
     }
 
 
 _DOCKERFILE = f"""FROM python:3.12-slim
+# each build takes the newest; name versions here where two builds must be alike
+# hadolint ignore=DL3013
 RUN pip install --no-cache-dir {_PACKAGES}
 ENV DAGSTER_HOME={_HOME} CTX_HOME=/var/lib/ctx HOME=/var/lib/ctx DAGSTER_DISABLE_TELEMETRY=1
 RUN useradd --uid 1000 --create-home --home-dir /var/lib/ctx hub
 COPY dagster.yaml workspace.yaml {_HOME}/
 RUN chown -R hub {_HOME}
-USER hub
+# by number: Kubernetes refuses a name where it must know that this is not root
+USER 1000
 WORKDIR {_HOME}
 """
 
@@ -172,7 +211,7 @@ WORKDIR {_HOME}
 def deploy(folder: Path, url: str, *, image: str = "ctx-hub:latest") -> list[Path]:
     """Write the files of a hub with workers into a folder, and return them.
 
-    Raises UsageError for a folder in which one of them is already, and an image that is no name.
+    Raises UsageError for a folder in which one of them is already, an image that is no name, and a URL that is none.
     """
     import yaml
 
@@ -198,7 +237,7 @@ def deploy(folder: Path, url: str, *, image: str = "ctx-hub:latest") -> list[Pat
         "Dockerfile": _DOCKERFILE,
         "compose.yaml": written(compose(image)),
         "values.yaml": written(helm(image)),
-        ".env": f"{BUCKET}={url}\nHUB_PASSWORD=\n{IDENTITY}=\n",
+        ".env": f"{BUCKET}={team_url(url)}\nHUB_PASSWORD=\n{IDENTITY}=\n",
         "credentials.env": "# of the bucket, where the machine has no role: AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...\n",
     }
     for name, text in texts.items():

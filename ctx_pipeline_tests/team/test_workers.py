@@ -249,7 +249,7 @@ def test_services_of_the_compose_file_agree_with_each_other_and_with_what_the_co
         service = services[name]
         environ = service["environment"]
         assert set(environ) == {"DAGSTER_HOME", deployment.DATABASE, deployment.BROKER, URL, IDENTITY}
-        address = make_url(environ[deployment.DATABASE].replace("${HUB_PASSWORD:?}", "secret"))
+        address = make_url(environ[deployment.DATABASE].replace(database["POSTGRES_PASSWORD"], "secret"))
         assert (address.host, address.username, address.database) == ("postgres", database["POSTGRES_USER"], database["POSTGRES_DB"])
         assert environ[deployment.BROKER].split("/")[2].partition(":")[0] in services
         assert service["depends_on"].keys() == {"postgres", "redis"}
@@ -296,6 +296,38 @@ def test_the_image_holds_what_the_values_of_the_chart_ask_for(tmp_path: Path):
 
 
 @pytest.mark.feature("team.deploy")
+def test_in_a_cluster_nothing_needs_root_and_runs_behave_as_they_do_with_workers(tmp_path: Path):
+    deployment.deploy(tmp_path, "s3://acme-agents")
+    values, instance = (yaml.safe_load((tmp_path / name).read_text()) for name in ("values.yaml", "dagster.yaml"))
+    (user,) = re.findall(r"^USER (.+)$", (tmp_path / "Dockerfile").read_text(), re.MULTILINE)
+    server, daemon = values["dagsterWebserver"], values["dagsterDaemon"]
+
+    # Kubernetes compares a number with root's, and refuses a name
+    assert int(user) > 0
+    # the chart has the server listen on this port in its container, and its own is 80, where only root may
+    assert server["service"]["port"] >= 1024
+    assert server["readinessProbe"]["httpGet"]["port"] == server["service"]["port"]
+    # what fails for its data is not made again at once, what lost its pod is
+    assert daemon["runRetries"]["retryOnAssetOrOpFailure"] is instance["run_retries"]["retry_on_asset_or_op_failure"] is False
+    assert daemon["runMonitoring"]["startTimeoutSeconds"] == instance["run_monitoring"]["start_timeout_seconds"]
+    assert set(values["retention"]["sensor"]["purgeAfterDays"].values()) == {instance["retention"]["sensor"]["purge_after_days"]}
+    (location,) = values["dagster-user-deployments"]["deployments"]
+    (volume,), (mount,) = location["volumes"], location["volumeMounts"]
+    assert (volume["name"], volume["secret"]["optional"], mount["readOnly"]) == (mount["name"], True, True)
+
+
+@pytest.mark.feature("team.deploy")
+@pytest.mark.parametrize(
+    ("image", "pulled"), [("ctx-hub:latest", "IfNotPresent"), ("a.test/hub", "Always"), ("a.test/hub:7", "IfNotPresent")]
+)
+def test_an_image_that_changes_below_its_name_is_pulled_each_time(image: str, pulled: str):
+    values = deployment.helm(image)
+
+    assert values["dagsterDaemon"]["image"]["pullPolicy"] == pulled
+    assert values["runLauncher"]["config"]["k8sRunLauncher"]["imagePullPolicy"] == pulled
+
+
+@pytest.mark.feature("team.deploy")
 @pytest.mark.parametrize(
     ("image", "repository", "tag"),
     [
@@ -314,6 +346,7 @@ def test_an_image_of_a_registry_with_a_port_keeps_its_name(image: str, repositor
 def test_docker_reads_the_compose_file(tmp_path: Path):
     words = next((found for found in (["docker", "compose"], ["docker-compose"]) if answers([*found, "version"])), None)
     if words is None:
+        assert not os.environ.get("CI"), "CI installs docker-compose"
         pytest.skip("needs docker with its compose command, or docker-compose")
     deployment.deploy(tmp_path / "deployed", "s3://acme-agents")
 
@@ -324,6 +357,7 @@ def test_docker_reads_the_compose_file(tmp_path: Path):
     without = rendered()
     assert without.returncode != 0
     assert "HUB_PASSWORD" in without.stderr
+    assert "set it in .env" in without.stderr
     done = rendered(HUB_PASSWORD="x", **{IDENTITY: "/keys/team.txt"})
     assert done.returncode == 0, done.stderr
     worker = yaml.safe_load(done.stdout)["services"]["worker"]
