@@ -330,6 +330,8 @@ def refresh(url: str | None, as_json: bool) -> None:
         f" {counted(done.lessons, 'team lesson')}"
         f" ({done.seconds:.1f} s)"
     )
+    if not done.members:
+        say(f"no machine has published to {opened.bucket.url}: is it the team's bucket?", fg="yellow", err=True)
     for problem in done.problems[:_PROBLEMS]:
         say(f"refused: {one_line(problem, 200)}", fg="yellow", err=True)
     if len(done.problems) > _PROBLEMS:
@@ -480,7 +482,7 @@ def shards(members: tuple[str, ...], url: str | None, identity: str | None, shar
 @url_option
 @json_option
 def hub_doctor(url: str | None, as_json: bool) -> None:
-    """Show lag, versions and clocks of machines, files of tables, bytes and monthly cost of members."""
+    """Show lag, versions and clocks of machines, what failed since when, files of tables, bytes and monthly cost of members."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.team.hub import Hub
     from ctx_pipeline.team.hub_upkeep import doctor
@@ -494,7 +496,7 @@ def hub_doctor(url: str | None, as_json: bool) -> None:
             table(rows, {name: name.replace("_", " ") for name in rows[0]})
             say()
     for problem in found.problems:
-        say(problem, fg="yellow")
+        say(one_line(problem, 400), fg="yellow")
     if not found.problems:
         say("nothing is wrong")
 

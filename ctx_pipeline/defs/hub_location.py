@@ -3,11 +3,14 @@
 Workers of any executor run it: what they share is the bucket, and of two that do the same work one fails at its commit.
 """
 
+import time
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.tags import RUN_KEY_TAG
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs.location import executor_of
@@ -28,6 +31,21 @@ _NAMED = 20
 
 _TURN = "#turn"
 """Key of the sensor's cursor that counts the ticks that asked for runs; no member can have this name."""
+
+_ASKED = "#asked"
+"""Key of the sensor's cursor that holds what was asked for and is not known to be there."""
+
+_LOOK_SECONDS, _MOST_TRIES = 600, 8
+"""When it is first looked whether what was asked for is there, and how often it is asked for in all: for a day and a half."""
+
+
+class Asked(NamedTuple):
+    """What the sensor asked for: how often, when to look whether it is there, and the key of its last run."""
+
+    tries: int
+    look_at: float
+    run_key: str
+
 
 _PARTS_OF_A_RUN = 25
 """Members and months that one run of a backfill takes: a run starts in a second or two, and workers take one each."""
@@ -219,7 +237,11 @@ def _requests(context: dg.SensorEvaluationContext, due: Mapping[Part, str], turn
 
 
 def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
-    """Return the new members, and runs for the parts whose digest was not asked for yet, and for those that nobody publishes any more."""
+    """Return the new members, and runs for the parts whose digest was not asked for yet, and for those that nobody publishes any more.
+
+    What was asked for and is not there, since its run failed or was lost, is asked for again: after ten minutes, then after twice as
+    long each time, eight times in all. What is published anew is asked for at once.
+    """
     import json
     from itertools import islice
 
@@ -227,25 +249,55 @@ def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
     months = set(_months(hub.settings.first_month).get_partition_keys())
     # lessons, and months outside of the graph, are no partition: only a run that brings in everything takes them
     parts = {part: made_of for part, made_of in hub.parts().items() if local or f"{part.month}-01" in months}
-    seen: dict[str, str] = json.loads(context.cursor or "{}")
+    seen: dict[str, Any] = json.loads(context.cursor or "{}")
     turn = seen.pop(_TURN, "0")
+    asked_for = {key: Asked(*one) for key, one in seen.pop(_ASKED, {}).items()}
     known = set(context.instance.get_dynamic_partitions(MEMBERS))
     fresh = sorted({head.member for head in hub.heads()} - known)
     asked = {key: made_of for key, made_of in seen.items() if "|" in key and (local or f"{key.partition('|')[2]}-01" in months)}
-    stale = sorted(stale_parts(parts, asked).items())
-    due = dict(islice(stale, None if local else _MOST))
+    shards = shards_waiting(hub)
+    now = {part.key: made_of for part, made_of in parts.items()} | shards
+    # what changed since is due by itself
+    asked_for = {key: one for key, one in asked_for.items() if now.get(key, "") == seen.get(key, "") and ("|" in key or key in shards)}
+    again = _to_repeat(context, hub, asked_for, now)
+    stale = stale_parts(parts, asked) | {Part(*key.split("|", 1)): now.get(key, "") for key in again if "|" in key}
+    due = dict(islice(sorted(stale.items()), None if local else _MOST))
     requests = _requests(context, due, turn)
     cursor = {**seen, **{part.key: made_of for part, made_of in due.items()}}
     cursor = {key: made_of for key, made_of in cursor.items() if made_of}
-    for member, made_of in shards_waiting(hub).items():
-        if seen.get(member) != made_of:
+    keys = {part.key: str(request.run_key) for part, request in zip(due, requests * len(due) if local else requests, strict=False)}
+    for member, made_of in shards.items():
+        if seen.get(member) != made_of or member in again:
             shard = [dg.AssetKey(["team", "shards"])]
-            requests.append(dg.RunRequest(run_key=f"{member} {made_of} {turn}", partition_key=member, asset_selection=shard))
+            keys[member] = f"{member} {made_of} {turn}"
+            requests.append(dg.RunRequest(run_key=keys[member], partition_key=member, asset_selection=shard))
             cursor[member] = made_of
+    for key, run_key in keys.items():
+        tries = asked_for[key].tries + 1 if key in asked_for else 1
+        asked_for[key] = Asked(tries, time.time() + _LOOK_SECONDS * 2 ** (tries - 1), run_key)
     # a month that comes again as it was before is a run of its own
-    cursor[_TURN] = str(int(turn) + bool(requests))
+    cursor |= {_TURN: str(int(turn) + bool(requests)), _ASKED: asked_for}
     added = [dg.DynamicPartitionsDefinition(name=MEMBERS).build_add_request(fresh)] if fresh else []
     return dg.SensorResult(run_requests=requests, cursor=json.dumps(cursor), dynamic_partitions_requests=added)
+
+
+def _to_repeat(context: dg.SensorEvaluationContext, hub: Hub, asked_for: dict[str, Asked], now: Mapping[str, str]) -> set[str]:
+    """Return what is to be asked for again; what is there, or was asked for often enough, leaves ``asked_for``."""
+    late = [key for key, one in asked_for.items() if one.look_at <= time.time()]
+    made = hub.made({Part(*key.split("|", 1)): now.get(key, "") for key in late if "|" in key})
+    again = set()
+    for key in late:
+        one = asked_for[key]
+        going = dg.RunsFilter(tags={RUN_KEY_TAG: one.run_key}, statuses=NOT_FINISHED_STATUSES)
+        if "|" in key and Part(*key.split("|", 1)) in made:
+            del asked_for[key]
+        elif context.instance.get_runs(going, limit=1):
+            asked_for[key] = one._replace(look_at=time.time() + _LOOK_SECONDS)
+        elif one.tries >= _MOST_TRIES:
+            del asked_for[key]
+        else:
+            again.add(key)
+    return again
 
 
 def shards_waiting(hub: Hub) -> dict[str, str]:

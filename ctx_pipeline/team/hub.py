@@ -10,6 +10,7 @@ import json
 import re
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreError, UsageError
@@ -159,6 +160,8 @@ class Hub:
             parts = entry.path.split("/")
             if len(parts) != 3 or not parts[2].endswith(".json") or entry.size > _MOST_HEAD:
                 continue
+            if not (is_name(parts[1]) and is_name(parts[2].removesuffix(".json"))):
+                continue
             known = self._heads.get(entry.path)
             if known is None or known[0] != entry.tag:
                 head = _head(parts[1], parts[2].removesuffix(".json"), self.bucket.read(entry.path), entry.modified.timestamp())
@@ -234,7 +237,37 @@ class Hub:
         at_once(
             lambda part: self.bucket.write(_collected_path(part), json.dumps({"published": said.get(part, "")}).encode()), list(done.rows)
         )
+        at_once(lambda part: self._note_failure(part, done.failed[part].message), list(done.failed))
         return done
+
+    def _note_failure(self, part: Part, why: str) -> None:
+        """Note beside what was collected of a part that it could not be collected again, until it is."""
+        held = json_object(self.bucket.read(_collected_path(part)))
+        before = held.get("failed", {})
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        failed = {"since": before.get("since", now), "last": now, "tries": before.get("tries", 0) + 1, "why": why}
+        self.bucket.write(_collected_path(part), json.dumps(held | {"failed": failed}).encode())
+
+    def failures(self) -> dict[Part, dict[str, Any]]:
+        """Return the parts that could not be collected when it was tried last: since when, how often and why. A small read a part."""
+        parts = list(self.parts())
+        found = at_once(lambda part: json_object(self.bucket.read(_collected_path(part))).get("failed"), parts)
+        return {part: failed for part, failed in zip(parts, found, strict=True) if failed}
+
+    def made(self, parts: Mapping[Part, str]) -> set[Part]:
+        """Return which parts the team's tables have as they were published, with readings of that; two small reads a part."""
+
+        def is_made(part: Part) -> bool:
+            wanted = parts[part]
+            if json_object(self.bucket.read(_collected_path(part))).get("published", "") != wanted:
+                return False
+            if not wanted or part.month == LESSONS_MONTH:
+                return True
+            readings = json_object(self.bucket.read(_state_path(part)))
+            return all(str(readings.get(name, "")).startswith(f"{wanted} ") for name in measurable())
+
+        asked = list(parts)
+        return {part for part, made in zip(asked, at_once(is_made, asked), strict=True) if made}
 
     def _published(self, member: str, name: str, months: Sequence[str]) -> dict[str, pa.Table | StoreError | None]:
         """Return what a member's table holds of some months, or why that month cannot be read; the table is opened once."""
@@ -500,11 +533,7 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _head(member: str, machine: str, body: bytes | None, received: float) -> Head | None:
-    from datetime import UTC, datetime
-
     found = json_object(body)
-    if not (is_name(member) and is_name(machine)):
-        return None
     months = found.get("months")
     if (
         not isinstance(months, dict)

@@ -42,11 +42,13 @@ class HubHealth:
     machines: list[dict[str, Any]] = field(default_factory=list)
     tables: list[dict[str, Any]] = field(default_factory=list)
     members: list[dict[str, Any]] = field(default_factory=list)
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    """members and months that could not be collected when it was tried last"""
     problems: list[str] = field(default_factory=list)
 
 
 def doctor(hub: Hub) -> HubHealth:
-    """Return lag, versions and clocks of the machines, files of the tables, bytes and cost of each member, and what is wrong."""
+    """Return lag, versions and clocks of the machines, what failed, files of the tables, cost of each member, and what is wrong."""
     found = HubHealth()
     now = datetime.now(UTC)
     stale = {part.member for part in hub.stale()}
@@ -68,6 +70,12 @@ def doctor(hub: Hub) -> HubHealth:
             found.problems.append(f"{name}: its clock is {head.skew_seconds:+,.0f} s off; nothing is decided by it")
         if lag > _LAG:
             found.problems.append(f"{name}: nothing published for {lag / 86_400:,.0f} days")
+    if not found.machines:
+        found.problems.append(f"no machine has published to {hub.bucket.url}: is it the team's bucket?")
+    for part, failed in hub.failures().items():
+        found.failed.append({"part": part.key, **failed})
+        told = f"{failed['tries']:,} {'try' if failed['tries'] == 1 else 'tries'}, the last at {failed['last']}"
+        found.problems.append(f"{part.key}: not collected since {failed['since']} ({told}): {failed['why']}")
     found.problems += [f"{name}: transcripts wait for a worker with the team's key: ctx hub shards" for name in waiting(hub)]
     known = {head.member for head in hub.heads()}
     sizes: dict[str, list[int]] = defaultdict(list)

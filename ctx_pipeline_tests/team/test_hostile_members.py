@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import urllib.request
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -118,3 +121,19 @@ def test_a_machine_that_names_no_month_gives_the_hub_no_work(tmp_path: Path, fol
     done = hub_of(tmp_path, folder_bucket).refresh()
 
     assert (done.collected, done.members) == (["ann|2026-03", "ann|all"], 1)
+
+
+@pytest.mark.feature("team.bad-input")
+@pytest.mark.parametrize("name", ["bad name", "..%2f", "%2e%2e", "a~b"])
+def test_an_object_of_any_name_among_the_heads_stops_no_other_member(tmp_path: Path, s3_bucket: str, name: str):
+    ann = TeamMachine(tmp_path / "ann", "ann").join(s3_bucket)
+    ann.works(1)
+    ann.publish()
+    place = f"{os.environ['AWS_ENDPOINT_URL']}/{s3_bucket.removeprefix('s3://')}/heads/{quote(name)}/x.json"
+    with urllib.request.urlopen(urllib.request.Request(place, data=b'{"months": {"2026-03": "x"}}', method="PUT")) as answer:
+        assert answer.status == 200
+
+    hub = Hub(settings_module.load({"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "hub")}), s3_bucket)
+
+    assert [head.member for head in hub.heads()] == ["ann"]
+    assert hub.refresh([]).collected == ["ann|2026-03"]

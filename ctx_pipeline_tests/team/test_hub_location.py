@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("dagster")
 
 import dagster as dg
-from dagster._core.test_utils import instance_for_test
+from dagster._core.test_utils import create_run_for_test, instance_for_test
 
 from ctx_pipeline.defs import hub_location
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.hub import URL, Hub
+from ctx_pipeline.team.hub_upkeep import doctor
 from ctx_pipeline_tests.factories.team_machines import TeamMachine
 
 
@@ -147,3 +150,94 @@ def test_a_member_whose_tables_cannot_be_read_fails_the_run_and_the_others_of_it
     collected = TeamTable(Bucket(folder_bucket), "team/turns").rows()
     assert collected is not None
     assert set(collected.column("member").to_pylist()) == {"bob"}
+
+
+@pytest.mark.feature("team.asked-again", "team.doctor")
+@pytest.mark.parametrize("local", [True, False])
+def test_a_month_that_could_not_be_collected_is_asked_for_again_at_growing_distance_and_named_until_it_is_mended(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch, local: bool
+):
+    for number, name in ((1, "ann"), (2, "bob")):
+        who = TeamMachine(tmp_path / name, name).join(folder_bucket, share=("facts",))
+        who.works(number)
+        who.publish()
+    (damaged,) = Path(folder_bucket).glob("members/ann/turns/**/*.parquet")
+    sound = damaged.read_bytes()
+    damaged.write_bytes(sound[:50])
+    monkeypatch.setenv(URL, folder_bucket)
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "hub-store"))
+    hub, parts = Hub(hub_location.settings_module.load()), list(hub_location.build().assets or ())
+    minute, began = 0.0, time.time()
+    monkeypatch.setattr(hub_location, "time", SimpleNamespace(time=lambda: began + 60 * minute))
+
+    with instance_for_test(temp_dir=str(tmp_path)) if local else dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann", "bob"])
+        cursor, asked = None, []
+
+        def tick() -> list[dg.RunRequest]:
+            nonlocal cursor
+            found = hub_location.tick(dg.build_sensor_context(instance=instance, cursor=cursor), hub)
+            cursor = found.cursor
+            return list(found.run_requests or ())
+
+        def run(requests: list[dg.RunRequest]) -> None:
+            for one in requests:
+                chosen = [key.to_user_string() for key in one.asset_selection or ()]
+                tags = {"dagster/run_key": str(one.run_key)}
+                dg.materialize(parts, selection=chosen, partition_key=one.partition_key, instance=instance, tags=tags, raise_on_error=False)
+
+        for minute in range(0, 200, 5):
+            if requests := tick():
+                asked.append((minute, [r.partition_key for r in requests], {r.run_key for r in requests}))
+                run(requests)
+        ill = doctor(hub)
+        damaged.write_bytes(sound)
+        minute = 310.0
+        run(tick())
+        minute = 5_000.0
+        after = tick()
+
+    # at once, then after 10, 20, 40 and 80 minutes: and only what is not there
+    assert [minute for minute, _, _ in asked] == [0, 10, 30, 70, 150]
+    assert local or [keys for _, keys, _ in asked[1:]] == [["ann|2026-03-01"]] * 4
+    assert len({key for _, _, keys in asked for key in keys}) == sum(len(keys) for _, _, keys in asked)
+    ((_, failed),) = ((one["part"], one) for one in ill.failed)
+    assert (failed["part"], failed["tries"]) == ("ann|2026-03", 5)
+    assert "members/ann/turns" in failed["why"]
+    (told,) = [p for p in ill.problems if p.startswith("ann|2026-03: not collected since ")]
+    assert failed["since"] in told
+    assert after == []
+    assert doctor(hub).failed == []
+
+
+@pytest.mark.feature("team.asked-again")
+def test_what_a_run_is_still_about_is_not_asked_for_twice_and_what_never_comes_is_left_after_some_tries(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    ann = TeamMachine(tmp_path / "ann", "ann").join(folder_bucket)
+    ann.works(1)
+    ann.publish()
+    monkeypatch.setenv(URL, folder_bucket)
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "hub-store"))
+    hub, minute, began = Hub(hub_location.settings_module.load()), 0.0, time.time()
+    monkeypatch.setattr(hub_location, "time", SimpleNamespace(time=lambda: began + 60 * minute))
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = hub_location.tick(dg.build_sensor_context(instance=instance), hub)
+        (request,) = first.run_requests or ()
+        started = create_run_for_test(instance, tags={"dagster/run_key": str(request.run_key)}, status=dg.DagsterRunStatus.STARTED)
+        minute, cursor, asked = 60.0, first.cursor, 0
+        waits = hub_location.tick(dg.build_sensor_context(instance=instance, cursor=cursor), hub)
+        instance.delete_run(started.run_id)  # nobody made it
+        cursor = waits.cursor
+        for _ in range(12):
+            minute += 2_000
+            found = hub_location.tick(dg.build_sensor_context(instance=instance, cursor=cursor), hub)
+            asked, cursor = asked + len(found.run_requests or ()), found.cursor
+        ann.works(2)
+        ann.publish()
+        anew = hub_location.tick(dg.build_sensor_context(instance=instance, cursor=cursor), hub)
+
+    assert not waits.run_requests
+    assert asked == 7
+    assert len(anew.run_requests or ()) == 1

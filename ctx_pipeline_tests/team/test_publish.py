@@ -336,6 +336,38 @@ def test_without_credentials_the_error_says_so_within_seconds(tmp_path: Path, s3
 
 
 @pytest.mark.feature("team.bad-input")
+@pytest.mark.parametrize("command", [["hub", "refresh"], ["hub", "doctor"], ["team", "join"]])
+def test_a_server_that_does_not_answer_is_said_in_one_sentence(
+    tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch, command: list[str]
+):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
+    words = [*command, s3_bucket] if command[0] == "team" else [*command, "--url", s3_bucket]
+
+    error = CliRunner().invoke(cli, words).exception
+
+    assert isinstance(error, StoreError)
+    assert error.message == f"{s3_bucket} does not answer"
+
+
+@pytest.mark.feature("team.bad-input")
+def test_a_clock_that_the_provider_refuses_is_not_said_to_be_a_missing_right(s3_bucket: str):
+    # as S3 answers a request that was signed more than a quarter of an hour off
+    said = "403 Forbidden: <Code>RequestTimeTooSkewed</Code><Message>The difference between the request time and the current time"
+    with pytest.raises(StoreError, match="refuses this machine's clock"), Bucket(s3_bucket).explained("team.json"):
+        raise OSError(said)
+
+
+@pytest.mark.feature("team.bad-input")
+def test_a_bucket_to_which_nobody_published_is_asked_about(tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
+    for command in ("refresh", "doctor"):
+        done = CliRunner().invoke(cli, ["hub", command, "--url", s3_bucket])
+        assert f"no machine has published to {s3_bucket}" in done.output
+        assert "nothing is wrong" not in done.output
+
+
+@pytest.mark.feature("team.bad-input")
 def test_a_machine_whose_credentials_are_gone_says_so_when_it_publishes_and_sends_all_when_they_are_back(
     tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ):

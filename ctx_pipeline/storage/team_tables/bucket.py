@@ -158,6 +158,10 @@ class Bucket:
         lowered = text.lower()
         if "nosuchbucket" in lowered or "bucket does not exist" in lowered or "containernotfound" in lowered:
             return StoreError(f"there is no bucket {self.url}", hint="create it, or join with its right address: ctx team join URL")
+        if any(word in lowered for word in ("requesttimetooskewed", "request time too skewed", "requestexpired")):
+            return StoreError(
+                f"{self.url} refuses this machine's clock", hint="set the clock (timedatectl set-ntp true), then run the command again"
+            )
         if any(word in lowered for word in ("credential", "unauthenticated", "169.254.169.254", "/latest/api/token", "metadata.google")):
             return StoreError(
                 f"no credentials for {self.url}", hint="sign in with the provider's own tool, or set its variables (AWS_ACCESS_KEY_ID, ...)"
@@ -166,6 +170,11 @@ class Bucket:
             return StoreError(
                 f"{place} must not be read or written by these credentials",
                 hint="a member writes below members/NAME and heads/NAME, a hub reads these and writes below team/",
+            )
+        if any(word in lowered for word in ("error sending request", "connection refused", "dns error", "operation timed out")):
+            return StoreError(
+                f"{self.url} does not answer",
+                hint="see whether the network is there and the endpoint and region are right (AWS_ENDPOINT_URL, AWS_REGION); run it again",
             )
         return StoreError(f"{place}: {text[:200]}", hint="what was sent so far stays; run the command again")
 
