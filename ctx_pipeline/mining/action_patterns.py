@@ -214,14 +214,21 @@ def _stable_patterns(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidat
     """Yield the action whose turns were sent back most differently from the turns without it."""
     judged = [(c, set(t["actions"]), bool(t["sent_back"])) for c in rows for t in c.body["turns"] if t["sent_back"] is not None]
     worked = [(c, actions, back) for c, actions, back in judged if CHANGE in actions]
+    by_action: dict[str, list[tuple[StoredCandidate, bool]]] = defaultdict(list)
+    for c, actions, back in worked:
+        for action in actions - {CHANGE, END}:
+            by_action[action].append((c, back))
+    sent_back = sum(back for _, _, back in worked)
     best: tuple[float, str, list[Any], list[Any]] | None = None
-    for action in sorted({a for _, actions, _ in worked for a in actions} - {CHANGE, END}):
-        with_it = [(c, back) for c, actions, back in worked if action in actions]
-        without = [(c, back) for c, actions, back in worked if action not in actions]
-        if len({c.candidate_id for c, _ in with_it}) < _LEAST or len({c.candidate_id for c, back in without if back}) < _LEAST:
+    for action, with_it in sorted(by_action.items()):
+        others = len(worked) - len(with_it)
+        if not others or len({c.candidate_id for c, _ in with_it}) < _LEAST:
             continue
-        apart = _share(without) - _share(with_it)
-        if apart >= _APART and (best is None or apart > best[0]):
+        apart = (sent_back - sum(back for _, back in with_it)) / others - _share(with_it)
+        if apart < _APART or (best is not None and apart <= best[0]):
+            continue
+        without = [(c, back) for c, actions, back in worked if action not in actions]
+        if len({c.candidate_id for c, back in without if back}) >= _LEAST:
             best = apart, action, with_it, without
     if best is None:
         return

@@ -195,6 +195,7 @@ _TYPE = frozenset({"any"})
 """A type whose name is a word as well: alone it is what is meant."""
 
 
+@lru_cache(16_384)  # as of one word: each merging asks for the same sentences
 def terms(text: str) -> frozenset[str]:
     """Return the words that say what a rule is about, plurals as singulars."""
     return frozenset(filter(None, map(_term, re.findall(r"[\w./@'-]+", text.lower())))) or frozenset(_TYPE & {text.strip(" `'\"").lower()})
