@@ -207,8 +207,11 @@ class _Shard:
         try:
             for file in found:
                 place = f"{_HOMES}/{machine}/{file.host}/{file.rel}"
+                local = self._files.local(place)
+                if local.is_dir():  # in the store itself a folder would be moved out of the way
+                    raise IsADirectoryError(f"{file.rel} is a folder of the same machine")
                 self._files.write(place, file.data)
-                os.utime(self._files.local(place), ns=(file.modified_ns, file.modified_ns))
+                os.utime(local, ns=(file.modified_ns, file.modified_ns))
         except StoreFull:
             raise
         except (StoreError, OSError, ValueError) as error:
