@@ -359,6 +359,21 @@ def test_a_clock_that_the_provider_refuses_is_not_said_to_be_a_missing_right(s3_
 
 
 @pytest.mark.feature("team.bad-input")
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("error sending request for url (http://127.0.0.1:9/acme401/team.json), after 10 retries in 5.403s", "does not answer"),
+        ("retries took 1.401s and 403ms; object acme-403 is broken", "object acme-403 is broken"),
+        ("Server returned non-2xx status code: 403 Forbidden", "must not be read or written by these credentials"),
+        ("status 401, <Code>InvalidToken</Code>", "must not be read or written by these credentials"),
+    ],
+)
+def test_a_status_is_read_as_one_and_no_figures_of_a_duration_or_a_name_are(s3_bucket: str, said: str, told: str):
+    with pytest.raises(StoreError, match=told), Bucket(s3_bucket).explained("team.json"):
+        raise OSError(said)
+
+
+@pytest.mark.feature("team.bad-input")
 def test_a_bucket_to_which_nobody_published_is_asked_about(tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
     for command in ("refresh", "doctor"):

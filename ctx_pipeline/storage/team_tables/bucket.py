@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _REMOTE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._/=-]*)?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=%-]*")
+_REFUSED = re.compile(r"(?<![\w./-])40[13](?![\w.-])|forbidden|permission|accessdenied")
+"""A status of HTTP, and not some figures of a duration or a name, or a word of it."""
+
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -166,15 +169,15 @@ class Bucket:
             return StoreError(
                 f"no credentials for {self.url}", hint="sign in with the provider's own tool, or set its variables (AWS_ACCESS_KEY_ID, ...)"
             )
-        if any(word in lowered for word in ("403", "forbidden", "permission", "accessdenied", "401")):
-            return StoreError(
-                f"{place} must not be read or written by these credentials",
-                hint="a member writes below members/NAME and heads/NAME, a hub reads these and writes below team/",
-            )
         if any(word in lowered for word in ("error sending request", "connection refused", "dns error", "operation timed out")):
             return StoreError(
                 f"{self.url} does not answer",
                 hint="see whether the network is there and the endpoint and region are right (AWS_ENDPOINT_URL, AWS_REGION); run it again",
+            )
+        if _REFUSED.search(lowered):
+            return StoreError(
+                f"{place} must not be read or written by these credentials",
+                hint="a member writes below members/NAME and heads/NAME, a hub reads these and writes below team/",
             )
         return StoreError(f"{place}: {text[:200]}", hint="what was sent so far stays; run the command again")
 
