@@ -130,7 +130,7 @@ _MARK = lazy_pattern(
 """Names of places in a list and marks of a request, as programs write them; a setting in capitals is none."""
 _REQUEST = lazy_pattern(rb"(?:\A|[^A-Za-z0-9_])(?:Client|Lock|Change)Token\Z")
 _UUID = lazy_pattern(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{8,12}")
-_RESOURCE = lazy_pattern(rb"arn:[^\s\"']*\Z")
+_RESOURCE = lazy_pattern(rb"arn:[\w:/.*+-]*\Z")
 """The name of a resource of a cloud, which says ``secret`` before the secret's name."""
 _NAMED_TYPE = lazy_pattern(rb"[\"'](?:[A-Z]\w*::){2}\w*\Z")
 _NAME = lazy_pattern(rb"\w+\Z")
@@ -159,6 +159,11 @@ def _no_code(value: bytes) -> bool:
     return not (len(value) < 24 and _PLACEHOLDER.match(value)) and not value.startswith(b"arn:")
 
 
+def _written(match: re.Match[bytes], value: bytes) -> bool:
+    """Tell whether a value is a date, a version or a name of code; a person sets no name of code as ``JWT_SECRET``."""
+    return a_time(value) or (named(value) and not match.string[max(0, match.start() - 3) : match.start()].isupper())
+
+
 def is_password(_secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether the value after a password's name is one and not code, a label or a placeholder."""
     value, quoted = _value_of(match)
@@ -179,7 +184,7 @@ def is_secret(_secret: bytes, match: re.Match[bytes]) -> bool:
     value, quoted = _value_of(match)
     if len(value) < 10 or not _DIGIT.search(value) or not _no_code(value) or _is_path(value) or _number(value):
         return False
-    if _names_itself(match, value) or named(value):
+    if _names_itself(match, value) or _written(match, value):
         return False
     if _random(value):
         return True
@@ -197,7 +202,7 @@ def is_token(_secret: bytes, match: re.Match[bytes]) -> bool:
         and not _number(value)
         and _random(value)
         and not _names_itself(match, value)
-        and not named(value)
+        and not _written(match, value)
     )
 
 

@@ -273,7 +273,7 @@ MARKER = lazy_pattern(r"\[REDACTED:([a-z0-9-]+)\]")
 _MARKER_BYTES = lazy_pattern(MARKER.pattern.encode())
 _PASSES = 4
 
-_VERSION = 11
+_VERSION = 12
 """Raised when checks, views or key blocks find other secrets by the same patterns."""
 
 _WHOLE_RUN = (mixed, digits)

@@ -93,7 +93,8 @@ _PICTURE = lazy_pattern(rb"[A-Za-z0-9+/]{40}[+/]\Z")
 
 def _outside_base64(secret: bytes, match: re.Match[bytes]) -> bool:
     """Tell whether a body of plain letters is mixed and no stretch of base64, where four letters of a beginning come by chance."""
-    return mixed(secret, match) and _PICTURE.search(match.string[max(0, match.start() - 41) : match.start()]) is None
+    before = match.string[max(0, match.start() - 41) : match.start()]
+    return mixed(secret, match) and not (_PICTURE.search(before) and mixed(before, match))
 
 
 def digits(secret: bytes, _match: re.Match[bytes]) -> bool:

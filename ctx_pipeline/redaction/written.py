@@ -12,7 +12,7 @@ _SMALL = lazy_pattern(rb"[A-Z][a-z]{2,}|[a-z]{3,}")
 _LEAST_SCRAMBLED = 12
 _JOINED, _BEGUN = lazy_pattern(rb"[-_.:+]+"), lazy_pattern(rb"[A-Za-z][a-z]{3}")
 _TIME = lazy_pattern(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T_ ][0-9:.,]*(?:Z|[+-][0-9:]{4,6})?)?")
-_RELEASE = lazy_pattern(rb"v?[0-9]+(?:\.[0-9]+)+(?:[-+.](?:[a-z]{1,9}[-.]?)?[0-9.]*)*", re.IGNORECASE)
+_RELEASE = lazy_pattern(rb"v?[0-9]+\.[0-9]+(?:[-+.]+(?![-+.])(?:[a-z]{1,9}(?![a-z]))?[0-9]*)*", re.IGNORECASE)
 _NAME = lazy_pattern(rb"[A-Za-z]+(?:(?:[0-9]|16|32|64|128|256|384|512|1024)(?:[A-Z][A-Za-z]*|\Z)){1,3}")
 
 

@@ -10,8 +10,26 @@ from pathlib import Path
 ASIDE = ".folder-"
 """Stands in the name of a folder that was not empty, before a number; what is in it stays as it is."""
 
-_PLACES = ("", "serving", "dagster")
-"""Folders whose files have fixed names; those of others are looked at when they are written or read."""
+_OF_STORE = frozenset(
+    {
+        "ledger.db",
+        "journal.db",
+        "search.db",
+        "memory.db",
+        "cases.db",
+        "contexts.db",
+        "store.json",
+        "checked.json",
+        "rebuilt.txt",
+        "plan.json",
+    }
+    | {"summary.json", "uses.json", "effect.json", "memory_checks.json", "served_tools.json", "packed.txt", "swept.txt", "raw_checked.txt"}
+    | {"redaction.txt", "backups.json", "schedule.json"}
+)
+"""Files that a store has at its top, where a person may have folders beside them. Without the note of the key and of what is
+being forgotten less would be encrypted or erased: these stay as they are, and the command that reads them fails."""
+_PLACES = ("serving", "dagster")
+"""Folders that are the store's own; those of others are looked at when they are written or read."""
 _FILES = frozenset({".db", ".duckdb", ".json", ".jsonl", ".txt", ".yaml"})
 
 
@@ -27,9 +45,10 @@ def make_way(path: Path) -> bool:
 
 
 def make_way_in(home: Path) -> None:
-    """Do so for the databases and notes of a store, whose names are known; a store that takes no change stays as it is."""
-    for place in _PLACES:
+    """Do so for the databases and notes of a store; a store that takes no change stays as it is."""
+    for place in ("", *_PLACES):
         with suppress(OSError), os.scandir(home / place) as entries:
             for entry in entries:
-                if os.path.splitext(entry.name)[1] in _FILES and entry.is_dir(follow_symlinks=False):  # noqa: PTH122 - each command asks
+                known = os.path.splitext(entry.name)[1] in _FILES if place else entry.name in _OF_STORE  # noqa: PTH122 - each command asks
+                if known and entry.is_dir(follow_symlinks=False):
                     make_way(Path(entry.path))

@@ -18,7 +18,7 @@ from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.pipeline.plan import plan
 from ctx_pipeline.pipeline.repair import damaged_outputs, rebuild
 from ctx_pipeline.pipeline.run import run_stages
-from ctx_pipeline.storage import open_store, session_figures
+from ctx_pipeline.storage import blocked, open_store, session_figures
 from ctx_pipeline.storage.ledger import digests
 from ctx_pipeline_tests.waiting import remove
 
@@ -299,6 +299,31 @@ def test_a_folder_in_the_place_of_a_file_is_named_and_the_next_run_makes_the_fil
     assert told(capsys, COMMANDS["doctor"])[0] == 0
     with open_store(settings) as store:
         assert contents(store) == before
+
+
+@pytest.mark.feature("damage.folder")
+def test_folders_of_a_person_beside_the_store_and_those_in_the_place_of_what_guards_it_stay(settings, capsys):
+    theirs = [settings.home / name for name in ("leveldb.db", "results.json", "notes.txt", "raw-encryption.json", "forgetting.json")]
+    for folder in theirs:
+        folder.mkdir()
+    (theirs[0] / "CURRENT").write_text("mine")
+
+    told(capsys, ["run"])
+
+    assert [folder.is_dir() for folder in theirs] == [True] * len(theirs)
+    assert (theirs[0] / "CURRENT").read_text() == "mine"
+
+
+@pytest.mark.feature("damage.folder")
+def test_every_note_that_a_run_leaves_at_the_top_of_a_store_is_one_for_which_way_is_made(settings, capsys):
+    told(capsys, ["run"])
+    notes = {path.name for path in settings.home.iterdir() if path.suffix in {".db", ".json", ".txt"}}
+    assert notes
+    for name in notes:
+        (settings.home / name).unlink()
+        (settings.home / name).mkdir()
+    blocked.make_way_in(settings.home)
+    assert [name for name in notes if (settings.home / name).exists()] == []
 
 
 @pytest.mark.feature("damage.folder")

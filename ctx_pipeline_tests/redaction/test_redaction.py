@@ -347,6 +347,32 @@ def test_a_secret_that_a_long_text_repeats_is_replaced_at_every_place():
     assert REDACTOR.redact(unit * 8_000) == "export BILLING_API_KEY=[REDACTED:secret]\n" * 8_000
 
 
+@pytest.mark.feature("redaction.assignments")
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("https://x.example/cb?role=arn:aws:iam::123456789012:role/d&client_secret=%s&z=1", "CsXRpJG2Tr8hzUjEcPVJ2tRKJC06DPdRO9YrxPbC"),
+        ("role=arn:aws:iam::123456789012:role/d;api_key=%s", "khdVipy2eBI2Y1rzw27jkooEKqazwJ7QFMPd3W2X"),
+        ("{r: arn:aws:s3:::b,secret_key: %s}", "1RqwkVHWunY90XYToGwbbrqQ7B697wnommM30DOX"),
+        ("arn:aws:s3:::b\\nclient_secret=%s", "CHD6R26qI60ihBeoePW3jSOi"),
+        ("GET /home/alice/projects/facebook/accesstokens/current/%s", "EAAG" + "27n7yE9ZkAFvmtSbIBbuMFd9W8" * 4),
+        ("JWT_SECRET=%s", "Correct4Horse8Battery1Staple"),
+        ("SIGNING_KEY: %s", "Correct4Horse8Battery1Staple"),
+    ],
+)
+def test_a_secret_is_hidden_behind_the_name_of_a_resource_below_a_path_and_as_words_in_a_setting(text, secret):
+    assert REDACTOR.suspects([text % secret]) == [0]
+    assert secret not in REDACTOR.redact(text % secret)
+
+
+@pytest.mark.feature("redaction.linear-time")
+@pytest.mark.parametrize("middle", [".", "-", "+", ".a", "-1", "1"])
+def test_what_begins_like_a_version_and_is_none_takes_no_time(middle):
+    began = time.process_time()
+    REDACTOR.redact(f'secret: "1.2.3{(middle * 390)[:390]}_1"')
+    assert time.process_time() - began < 2
+
+
 @pytest.mark.feature("redaction.linear-time")
 @pytest.mark.parametrize("unit", ["password=", "--password abcdef ", "redis-cli -a "])
 def test_eight_times_as_many_names_of_passwords_take_eight_times_as_long(unit):

@@ -51,13 +51,14 @@ def spelled_out(said: str) -> str:
 
 _HERE = r"(?:(?:here\s+)?in|for|across|throughout)\s+(?:this|our|the(?:\s+whole)?)\s+(?:repo|repository|project|codebase|code\s+base)"
 _LATER = (
-    r"from\s+now\s+on|going\s+forward|in\s+(?:the\s+)?future|(?:for\s+)?(?:the\s+)?next\s+time|for\s+(?:the\s+)?future(?:\s+reference)?|as\s+a\s+rule"
+    r"from\s+now\s+on|going\s+forward|in\s+(?:the\s+)?future"
+    r"|(?:for\s+)?(?:the\s+)?next\s+time(?!\s+(?:(?:the|a|an|our)\s+)?(?:users?|customers?|clients?|visitors?|admins?|app|page|slots?|zone|step)\b)|for\s+(?:the\s+)?future(?:\s+reference)?|as\s+a\s+rule"
     r"|(?:new\s+)?rule(?=\s*:)"
 )
 EXPLICIT = lazy_pattern(
-    rf"(?i)\b(?:{_LATER}|{_HERE})\b|\b(?:everywhere|anywhere),?\s+please\W*$|,\s*ever\W*$"
+    rf"(?i)\b(?:{_LATER}|{_HERE})\b|^(?!.*\b(?:the|it|this|that|these|those|them)\s).*\s(?:everywhere|anywhere),?\s+please\W*$|,\s*ever\W*$"
     r"|^(?:whenever|every\s+time|each\s+time)\s+(?:you|we)\s|\bin\s+(?:all|every)\s+(?:our\s+|the\s+|new\s+)?(?:docs|files?|tests?|modules?|commits?|prs?|scripts?)\b"
-    r"|\b(?:don'?t|do\s+not|never|only|always)\s+use\s+[\w.-]+\s+here\b|^(?:i|we)\s+always\s+(?:want|need|expect)\s"
+    r"|\b(?:don'?t|do\s+not|never|only|always)\s+use\s+(?!(?:it|this|that|these|those|them)\s)[\w.-]+\s+here\b|^(?:i|we)\s+always\s+(?:want|need|expect)\s"
     r"|^(?:every|each|all)\s+new\s+(?:[\w-]+\s+)?(?:components?|endpoints?|routes?|features?|services?|scripts?|commands?|types?|modules?|files?|functions?)"
     r"\s+(?:gets?|needs?|must|has|have|should)\s"
 )
@@ -105,6 +106,7 @@ _RUNS = lazy_pattern(
     r"(?i)\b(?:run|execute|start|launch)\s+(?:any\s+|the\s+)?(?:[\w-]+\s+)?(?:tests?|servers?|builds?|checks?|app|suite)\W*$"
 )
 _TAKES = lazy_pattern(r"(?i)(?:^|\s)(?:a|an|for\s+the)\s|(?<![\w.])\d+(?![\w.])")
+_ONE_HERE = lazy_pattern(r"(?i)^(?:please\s+)?use\s+an?\s.*\s(?:instead\s+of|rather\s+than)\s+an?\s.*\shere\W*$")
 _OVER_THE = lazy_pattern(
     r"(?i)\b(?:instead\s+of|rather\s+than|over|not|use)\s+the\s+.*\b(?:the|an?)\s|\b(?:instead\s+of|rather\s+than|over|not)\s+the\s"
 )
@@ -135,6 +137,8 @@ def of_the_work_at_hand(form: str, said: str, *, in_english: bool = True) -> boo
         return False
     if _ACT.search(said) or not in_english:
         return bool(_ACT.search(said))
+    if form == "pair" and _ONE_HERE.search(said):
+        return True
     if _PROPOSES.match(said) or _MARKS.search(said):
         return bool(_PROPOSES.match(said))
     if _MOMENT.search(said):
