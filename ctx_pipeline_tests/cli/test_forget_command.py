@@ -106,6 +106,19 @@ def test_several_sessions_are_forgotten_at_once_and_one_that_is_unknown_stops_al
     assert [holding(store, session.encode()) for session in known[:2]] == [[], []]
 
 
+@pytest.mark.feature("forget.several")
+def test_words_that_stand_in_the_titles_of_two_sessions_forget_neither(store):
+    before = {row["session_id"]: row["title"] for row in asked("list")["sessions"]}
+    for word in ("rounding", "vitest"):
+        assert sum(word in (title or "") for title in before.values()) == 1
+
+    refused = CliRunner().invoke(cli, ["forget", "rounding", "vitest", "--yes"])
+
+    assert refused.exit_code == 1
+    assert "rounding vitest" in str(refused.exception or refused.output)
+    assert {row["session_id"] for row in asked("list")["sessions"]} == set(before)
+
+
 @pytest.mark.feature("forget.tombstone")
 def test_without_its_journal_a_forgetting_is_refused_and_nothing_of_it_is_carried_out_later(store):
     """The tombstones are in the journal alone: what could not be noted there would come back."""

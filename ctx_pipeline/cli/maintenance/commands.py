@@ -278,10 +278,12 @@ def forget(
 
 
 def _named(store: Store, host: str, words: str) -> list[tuple[str, str]]:
-    """Return the session that words name together, else those that each of them names; UnknownName for one that names none.
+    """Return the session that words name together, else those whose ids, or transcripts, each of them is; UnknownName for one that is none.
 
-    A project is forgotten by its option, and not by its newest session.
+    A project is forgotten by its option, and not by its newest session; a word of a title is too little beside others.
     """
+    from pathlib import Path
+
     from ctx_pipeline.errors import UnknownName
     from ctx_pipeline.sessions.session_details import resolve
 
@@ -291,7 +293,11 @@ def _named(store: Store, host: str, words: str) -> list[tuple[str, str]]:
         each = words.split()
         if len(each) == 1:
             raise
-        return list(dict.fromkeys(resolve(store, host, word, projects=False) for word in each))
+        found = [resolve(store, host, word, projects=False) for word in each]
+        for word, (_, session_id) in zip(each, found, strict=True):
+            if not (session_id.startswith(word.rpartition("/")[2].partition("…")[0]) or Path(word).is_file()):
+                raise
+        return list(dict.fromkeys(found))
 
 
 def _withdraw(store: Store, settings: Settings, sessions: Sequence[tuple[str, str]]) -> None:
