@@ -98,7 +98,10 @@ class Reads:
 
 
 def root_of(path: str, roots: Sequence[Path]) -> tuple[Path, Path]:
-    """Return the allowed folder that a path lies in, links followed, and the real path; raises UsageError for one outside of all."""
+    """Return the allowed folder that a path lies in, links followed, and the real path.
+
+    Raises UsageError for one outside of all, and one that the system refuses to look at: a name too long, a folder closed to this user.
+    """
     for root in roots:
         base = root.resolve()
         try:
@@ -106,6 +109,10 @@ def root_of(path: str, roots: Sequence[Path]) -> tuple[Path, Path]:
         except (OSError, RuntimeError, ValueError):
             continue
         if real.is_relative_to(base):
+            try:
+                real.exists()
+            except OSError as error:
+                raise UsageError(f"{path[:300]}: {error.strerror}", hint="name a file or a folder of the project") from error
             return base, real
     raise UsageError(f"{path[:300]}: the path leads out of the project", hint="a person allows a folder with ctx mcp --allow FOLDER")
 
@@ -220,10 +227,10 @@ def _unless_known(reads: Reads, real: Path, part: Excerpt, *, again: bool, count
 
 
 def _lines(text: str, first: int, last: int, total: int) -> Excerpt:
-    if last < first:
-        raise UsageError(f"the last line, {last}, is before the first one, {first}", hint="give them in their order")
     if first < 1 or first > total:
         raise UsageError(f"the file has lines 1 to {total}", hint="name some of them")
+    if last < first:
+        raise UsageError(f"the last line, {last}, is before the first one, {first}", hint="give them in their order")
     chosen = text.split("\n")[first - 1 : last]
     size = kept = 0
     for line in chosen:

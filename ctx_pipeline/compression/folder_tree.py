@@ -49,15 +49,16 @@ class _Folder:
         return sum(len(name) + 1 for name in self.names) + sum(len(one.head()) + 1 for one in self.folders.values())
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Give the lines from this one on, each with the folder whose line it is."""
+        """Give the lines from this one on, each with the folder that what it begins with is in."""
         line = self.head() if self.path else ""
+        inside = self.path.rpartition("/")[0]
         for name in self.names if self.opened else ():
             if len(line) + len(name) >= _LINE:
-                yield self.path, line
-                line = " " * self.level
+                yield inside, line
+                line, inside = " " * self.level, self.path
             line += f" {name}"
         if line:
-            yield self.path, line
+            yield inside, line
         for name in sorted(self.folders) if self.opened else ():
             yield from self.folders[name].lines()
 

@@ -174,6 +174,13 @@ def test_a_mistaken_path_range_or_glob_is_told_with_what_there_is(project, envir
             assert "like it" not in unlike
             assert "like it" not in await wrong("ctx_read", path="secret.tx"), "what lies outside is not named"
             assert "2, is before the first one, 5" in await wrong("ctx_read", path="src/cart.py", first=5, last=2)
+            for tool in ("ctx_read", "ctx_tree", "ctx_search"):
+                told = await wrong(tool, path="x" * 300, **({"pattern": "x"} if tool == "ctx_search" else {}))
+                assert "UsageError" in told, told
+                assert "too long" in told, told
+            beyond = await wrong("ctx_read", path="src/cart.py", first=99_999)
+            assert "the file has lines 1 to" in beyond
+            assert "last line" not in beyond, "nobody named one"
             assert "no file below src matches the glob *.rs" in await wrong("ctx_search", pattern="x", path="src", glob="*.rs")
             assert "0 hits" in await said(client, "ctx_search", pattern="not_in_any_file", glob="*.py")
             assert ".github/ci.yml" in await said(client, "ctx_search", pattern="needle_in_hidden")
@@ -215,6 +222,10 @@ def test_a_tree_of_many_folders_fits_a_page_and_every_file_stands_in_it_or_is_co
                 assert [words.count(names.format(n)) for n in range(every)] == [1] * every
                 assert len(pages) > 2
                 assert "goes on, in" in pages[-1] or path == "wide"
+                for page in pages[1:]:
+                    head, begins = page.splitlines()[:2]
+                    _, _, inside = head.rstrip("/:").partition(" goes on, in ")
+                    assert (project / path / inside / begins.split()[0]).exists(), (head, begins)
 
     run(conversation)
 
