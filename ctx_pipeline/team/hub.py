@@ -202,7 +202,7 @@ class Hub:
 
         def drawn(name: str) -> tuple[TeamTable, dict[str, int]]:
             target = self.table(f"team/{name}")
-            return target, {_writer(part): target.last_number(_writer(part)) + 1 for part in of_table[name]}
+            return target, {writer: number + 1 for writer, number in target.last_numbers(map(_writer, of_table[name])).items()}
 
         targets = dict(zip(of_table, at_once(drawn, list(of_table)), strict=True))
         wanted: dict[tuple[str, str], list[str]] = {}
@@ -275,12 +275,22 @@ class Hub:
 
         table = TeamTable(self.bucket, f"members/{member}/{name}")
         try:
-            rows = table.rows_of([{"month": months}])
-            return {month: rows if rows is None or len(months) == 1 else rows.filter(pc.equal(rows["month"], month)) for month in months}
+            table.opened()
         except StoreError as error:
-            if len(months) == 1:
-                return {months[0]: error}
-        return {month: self._published(member, name, [month])[month] for month in months}
+            return dict.fromkeys(months, error)
+
+        def read(chosen: Sequence[str]) -> dict[str, pa.Table | StoreError | None]:
+            try:
+                rows = table.rows_of([{"month": chosen}])
+                return {
+                    month: rows if rows is None or len(chosen) == 1 else rows.filter(pc.equal(rows["month"], month)) for month in chosen
+                }
+            except StoreError as error:
+                if len(chosen) == 1:
+                    return {chosen[0]: error}
+            return {month: read([month])[month] for month in chosen}
+
+        return read(months)
 
     def measure(
         self,
@@ -307,7 +317,7 @@ class Hub:
         if not due:
             return {}
         target = self.table(f"team/{READINGS_TABLE}")
-        numbers = {_writer(part): target.last_number(_writer(part)) + 1 for part in due}
+        numbers = {writer: number + 1 for writer, number in target.last_numbers(map(_writer, due)).items()}
         tables = dict(known or {})
         if missing := [part for part in due if part not in tables]:
             tables |= self._rows(missing, tables_read({name for part in missing for name in due[part]}))

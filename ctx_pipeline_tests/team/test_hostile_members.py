@@ -137,3 +137,39 @@ def test_an_object_of_any_name_among_the_heads_stops_no_other_member(tmp_path: P
 
     assert [head.member for head in hub.heads()] == ["ann"]
     assert hub.refresh([]).collected == ["ann|2026-03"]
+
+
+@pytest.mark.feature("team.bad-input", "team.hub")
+def test_a_member_with_many_months_of_garbage_costs_a_refresh_two_requests_a_month(
+    tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    for number, name in enumerate(("ann", "eve"), 1):
+        made = TeamMachine(tmp_path / name, name).join(s3_bucket)
+        made.works(number)
+        made.publish()
+    bucket = Bucket(s3_bucket)
+    for entry in bucket.entries("members/eve"):
+        if "/_delta_log/" in entry.path:
+            bucket.write(entry.path, b"\x00garbage")
+    months = [f"{year}-{month:02}" for year in (2021, 2022, 2023) for month in range(1, 13)]
+    bucket.write("heads/eve/laptop.json", json.dumps({"number": 1, "months": dict.fromkeys(months, "x")}).encode())
+    from werkzeug.serving import WSGIRequestHandler
+
+    asked: list[str] = []
+    told = WSGIRequestHandler.log_request
+
+    def counted(self: Any, *args: Any) -> None:
+        asked.append(self.path)
+        told(self, *args)
+
+    monkeypatch.setattr(WSGIRequestHandler, "log_request", counted)
+    hub = hub_of(tmp_path, s3_bucket)
+
+    first = hub.refresh([])
+
+    assert first.collected == ["ann|2026-03"]
+    assert len(first.not_collected) == len(months)
+    asked.clear()
+    assert len(hub.refresh([]).not_collected) == len(months)
+    assert len(asked) < 2 * len(months) + 100, len(asked)
+    assert {row["tries"] for row in doctor(hub).failed} == {2}

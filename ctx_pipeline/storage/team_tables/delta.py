@@ -99,6 +99,11 @@ class TeamTable:
             self._numbers = found
         return self._numbers.of.get(writer, 0)
 
+    def last_numbers(self, writers: Iterable[str]) -> dict[str, int]:
+        """Return the number of each writer's last commit, 0 where it made none; a table that is not there is looked for once."""
+        there = self.opened() is not None
+        return {writer: self.last_number(writer) if there else 0 for writer in writers}
+
     @property
     def position(self) -> tuple[str, int]:
         """Id and version of the table as it was opened."""
@@ -131,8 +136,9 @@ class TeamTable:
         from deltalake import CommitProperties, PostCommitHookProperties, Transaction, write_deltalake
 
         table = self.opened()
+        last = self.last_numbers(numbers)
         for writer, number in numbers.items():
-            if self.last_number(writer) >= number:
+            if last[writer] >= number:
                 raise fenced(self.path, writer)
         before = table.version() if table is not None else -1
         if not rows.num_rows and (table is None or keys is None):
