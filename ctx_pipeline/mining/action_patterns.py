@@ -215,16 +215,16 @@ def _stable_patterns(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidat
     judged = [(c, set(t["actions"]), bool(t["sent_back"])) for c in rows for t in c.body["turns"] if t["sent_back"] is not None]
     worked = [(c, actions, back) for c, actions, back in judged if CHANGE in actions]
     by_action: dict[str, list[tuple[StoredCandidate, bool]]] = defaultdict(list)
-    for c, actions, back in worked:
+    for c, actions, returned in worked:
         for action in actions - {CHANGE, END}:
-            by_action[action].append((c, back))
+            by_action[action].append((c, returned))
     sent_back = sum(back for _, _, back in worked)
     best: tuple[float, str, list[Any], list[Any]] | None = None
     for action, with_it in sorted(by_action.items()):
-        others = len(worked) - len(with_it)
-        if not others or len({c.candidate_id for c, _ in with_it}) < _LEAST:
+        left = len(worked) - len(with_it)
+        if not left or len({c.candidate_id for c, _ in with_it}) < _LEAST:
             continue
-        apart = (sent_back - sum(back for _, back in with_it)) / others - _share(with_it)
+        apart = (sent_back - sum(back for _, back in with_it)) / left - _share(with_it)
         if apart < _APART or (best is not None and apart <= best[0]):
             continue
         without = [(c, back) for c, actions, back in worked if action not in actions]

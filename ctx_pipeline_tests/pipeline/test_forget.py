@@ -232,20 +232,32 @@ def test_the_tombstone_says_hashes_only(store, settings):
 
 
 @pytest.mark.feature("forget.shared-files")
-def test_a_shared_file_is_captured_again_when_forgetting_breaks_off_before_it_is_put_back(store, settings, monkeypatch):
-    def full(*_args: object) -> None:
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ctx_pipeline.storage.raw.segments.replace_segment",
+        "ctx_pipeline.storage.ledger.Ledger.commit_capture",
+        "ctx_pipeline.storage.ledger.Ledger.compact",
+    ],
+)
+def test_lines_of_a_shared_file_go_and_the_others_stay_wherever_forgetting_breaks_off(store, settings, home, monkeypatch, place):
+    def full(*_args: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr("ctx_pipeline.storage.raw.segments.write_segment", full)
+        broken.setattr(place, full)
         with pytest.raises(OSError, match="No space"):
             forget(store, settings, Selection(host="claude", session_id=GONE))
+    (home.root / "history.jsonl").unlink()
     finish(store, settings)
-    run.run_stages(store, settings)
 
     (source,) = [s for s in store.ledger.sources().values() if s.rel == "history.jsonl"]
     (segment,) = store.ledger.segments_of([source.stream])[source.stream]
-    assert KEPT in read_segment(store.files, segment.path)[1].decode()
+    origin, data = read_segment(store.files, segment.path)
+    assert KEPT in data.decode()
+    assert origin.sha256 == segment.sha256
+    assert files_with(store.home, MARK) == []
+    run.run_stages(store, settings)
     assert files_with(store.home, MARK) == []
 
 

@@ -158,12 +158,17 @@ def recognize(store: Store, ledger: Ledger, hosts: Mapping[str, Host] | None = N
 def _blank(
     store: Store, sources: Iterable[Source], find: Callable[[Segment, bytes], list[Span]], dropped: Callable[[Hint], bool]
 ) -> Blanking:
-    from ctx_pipeline.storage.raw.segments import read_origins, read_pieces, write_segment
+    """Blank the lines that are found: an object is replaced in one rename, then the ledger's rows in one transaction.
+
+    Who is ended between the two leaves an object that is not what the ledger says of it: the next call takes it for a blanked one.
+    """
+    from ctx_pipeline.storage.raw.segments import read_origins, read_pieces, replace_segment
 
     count = 0
     cells: set[Cell] = set()
     for source in sources:
         segments = store.ledger.segments_of([source.stream]).get(source.stream, [])
+        origins = {(path, o.start, o.end): o for path in {s.path for s in segments} for o in read_origins(store.files, path)}
         kept: list[bytes] = []
         changed: set[str] = set()
         lines: list[tuple[int, int, int, str]] = []
@@ -171,26 +176,27 @@ def _blank(
         for segment, data in zip(segments, read_pieces(store.files, segments), strict=True):
             spans = find(segment, data)
             kept.append(blank(data, spans) if spans else data)
-            if spans:
+            held = origins.get((segment.path, segment.start, segment.end))
+            if spans or (held is not None and held.sha256 != segment.sha256):
                 changed.add(segment.path)
                 gone += [data[a:b] for a, b in spans]
                 lines += [(segment.generation, segment.start + a, segment.start + b, line_hash(data[a:b])) for a, b in spans]
         if not changed:
             continue
-        store.journal.append(BLANKED, {"stream": source.stream, "lines": lines})
+        if lines:
+            store.journal.append(BLANKED, {"stream": source.stream, "lines": lines})
         count += len(lines)
         hints = [h for h in store.ledger.hints() if h.stream == source.stream and not (dropped(h) or _said_by(gone, h))]
-        cells |= store.ledger.forget([source.stream], keep_threads=True)
-        origins = {(path, o.start, o.end): o for path in changed for o in read_origins(store.files, path)}
-        for path in changed:
+        fresh = [
+            replace_segment(store.files, origin, data)
+            if segment.path in changed and (origin := origins.get((segment.path, segment.start, segment.end))) is not None
+            else segment
+            for segment, data in zip(segments, kept, strict=True)
+        ]
+        for path in changed - {segment.path for segment in fresh}:
             store.files.remove(path)
-        fresh = []
-        for segment, data in zip(segments, kept, strict=True):
-            origin = origins.get((segment.path, segment.start, segment.end))
-            if origin is not None:
-                segment = write_segment(store.files, origin._replace(sha256=hashlib.sha256(data).hexdigest()), data)  # noqa: PLW2901
-            fresh.append(segment)
-        cells |= store.ledger.commit_capture([source], fresh, hints)
+        cells |= store.ledger.commit_capture([source], fresh, hints, anew=True)
+        store.ledger.compact()
     return Blanking(count, cells)
 
 

@@ -209,11 +209,14 @@ _BULK = 2_000
 class Sessions(Sources):
     """The part of the ledger that says which session a stream belongs to."""
 
-    def commit_capture(self, sources: Iterable[Source], segments: Iterable[Segment] = (), hints: Iterable[Hint] = ()) -> set[Cell]:
+    def commit_capture(
+        self, sources: Iterable[Source], segments: Iterable[Segment] = (), hints: Iterable[Hint] = (), *, anew: bool = False
+    ) -> set[Cell]:
         """Record what was captured, in one transaction, and return the cells that became dirty.
 
         The objects must be on disk. ``hints`` of a stream add to what it said before,
-        unless its generation rose: then they replace it.
+        unless its generation rose: then they replace it. With ``anew`` nothing stays of what
+        the streams had; their bytes are in the file until it is compacted.
         """
         rows = list(sources)
         with self.transaction() as connection:
@@ -224,9 +227,11 @@ class Sessions(Sources):
                     (json_list(row.stream for row in rows),),
                 )
             }
+            for table in ("segments", "quarantine") if anew else ():
+                connection.executemany(f"DELETE FROM {table} WHERE stream = ?", [(row.stream,) for row in rows])
             connection.executemany(SAVE, rows)
             save_segments(connection, segments)
-            renewed = [row.stream for row in rows if row.stream in known and known[row.stream][0] < row.generation]
+            renewed = [row.stream for row in rows if anew or (row.stream in known and known[row.stream][0] < row.generation)]
             threads = save_hints(connection, hints, renewed)
             return self._resolve(connection, {row.stream for row in rows}, threads)
 
@@ -466,14 +471,12 @@ def thread_hash(host: str, thread_id: str) -> str:
 class Forgetting(Sessions):
     """The part of the ledger that knows what must not come back."""
 
-    def forget(self, streams: Iterable[str], *, keep_threads: bool = False) -> set[Cell]:
+    def forget(self, streams: Iterable[str]) -> set[Cell]:
         """Remove streams with all that hangs on them, leave tombstones, and return the cells that change.
 
         The threads of the streams are never captured again either, wherever their files
-        move. With ``keep_threads`` nothing but the rows goes: no tombstone is left, so that
-        the next capture reads the files anew where the caller is ended before it has put
-        them back. The file is compacted, so nothing of the rows stays in it. Raw objects
-        are the caller's to remove first.
+        move. The file is compacted, so nothing of the rows stays in it. Raw objects are the
+        caller's to remove first.
         """
         gone = sorted(set(streams))
         ids = json_list(gone)
@@ -482,10 +485,9 @@ class Forgetting(Sessions):
             rows = connection.execute(
                 "SELECT stream, host, thread_id, session_id FROM sources WHERE stream IN (SELECT value FROM json_each(?))", (ids,)
             ).fetchall()
-            if not keep_threads:
-                stones = {(host, "stream", stream, at) for stream, host, _, _ in rows}
-                stones |= {(host, "thread", thread_hash(host, thread), at) for _, host, thread, _ in rows if thread}
-                connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?, ?)", sorted(stones))
+            stones = {(host, "stream", stream, at) for stream, host, _, _ in rows}
+            stones |= {(host, "thread", thread_hash(host, thread), at) for _, host, thread, _ in rows if thread}
+            connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?, ?)", sorted(stones))
             threads = set(
                 connection.execute(
                     "SELECT DISTINCT host, thread_id FROM hints WHERE stream IN (SELECT value FROM json_each(?))", (ids,)
@@ -493,10 +495,9 @@ class Forgetting(Sessions):
             )
             for table in ("segments", "hints", "quarantine", "sources"):
                 connection.execute(f"DELETE FROM {table} WHERE stream IN (SELECT value FROM json_each(?))", (ids,))
-            if not keep_threads:
-                connection.executemany(
-                    "DELETE FROM hints WHERE host = ? AND thread_id = ?", [(host, thread) for _, host, thread, _ in rows if thread]
-                )
+            connection.executemany(
+                "DELETE FROM hints WHERE host = ? AND thread_id = ?", [(host, thread) for _, host, thread, _ in rows if thread]
+            )
             sessions = {(host, session) for _, host, _, session in rows if session}
             left = {
                 stream
