@@ -452,7 +452,9 @@ def _swap(building: Path, site: Path) -> None:
 
 
 def _built_today(index: Path, settings: Settings) -> bool:
-    """Tell whether the page was made on this day: some findings speak of days that are left."""
+    """Tell whether the page is there and was made on this day: some findings speak of days that are left."""
+    if not index.is_file():
+        return False
     try:
         made = datetime.fromtimestamp(index.stat().st_mtime, UTC)
     except OSError:

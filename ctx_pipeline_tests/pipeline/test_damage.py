@@ -302,6 +302,18 @@ def test_a_folder_in_the_place_of_a_file_is_named_and_the_next_run_makes_the_fil
 
 
 @pytest.mark.feature("damage.folder")
+def test_a_folder_in_the_place_of_the_page_is_a_missing_page(settings, capsys):
+    page = settings.home / "site" / "index.html"
+    page.unlink()
+    page.mkdir()
+
+    told(capsys, ["run"])
+
+    assert page.is_file()
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+
+
+@pytest.mark.feature("damage.folder")
 def test_folders_of_a_person_beside_the_store_and_those_in_the_place_of_what_guards_it_stay(settings, capsys):
     theirs = [settings.home / name for name in ("leveldb.db", "results.json", "notes.txt", "raw-encryption.json", "forgetting.json")]
     for folder in theirs:
