@@ -55,7 +55,7 @@ class MemoryTools:
         most = place + limit + 1 + (_BATCH if own else 0)
         found = memory_api.retrieve(query, cwd=cwd or memory_api.here(), limit=most, accepted_only=accepted_only, settings=self._settings)
         if not found and not memory_api.looked_for(self._settings):
-            raise NothingYet("`ctx run` draws lessons from what was captured, a sync alone does not")
+            raise NothingYet("a sync alone draws no lessons", hint="ctx run")
         found = [s for s in found if not withheld(s.memory)]
         others = [s for s in found if not s.memory.sessions or {name.partition("/")[2] for name in s.memory.sessions} - own]
         told = others[place : place + limit]

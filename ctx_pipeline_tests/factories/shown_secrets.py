@@ -20,8 +20,6 @@ SHOWN = {
     "the key of a text": 'reset_password: d("onboarding.formBody.resetPassword2")',
     "a mark of a request": 'client_token = "d5c090f5-8a0f-49c7-8281-72c796a21f72"',
     "a key that is made to be shown": 'publicKeyToken="1fc8b3b9a1e18e3b"',
-    "the name of a key": '"encryptionKey": "arn:aws:kms:us-west-2:417498243647:key/c9fe2447-0795-4fda-afbe-8464574ae162"',
-    "letters that happen to fit, inside of a picture": f"{'Qk3+' * 12}/EAAB{'mZr7Lw4XbT' * 9}/{'9Kx+' * 12}",
 }
 PEM = (
     "-----BEGIN OPENSSH PRIVATE KEY-----\n"

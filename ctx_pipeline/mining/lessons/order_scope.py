@@ -113,7 +113,9 @@ _OVER_THE = lazy_pattern(
 _PLURAL = lazy_pattern(
     r"(?i)(?<![\w'-])(?!(?:always|this|its|docs|across|is|was|has|does|as|us|yes|class|pass|less)\b)[a-z-]{2,}[^\Ws]s(?![\w'-])"
 )
-_DEFINITE = lazy_pattern(r"(?i)\b(?:the|a|an|my|your|his|these|those|this|that|last|two|three|both)\s+(?:[\w`.-]+\s+){0,2}?$")
+_DEFINITE = lazy_pattern(
+    r"(?i)\b(?:the|a|an|my|your|his|these|those|this|that|last|two|three|both)\s+(?:(?!(?:in|for|of|with|on|to|from|by)\s)[\w`.-]+\s+){0,2}?$"
+)
 _STANDS = lazy_pattern(
     r"(?i)\b(?:main|master|develop|production|prod|staging|lock\s?files?|generated|vendor|sudo|force|default\s+exports?|markdown|conventional|composition"
     r"|inheritance|emojis?|comments?|mock(?:ing|s)|docstrings?|print|logger|tabs|quotes|semicolons?|imports?|type\s+hints?)\b"
