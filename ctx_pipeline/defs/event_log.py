@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as db
@@ -15,8 +16,9 @@ from dagster._core.storage.runs import SqliteRunStorage
 from ctx_pipeline.errors import scarce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from dagster._core.events.log import EventLogEntry
     from dagster._serdes import ConfigurableClassData
 
 _TIMEOUT_SECONDS = 60
@@ -32,14 +34,42 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
     """
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
-        super().__init__(base_dir, inst_data)
         self._tables: set[str] = set()
+        self._columns: set[str] = set()
         self._partitions: dict[tuple[str, str], float] = {}
+        self._begun = threading.local()
+        super().__init__(base_dir, inst_data)  # makes a new database with what is above
 
     @contextmanager
     def _connect(self) -> Iterator[Any]:
+        if (begun := getattr(self._begun, "connection", None)) is not None:
+            yield begun
+            return
         with _begun(self._conn_string) as connection:
             yield connection
+
+    @contextmanager
+    def _one_transaction(self) -> Iterator[None]:
+        """Give what this thread writes within it one transaction in place of one for every statement."""
+        if getattr(self._begun, "connection", None) is not None:
+            yield
+            return
+        with _begun(self._conn_string) as connection:
+            self._begun.connection = connection
+            try:
+                yield
+            finally:
+                del self._begun.connection
+
+    def store_event(self, event: EventLogEntry) -> None:
+        """Store an event, what it says of its asset, and its tags."""
+        with self._one_transaction():
+            super().store_event(event)
+
+    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
+        """Store events, all of them or none."""
+        with self._one_transaction():
+            super().store_event_batch(events)
 
     def dispose(self) -> None:
         """Close what is kept, so that the file holds all that its log beside it says."""
@@ -51,6 +81,26 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
         if table_name not in self._tables and super().has_table(table_name):
             self._tables.add(table_name)
         return table_name in self._tables
+
+    def _has_asset_key_col_on_connection(self, conn: Any, column_name: str) -> bool:
+        """Tell whether the table of assets has a column; the stock class reads the whole schema for every event of an asset."""
+        if column_name not in self._columns and super()._has_asset_key_col_on_connection(conn, column_name):
+            self._columns.add(column_name)
+        return column_name in self._columns
+
+    def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
+        """Return the partitions; they are read again when the file was written by another connection, and after an addition here."""
+        with self._connect() as connection:
+            version = (id(connection.connection.dbapi_connection), connection.exec_driver_sql("PRAGMA data_version").scalar())
+        known = _listed(self._conn_string)
+        if partitions_def_name not in known or known[partitions_def_name][0] != version:
+            known[partitions_def_name] = (version, tuple(super().get_dynamic_partitions(partitions_def_name)))
+        return known[partitions_def_name][1]
+
+    def add_dynamic_partitions(self, partitions_def_name: str, partition_keys: Sequence[str]) -> None:
+        """Add partitions."""
+        super().add_dynamic_partitions(partitions_def_name, partition_keys)
+        _listed(self._conn_string).clear()
 
     def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
         """Tell whether a partition is known; Dagster asks it of the same one for every event of a run."""
@@ -64,11 +114,20 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
     def delete_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> None:
         """Forget a partition."""
         self._partitions.pop((partitions_def_name, partition_key), None)
+        _listed(self._conn_string).clear()
         super().delete_dynamic_partition(partitions_def_name, partition_key)
 
 
 class KeptConnectionRuns(SqliteRunStorage):
     """The stock storage of runs, the same file and schema, with a pool of connections in each process."""
+
+    @cached_property
+    def _has_statistics(self) -> bool:
+        return super().has_run_stats_index_cols()
+
+    def has_run_stats_index_cols(self) -> bool:
+        """Tell whether the table of runs has its newer columns; the stock class reads the whole schema for every run that is asked for."""
+        return self._has_statistics
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> KeptConnectionRuns:
@@ -85,6 +144,12 @@ class KeptConnectionRuns(SqliteRunStorage):
         """Close what is kept, so that the file holds all that its log beside it says."""
         super().dispose()
         _engine(self._conn_string, os.getpid()).dispose()
+
+
+@lru_cache(maxsize=8)
+def _listed(address: str) -> dict[str, tuple[Any, tuple[str, ...]]]:  # noqa: ARG001 - what a process knows of a file
+    """Return name of a set of partitions -> the connection and the state of the file they were read by, and the partitions."""
+    return {}
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
-from ctx_pipeline.defs.instance_settings import prepare_home
+from ctx_pipeline.defs.instance_settings import RUNS_ENVIRONMENT, prepare_home
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.team.deployment import HELD_SECONDS
 from ctx_pipeline.team.hub import URL, bucket_of
@@ -102,7 +102,7 @@ def work(settings: Settings, url: str | None = None, *, name: str = "", processe
 
     # the bucket is not opened here: threads of its library do not live on in the processes that Celery forks
     bucket = bucket_of(settings, url)
-    os.environ |= {URL: bucket, "DAGSTER_HOME": str(prepare_home(settings)), "DAGSTER_DISABLE_TELEMETRY": "1"}
+    os.environ |= {URL: bucket, "DAGSTER_HOME": str(prepare_home(settings)), **RUNS_ENVIRONMENT}
     with dg.DagsterInstance.get() as instance:
         launcher: Any = instance.run_launcher
         if not isinstance(launcher, CeleryRunLauncher):

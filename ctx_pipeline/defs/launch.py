@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.defs.instance_settings import config_folder, in_force, of_person, prepare_home
+from ctx_pipeline.defs.instance_settings import RUNS_ENVIRONMENT, config_folder, in_force, of_person, prepare_home
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS_ASSET
@@ -97,8 +97,9 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """Open the persistent instance; the environment of this process is as before when it closes."""
     home = prepare_home(settings)
     chosen = in_force(home)
-    before = {name: os.environ.get(name) for name in ("DAGSTER_HOME", "DAGSTER_DISABLE_TELEMETRY")}
-    os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
+    ours = {"DAGSTER_HOME": str(home), **RUNS_ENVIRONMENT}
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ |= ours
     mask = os.umask(0o077)
     try:
         import dagster as dg

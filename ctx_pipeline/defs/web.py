@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery, loopback
+from ctx_pipeline.defs.instance_settings import RUNS_ENVIRONMENT
 from ctx_pipeline.errors import StoreError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def environment(settings: Settings, home: Path, *, watch: bool = False) -> dict[
         **named,
         "CTX_HOME": str(settings.home),
         "DAGSTER_HOME": str(home),
-        "DAGSTER_DISABLE_TELEMETRY": "1",
+        **RUNS_ENVIRONMENT,
         # its code server tells a broken definition itself, once
         "DAGSTER_IS_DEV_CLI": "1",
         WATCH: "1" if watch else "",

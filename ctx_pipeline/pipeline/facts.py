@@ -30,8 +30,8 @@ MAKERS: Mapping[str, Callable[[SessionView], list[Any]]] = {table: Deferred(plac
 
 
 def code_version() -> str:
-    """Return the version of all fact tables: as declared, and of the source of their functions."""
-    return f"{FACTS_VERSION} {version_of(*FACT_MAKERS.values())}"
+    """Return the version of all fact tables: as declared, and of the source of their functions and of what tells if they are current."""
+    return f"{FACTS_VERSION} {version_of(*FACT_MAKERS.values(), 'ctx_pipeline.storage.lake.manifests:source_hash')}"
 
 
 SOURCES = tuple(dict.fromkeys(source for table in FACTS.values() for source in table.made_of))

@@ -170,7 +170,8 @@ class SessionInputs:
 
     def source(self, session_id: str) -> str:
         """Return what identifies the rows that a session's facts are made of."""
-        return source_hash(self._manifest, self.present[session_id]) if self._manifest else ""
+        threads = self._threads.get(session_id, ())
+        return source_hash(self._manifest, self.present[session_id], threads) if self._manifest else ""
 
     def of(self, session_id: str, tables: Collection[str]) -> list[str]:
         """Return what identifies the rows of a session in some normalized tables."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import traceback
+from contextlib import contextmanager
 
 import dagster as dg
 import pytest
+from dagster._check import CheckError
+from sqlalchemy.engine.reflection import Inspector
 
 from ctx_pipeline import discovery
 from ctx_pipeline.defs import checks, event_log, launch, partitions, web
@@ -220,6 +224,66 @@ def test_a_partition_that_another_process_removed_is_unknown_after_a_moment(sett
         second.delete_dynamic_partition(*named)
         monkeypatch.setattr(event_log, "_KNOWN_SECONDS", 0.0)
         assert not first.has_dynamic_partition(*named)
+
+
+@pytest.mark.feature("launch.cheap-events")
+def test_a_partition_that_another_process_added_is_listed_at_once(settings):
+    with launch.instance(settings) as first, launch.instance(settings) as second:
+        assert list(first.get_dynamic_partitions(partitions.NAME)) == []
+        assert processes.run([sys.executable, "-c", _ADDS, str(settings.home / "dagster")]).returncode == 0
+        assert list(first.get_dynamic_partitions(partitions.NAME)) == ["claude|2026-03"]
+        first.add_dynamic_partitions(partitions.NAME, ["claude|2026-04"])
+        assert [len(one.get_dynamic_partitions(partitions.NAME)) for one in (first, second)] == [2, 2]
+        second.delete_dynamic_partition(partitions.NAME, "claude|2026-03")
+        assert [list(one.get_dynamic_partitions(partitions.NAME)) for one in (first, second)] == [["claude|2026-04"]] * 2
+
+
+_ADDS = f"""
+import sys
+import dagster as dg
+with dg.DagsterInstance.from_config(sys.argv[1]) as other:
+    other.add_dynamic_partitions({partitions.NAME!r}, ["claude|2026-03"])
+"""
+
+
+@pytest.mark.feature("launch.cheap-events")
+def test_what_a_run_plans_is_one_transaction_and_the_schema_is_read_once(settings, monkeypatch):
+    begun, read = [], []
+    transaction, columns = event_log._begun, Inspector.get_columns
+
+    @contextmanager
+    def count(address):
+        callers = [frame.name for frame in traceback.extract_stack(limit=12) if frame.filename == event_log.__file__]
+        begun.append(next((name for name in callers if name.startswith("store_event")), ""))
+        with transaction(address) as connection:
+            yield connection
+
+    monkeypatch.setattr(event_log, "_begun", count)
+    monkeypatch.setattr(Inspector, "get_columns", lambda *a, **k: read.append(a) or columns(*a, **k))
+    outcome = launch.run(settings)
+
+    with launch.instance(settings) as instance:
+        planned = [len(instance.get_records_for_run(run, of_type=_PLANNED).records) for run in outcome.runs]
+        events = sum(len(instance.all_logs(run)) for run in outcome.runs)
+    assert min(planned) > 5
+    assert len(read) < 12, "a few for each instance, and none for an event"
+    assert begun.count("store_event_batch") == len(outcome.runs)
+    assert begun.count("store_event") == events - sum(planned), "one for each other event"
+
+
+_PLANNED = {dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED, dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED}
+
+
+@pytest.mark.feature("launch.cheap-events")
+def test_of_events_that_come_together_one_that_cannot_be_written_takes_none_twice(settings):
+    with launch.instance(settings) as instance:
+        log = instance.event_log_storage
+        good = dg.EventLogEntry(error_info=None, level=10, user_message="", run_id="a", timestamp=1.0)
+        with pytest.raises(CheckError, match="event"):
+            log.store_event_batch([good, "no event"])
+        assert log.get_logs_for_run("a") == []
+        log.store_event(good)
+        assert len(log.get_logs_for_run("a")) == 1
 
 
 @pytest.mark.feature("launch.ui-environment")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 CELL = Cell("claude", "2026-01")
 
 
-def normalized(store: Store, *sessions: Builder, cell: Cell = CELL) -> Cell:
-    """Commit these sessions as the whole content of a normalized cell, as the stage before would."""
+def normalized(store: Store, *sessions: Builder, cell: Cell = CELL, decoder: str = "1") -> Cell:
+    """Commit these sessions as the whole content of a normalized cell, as the stage before would with some decoder."""
     rows = {
         "sessions": [s.row() for s in sessions],
         "events": [e for s in sessions for e in s.events],
@@ -24,10 +24,10 @@ def normalized(store: Store, *sessions: Builder, cell: Cell = CELL) -> Cell:
         "model_calls": [c for s in sessions for c in s.model_calls],
     }
     content = rows_hash(row for members in rows.values() for row in members)
-    store.lake.replace("normalized", cell, rows, code_version="1", input_fp="", content_hash=content)
+    store.lake.replace("normalized", cell, rows, code_version=decoder, input_fp="", content_hash=content)
     for table in NORMALIZED:
         made = rows_hash(rows.get(table, []))
         store.ledger.record_asset(
-            f"normalized/{table}", cell, input_fp="", code_version="1", content_hash=made, rows=len(rows.get(table, []))
+            f"normalized/{table}", cell, input_fp="", code_version=decoder, content_hash=made, rows=len(rows.get(table, []))
         )
     return cell

@@ -114,3 +114,27 @@ def test_a_view_holds_the_rows_that_were_made_and_else_what_they_are_made_of(sto
     assert "command_runs" not in behind["b"].facts
     assert [r.command for r in command_runs(behind["b"])] == ["ls", "pwd"]
     assert command_runs(behind["a"]) == loaded["a"].facts["command_runs"]
+
+
+@pytest.mark.feature("facts.view")
+def test_what_another_decoder_read_the_same_way_is_not_worked_out_again(store, chosen, made):
+    one, two = sessions()
+    normalized(store, one, two, decoder="1+a")
+    make_facts(store, chosen, cells=[CELL])
+    made.clear()
+    normalized(store, one, two, decoder="2+a")
+    found = {v.session_id: v for v in store.lake.read_sessions(CELL, None, ("command_runs",))}
+    assert [r.command for name in "ab" for r in found[name].facts["command_runs"]] == ["pytest -q", "ls"]
+    make_facts(store, chosen, cells=[CELL])
+    assert made == []
+
+
+@pytest.mark.feature("facts.view")
+def test_facts_of_a_session_whose_folder_is_another_one_now_are_not_read(store, chosen):
+    one, two = sessions()
+    normalized(store, one, two)
+    make_facts(store, chosen, cells=[CELL])
+    moved = view("b", cwd="/elsewhere").prompt("go").shell("ls", text="x.py")
+    assert (moved.row().content_hash, moved.row().cwd == two.row().cwd) == (two.row().content_hash, False)
+    normalized(store, one, moved)
+    assert "command_runs" not in {v.session_id: v for v in store.lake.read_sessions(CELL, None, ("command_runs",))}["b"].facts

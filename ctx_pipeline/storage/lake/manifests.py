@@ -110,11 +110,11 @@ class Manifest(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Manifest)
 
 
-def source_hash(normalized: Manifest, session: Any) -> str:
-    """Return what identifies the rows of one session that its facts are made of, and the decoder that made them."""
-    decoder, _, _ = normalized.code_version.partition("+")
+def source_hash(normalized: Manifest, session: Any, threads: Iterable[Any]) -> str:
+    """Return what identifies the rows of one session that its facts are made of, whichever decoder made them."""
     calls = normalized.hashes.get(session.session_id, "") if any("model_calls" in t.made_of for t in FACTS.values()) else ""
-    return digest(decoder, session.content_hash, calls, size=16)
+    own = (session.content_hash, session.cwd, session.repository, session.title)
+    return digest(own, sorted((t.thread_id, t.parent_thread_id or "", t.kind, t.cwd or "") for t in threads), calls, size=16)
 
 
 def asset_name(asset: str) -> str:

@@ -122,7 +122,9 @@ def sessions_of(
         return merged
 
     sessions = {sid: found[0] for sid, found in small("sessions").items()}
-    made = {name: _made(TABLES[name], manifest, facts, sessions.values()) for name in tables if name in FACTS}
+    wants_facts = facts is not None and any(name in FACTS for name in tables)
+    sources = _sources(manifest, sessions.values(), small("threads")) if wants_facts else {}
+    made = {name: _made(TABLES[name], facts, sources) for name in tables if name in FACTS}
     outdated = [TABLES[name] for name, current in made.items() if len(current) < len(sessions)]
     tables = list(dict.fromkeys([*(n for n in tables if n not in FACTS), *(source for t in outdated for source in t.made_of)]))
     columns = _widened(columns, outdated)
@@ -143,11 +145,16 @@ def sessions_of(
         yield view
 
 
-def _made(table: Table, manifest: Manifest, facts: Manifest | None, sessions: Iterable[Any]) -> set[str]:
+def _sources(manifest: Manifest, sessions: Iterable[Any], threads: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """Return session -> what identifies its rows that facts are made of."""
+    return {s.session_id: source_hash(manifest, s, threads.get(s.session_id, ())) for s in sessions}
+
+
+def _made(table: Table, facts: Manifest | None, sources: Mapping[str, str]) -> set[str]:
     """Return the sessions whose rows of a fact table were made of their present rows."""
     if facts is None or f"{table.name}.{table.version}" not in facts.code_version.split():
         return set()
-    return {s.session_id for s in sessions if facts.hashes.get(s.session_id, "").partition(" ")[0] == source_hash(manifest, s)}
+    return {session for session, source in sources.items() if facts.hashes.get(session, "").partition(" ")[0] == source}
 
 
 def _widened(columns: Mapping[str, Sequence[str]], facts: Iterable[Table]) -> dict[str, Sequence[str]]:
