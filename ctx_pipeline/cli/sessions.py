@@ -72,7 +72,7 @@ _NEVER = "never"
 def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted: bool, **chosen: Any) -> None:
     """List sessions, the last active first, captured or not.
 
-    STATE is captured, grown (more of it lies in the home), new (not captured yet) or gone (only
+    STATE is empty for what is captured, else grown (more of it lies in the home), new (not captured yet) or gone (only
     in the store), then whether it is archived, active now, or a copy of another session, for
     which its model calls count. AGENT DELETES IN: days until the
     agent deletes its own transcript; what was captured stays.
@@ -97,7 +97,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted:
     if as_json:
         emit(listing.to_json())
         return
-    zone = settings.timezone
+    zone, whole = settings.timezone, terminal_width() is None
     signal = (chosen["signal"] or "").partition("=")[0]
     headings = {"changed, not checked": unchecked, "tests at the end": not_passed, "not committed": uncommitted}
     readings = signal or next((heading for heading, asked in headings.items() if asked), "accesses")
@@ -123,7 +123,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted:
             "size": size(one.bytes),
             "calls": one.calls,
             "time": "" if one.seconds is None else duration(one.seconds),
-            "captured": ", ".join(_state(one, names)),
+            "captured": ", ".join(_state(one, names, whole=whole)),
             "reading": shown(one.reading),
             "left": "" if one.state == "gone" else _NEVER if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
@@ -132,8 +132,7 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted:
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
     columns |= {name: heading for name, heading in (("size", "size"), ("calls", "model calls"), ("time", "time")) if name == chosen["sort"]}
     columns |= {"reading": readings} if any(row["reading"] not in {"", "yes"} for row in rows) else {}
-    whole = terminal_width() is None
-    columns |= {"captured": "state"} if whole or any(row["captured"] != "captured" for row in rows) else {}
+    columns |= {"captured": "state"} if whole or any(row["captured"] for row in rows) else {}
     columns |= {"left": "deleted in"} if whole or any(row["left"] not in {"", _NEVER} for row in rows) else {}
     if rows:
         _say_outcomes(listing)
@@ -168,9 +167,10 @@ def _chosen_home(loaded: Settings) -> Settings:
     return settings
 
 
-def _state(one: Listed, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield what there is to say of where a session lies: first whether it is captured."""
-    yield one.state
+def _state(one: Listed, names: Mapping[str, str], *, whole: bool) -> Iterator[str]:
+    """Yield what there is to say of where a session lies; that it is captured, as it should be, only where ``whole``."""
+    if whole or one.state != "captured":
+        yield one.state
     if one.status == "archived":
         yield "archived"
     if one.active:
