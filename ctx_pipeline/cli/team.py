@@ -200,7 +200,7 @@ def _say_policies(member: Membership) -> None:
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would leave, in rows and an example, and send nothing.")
-@click.option("--all", "whole", is_flag=True, help="Look at every session again, not only at partitions that changed.")
+@click.option("--all", "whole", is_flag=True, help="Send every session again, and make tables anew that somebody else damaged.")
 @click.option(
     "--auto", is_flag=True, help="Only where this machine publishes by itself, in one line, and end with 0: for hooks and timers."
 )
@@ -338,6 +338,8 @@ def refresh(url: str | None, as_json: bool) -> None:
         say(f"and {len(done.problems) - _PROBLEMS:,} more: --json", fg="yellow", err=True)
     for problem in done.not_collected:
         say(f"not collected: {one_line(problem, 200)}", fg="yellow", err=True)
+    if done.not_collected:
+        say("what the team had of these stays; on a machine of the member: ctx publish --all", fg="yellow", err=True)
     say(f"page: {page}")
 
 

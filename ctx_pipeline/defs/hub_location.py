@@ -260,7 +260,9 @@ def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
     # what changed since is due by itself
     asked_for = {key: one for key, one in asked_for.items() if now.get(key, "") == seen.get(key, "") and ("|" in key or key in shards)}
     again = _to_repeat(context, hub, asked_for, now)
-    stale = stale_parts(parts, asked) | {Part(*key.split("|", 1)): now.get(key, "") for key in again if "|" in key}
+    stale = hub.without_unsure_removals(stale_parts(parts, asked)) | {
+        Part(*key.split("|", 1)): now.get(key, "") for key in again if "|" in key
+    }
     due = dict(islice(sorted(stale.items()), None if local else _MOST))
     requests = _requests(context, due, turn)
     cursor = {**seen, **{part.key: made_of for part, made_of in due.items()}}
@@ -304,7 +306,11 @@ def shards_waiting(hub: Hub) -> dict[str, str]:
     """Return the members with transcripts that wait -> a digest of what waits; none where this hub has no key."""
     if not hub.settings.environ.get(IDENTITY):
         return {}
-    return {member: digest([(head.machine, head.raw) for head in hub.heads() if head.member == member]) for member in waiting(hub)}
+    return {
+        member: digest([(head.machine, head.raw) for head in hub.heads() if head.member == member])
+        for member, waits in waiting(hub).items()
+        if waits.due
+    }
 
 
 _MOST = 50

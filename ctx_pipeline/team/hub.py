@@ -7,7 +7,7 @@ Dagster as assets (:mod:`ctx_pipeline.defs.hub_location`). Workers share nothing
 from __future__ import annotations
 
 import json
-import re
+import shutil
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,16 +24,19 @@ from ctx_pipeline.storage.team_tables.bucket import Bucket, at_once, json_object
 from ctx_pipeline.storage.team_tables.delta import TeamTable, without_zone
 from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
 from ctx_pipeline.team.checked_rows import checked
+from ctx_pipeline.team.heads import Heads
 from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured, tables_read
-from ctx_pipeline.team.membership import HEADS, demand_protocol, is_name, membership
+from ctx_pipeline.team.membership import Agreement, agreement, membership
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED, TEAM_LESSONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.team.heads import Head
 
 URL = "CTX_TEAM_URL"
 """Names the team's bucket for a hub that is no member."""
@@ -45,15 +48,10 @@ _LOADED = ("sessions", "model_calls", "turns", "check_runs", "command_runs")
 _BEFORE = "before"
 """In place of the digest of a part that is loaded as the team has it, since it could not be collected: due, and gone with its member."""
 
-_MOST_MONTHS, _MOST_HEAD = 1_200, 1 << 20
-"""Months that a machine can say it sent, and bytes of the object that says so: each month is work for the hub."""
-
 
 class NotReadable(StoreError):
     """A table of a member cannot be read (damaged, or no table of ours); those of the team are as they were."""
 
-
-_MONTH = re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])")
 
 _PARTS = 50
 """Parts of one commit: a refresh holds the rows of so many at a time."""
@@ -69,25 +67,6 @@ class Part(NamedTuple):
     def key(self) -> str:
         """Partition key as Dagster writes it."""
         return f"{self.member}|{self.month}"
-
-
-@dataclass
-class Head:
-    """What a machine says that it sent last, and when the server got it."""
-
-    member: str
-    machine: str
-    number: int
-    months: dict[str, str]
-    lessons: str
-    published_at: str
-    received_at: str
-    package: str
-    skew_seconds: float
-    erased: int = 0
-    """how often the machine removed rows for good"""
-    raw: tuple[int, str] = (0, "")
-    """number of its last bundle of exact transcripts, and a digest of those that it wants forgotten"""
 
 
 @dataclass
@@ -134,12 +113,14 @@ class Hub:
     def __init__(self, settings: Settings, url: str | None = None) -> None:
         self.settings = settings
         self.bucket = Bucket(bucket_of(settings, url))
-        self.team = demand_protocol(self.bucket)
-        self.folder = settings.home / "hub"
+        self.team = agreement(self.bucket) or Agreement()
+        self.folder = settings.home / "hub" / digest(self.bucket.url)[:12]
+        """of this team's bucket alone: what another one published is no part of it"""
+        _drop_earlier(settings.home / "hub")
         lessons = (*PLACE, *(c for c in MEMORIES.columns if c.name in LESSON_COLUMNS))
         kept = {name: (*PLACE, *(c for c in declared(name) if c.name != "month")) for name in (*_LOADED, "readings")}
         self.database = HubDatabase(self.folder, {**kept, LESSONS: lessons})
-        self._heads: dict[str, tuple[str, Head]] = {}
+        self.said = Heads(self.bucket)
         self._tables: dict[str, TeamTable] = {}
 
     def table(self, path: str) -> TeamTable:
@@ -151,25 +132,8 @@ class Hub:
     # what members say
 
     def heads(self) -> list[Head]:
-        """Return the last word of every machine; one listing, and a read for each that is new.
-
-        A head that cannot be read, or that says more than any machine sends, is left out.
-        """
-        found = []
-        for entry in self.bucket.entries(HEADS):
-            parts = entry.path.split("/")
-            if len(parts) != 3 or not parts[2].endswith(".json") or entry.size > _MOST_HEAD:
-                continue
-            if not (is_name(parts[1]) and is_name(parts[2].removesuffix(".json"))):
-                continue
-            known = self._heads.get(entry.path)
-            if known is None or known[0] != entry.tag:
-                head = _head(parts[1], parts[2].removesuffix(".json"), self.bucket.read(entry.path), entry.modified.timestamp())
-                if head is None:
-                    continue
-                known = self._heads[entry.path] = (entry.tag, head)
-            found.append(known[1])
-        return found
+        """Return the last word of every machine, as :meth:`Heads.read` does."""
+        return self.said.read()
 
     def parts(self, heads: Iterable[Head] | None = None) -> dict[Part, str]:
         """Return every member and month that somebody published, with a digest of what all machines of the member said of it."""
@@ -182,7 +146,13 @@ class Hub:
 
     def stale(self) -> dict[Part, str]:
         """Return the parts whose rows in the hub's database are not those that were published, and those that nobody publishes any more."""
-        return stale_parts(self.parts(), self.database.loaded())
+        now = self.parts()
+        return self.without_unsure_removals(stale_parts(now, self.database.loaded()))
+
+    def without_unsure_removals(self, due: dict[Part, str]) -> dict[Part, str]:
+        """Return what is due without removals of members of whom a head cannot be read: perhaps it says what is there."""
+        members = {member for member, _ in self.said.unreadable}
+        return {part: made_of for part, made_of in due.items() if made_of or part.member not in members}
 
     # steps
 
@@ -237,22 +207,33 @@ class Hub:
         at_once(
             lambda part: self.bucket.write(_collected_path(part), json.dumps({"published": said.get(part, "")}).encode()), list(done.rows)
         )
-        at_once(lambda part: self._note_failure(part, done.failed[part].message), list(done.failed))
+        members: dict[str, list[Part]] = {}
+        for part in parts:
+            members.setdefault(part.member, []).append(part)
+        at_once(lambda member: self._note_failures(member, members[member], done), list(members))
         return done
 
-    def _note_failure(self, part: Part, why: str) -> None:
-        """Note beside what was collected of a part that it could not be collected again, until it is."""
-        held = json_object(self.bucket.read(_collected_path(part)))
-        before = held.get("failed", {})
+    def _note_failures(self, member: str, parts: Sequence[Part], done: Collected) -> None:
+        """Note which parts of a member could not be collected, until they are: a read a member, and a write where something failed."""
+        path = _failed_path(member)
+        before = json_object(self.bucket.read(path))
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        failed = {"since": before.get("since", now), "last": now, "tries": before.get("tries", 0) + 1, "why": why}
-        self.bucket.write(_collected_path(part), json.dumps(held | {"failed": failed}).encode())
+        failed = {month: one for month, one in before.items() if Part(member, month) not in done.rows}
+        for part in parts:
+            if error := done.failed.get(part):
+                held = failed.get(part.month, {})
+                failed[part.month] = {"since": held.get("since", now), "last": now, "tries": held.get("tries", 0) + 1, "why": error.message}
+        if failed:
+            self.bucket.write(path, json.dumps(failed).encode())
+        elif before:
+            self.bucket.remove([path])
 
     def failures(self) -> dict[Part, dict[str, Any]]:
-        """Return the parts that could not be collected when it was tried last: since when, how often and why. A small read a part."""
-        parts = list(self.parts())
-        found = at_once(lambda part: json_object(self.bucket.read(_collected_path(part))).get("failed"), parts)
-        return {part: failed for part, failed in zip(parts, found, strict=True) if failed}
+        """Return the parts that could not be collected when it was tried last: since when, how often and why. A small read a member."""
+        parts = self.parts()
+        members = sorted({part.member for part in parts})
+        found = dict(zip(members, at_once(lambda member: json_object(self.bucket.read(_failed_path(member))), members), strict=True))
+        return {part: failed for part in parts if (failed := found[part.member].get(part.month))}
 
     def made(self, parts: Mapping[Part, str]) -> set[Part]:
         """Return which parts the team's tables have as they were published, with readings of that; two small reads a part."""
@@ -379,8 +360,6 @@ class Hub:
         proposes a command that publishes or destroys, waits for a person.
         """
         redactor = Redactor(self.settings.patterns)
-        needed = self.team.get("votes", 2)
-        needed = needed if isinstance(needed, int) and needed > 0 else 2
         judged = []
         for row in self.database.reports(("lessons",))["lessons"]:
             texts = [row["text"], row["when_to_use"]]
@@ -388,7 +367,7 @@ class Hub:
             if any(reason(str(row["kind"]), text, {}) for text in texts if text):
                 flags = [*flags, "dangerous-command"]
             votes, against = len(row["accepted_by"] or ()), len(row["rejected_by"] or ())
-            verdict = "held" if flags else "accepted" if votes >= needed and votes > against else "proposed"
+            verdict = "held" if flags else "accepted" if votes >= self.team.votes and votes > against else "proposed"
             judged.append({"verdict": verdict} | row | {"flags": flags})
         return judged
 
@@ -415,7 +394,7 @@ class Hub:
 
     def alias(self, member: str) -> str:
         """Return a member's name, or where ``team.json`` says so a name that says nothing."""
-        return f"member-{digest(self.bucket.url, member)[:6]}" if self.team.get("aliases") else member
+        return f"member-{digest(self.bucket.url, member)[:6]}" if self.team.aliases else member
 
     def refresh(self, families: Collection[str] | None = None) -> Refreshed:
         """Bring tables, readings, database and lessons up to date with what was published; what did not change costs one listing.
@@ -427,7 +406,7 @@ class Hub:
         done = Refreshed()
         heads = self.heads()
         now, held = self.parts(heads), self.database.loaded()
-        due = stale_parts(now, held)
+        due = self.without_unsure_removals(stale_parts(now, held))
         place = self.folder / "measured.json"
         before = json_object(place.read_bytes() if place.exists() else None)
         code = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
@@ -453,6 +432,7 @@ class Hub:
             if loads:
                 self.load(loads, collected.rows)
         known = {key: value for key, value in known.items() if Part(*key.split("|", 1)) in now}
+        failed |= {member for member, _ in self.said.unreadable}
         if known != before:
             place.write_text(json.dumps(known), "utf-8")
         done.erased = self.erase(failed, heads)
@@ -523,6 +503,10 @@ def _collected_path(part: Part) -> str:
     return f"{STATE}/{part.member}/{part.month}/collected.json"
 
 
+def _failed_path(member: str) -> str:
+    return f"{STATE}/{member}/failed.json"
+
+
 def _places(parts: Iterable[Part]) -> list[dict[str, set[str]]]:
     """Return the values of partitions by which exactly these parts are found: members by month."""
     members: dict[str, set[str]] = {}
@@ -542,38 +526,7 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
-def _head(member: str, machine: str, body: bytes | None, received: float) -> Head | None:
-    found = json_object(body)
-    months = found.get("months")
-    if (
-        not isinstance(months, dict)
-        or len(months) > _MOST_MONTHS
-        or not all(_MONTH.fullmatch(k) and isinstance(v, str) for k, v in months.items())
-    ):
-        return None
-    said = str(found.get("published_at", ""))
-    try:
-        skew = datetime.fromisoformat(said).timestamp() - received
-    except ValueError:
-        skew = 0.0
-    number = found.get("number")
-    return Head(
-        member,
-        machine,
-        number if isinstance(number, int) else 0,
-        months,
-        str(found.get("lessons", "")),
-        said,
-        datetime.fromtimestamp(received, UTC).isoformat(timespec="seconds"),
-        str(found.get("package", "")),
-        skew,
-        found["erased"] if isinstance(found.get("erased"), int) else 0,
-        _raw(found.get("raw")),
-    )
-
-
-def _raw(said: object) -> tuple[int, str]:
-    if not isinstance(said, dict):
-        return 0, ""
-    number, back = said.get("number"), said.get("revoked")
-    return number if isinstance(number, int) else 0, back if isinstance(back, str) else ""
+def _drop_earlier(folder: Path) -> None:
+    """Remove what an earlier version, whose folder was of all teams, made of a team's rows: they would be forgotten there never."""
+    if (folder / "team.duckdb").exists():
+        shutil.rmtree(folder)

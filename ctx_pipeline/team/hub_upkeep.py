@@ -44,6 +44,8 @@ class HubHealth:
     members: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, Any]] = field(default_factory=list)
     """members and months that could not be collected when it was tried last"""
+    waiting: list[dict[str, Any]] = field(default_factory=list)
+    """members whose exact transcripts no worker has made rows of: since when, and why"""
     problems: list[str] = field(default_factory=list)
 
 
@@ -70,13 +72,19 @@ def doctor(hub: Hub) -> HubHealth:
             found.problems.append(f"{name}: its clock is {head.skew_seconds:+,.0f} s off; nothing is decided by it")
         if lag > _LAG:
             found.problems.append(f"{name}: nothing published for {lag / 86_400:,.0f} days")
-    if not found.machines:
+    for (member, machine), since in hub.said.unreadable.items():
+        at = since.isoformat(timespec="seconds")
+        found.problems.append(f"{member}/{machine}: what it says it sent cannot be read since {at}; the hub keeps what it has of {member}")
+    unread = {member for member, _ in hub.said.unreadable}
+    if not found.machines and not unread:
         found.problems.append(f"no machine has published to {hub.bucket.url}: is it the team's bucket?")
     for part, failed in hub.failures().items():
         found.failed.append({"part": part.key, **failed})
         told = f"{failed['tries']:,} {'try' if failed['tries'] == 1 else 'tries'}, the last at {failed['last']}"
         found.problems.append(f"{part.key}: not collected since {failed['since']} ({told}): {failed['why']}")
-    found.problems += [f"{name}: transcripts wait for a worker with the team's key: ctx hub shards" for name in waiting(hub)]
+    for name, waits in waiting(hub).items():
+        found.waiting.append({"member": name, **vars(waits)})
+        found.problems.append(f"{name}: transcripts wait since {waits.since}: {waits.why}")
     known = {head.member for head in hub.heads()}
     sizes: dict[str, list[int]] = defaultdict(list)
     for entry in hub.bucket.entries():
@@ -91,7 +99,7 @@ def doctor(hub: Hub) -> HubHealth:
         found.members.append(
             {"member": member, "objects": len(own), "bytes": sum(own), "commits": commits, "month_usd": month_cost(sum(own), commits)}
         )
-        if member not in known:
+        if member not in known | unread:
             found.problems.append(f"{member}: has objects and never said what it sent; an upload was cut off: it publishes again")
     for name in TABLES:
         table = TeamTable(hub.bucket, f"team/{name}")

@@ -7,7 +7,9 @@ import re
 import socket
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from ctx_pipeline.errors import SettingsError, StoreError, UnknownChoice, UsageError
 from ctx_pipeline.memory.scope import identity
@@ -65,6 +67,16 @@ def card_path(member: str, machine: str) -> str:
 def head_path(member: str, machine: str) -> str:
     """Return the object by which a machine says what it sent last."""
     return f"{HEADS}/{member}/{machine}.json"
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """What ``team.json`` says that the team agrees on."""
+
+    protocol: int = PROTOCOL
+    votes: Annotated[int, msgspec.Meta(ge=1)] = 2
+    """that a lesson needs"""
+    aliases: bool = False
+    """whether the page shows made-up names of members"""
 
 
 @dataclass(frozen=True)
@@ -186,7 +198,9 @@ def join(
     if share:
         made = shared(made, EVERY, ",".join(share))
     bucket = Bucket(place)
-    demand_protocol(bucket)
+    if not (bucket.is_there() and agreement(bucket)):
+        bucket.create(TEAM_FILE, msgspec.json.encode(Agreement()))
+        agreement(bucket)
     card = card_path(member, host)
     if not bucket.create(card, json.dumps({"machine_id": own, "protocol": PROTOCOL}).encode()):
         held = json_object(bucket.read(card))
@@ -218,17 +232,33 @@ def _names(url: str, member: str, machine: str) -> str:
     return f"{url} {member}/{machine}"
 
 
-def demand_protocol(bucket: Bucket) -> Mapping[str, Any]:
-    """Return what ``team.json`` of a bucket says, made where it is missing; raises StoreError where it asks for a newer version."""
+def agreement(bucket: Bucket) -> Agreement | None:
+    """Return what ``team.json`` of a bucket says; None where there is none.
+
+    Raises StoreError for a folder that is not there, and where ``team.json`` asks for a newer version or cannot be read.
+    """
+    if not bucket.is_there():
+        raise StoreError(f"there is no folder {bucket.url}", hint="is it mounted? ctx team join URL makes a new one")
     held = bucket.read(TEAM_FILE)
     if held is None:
-        fresh = {"protocol": PROTOCOL, "votes": 2, "aliases": False}
-        if bucket.create(TEAM_FILE, json.dumps(fresh).encode()):
-            return fresh
-        held = bucket.read(TEAM_FILE)
-    found = json_object(held)
-    if not isinstance(found.get("protocol"), int) or found["protocol"] > PROTOCOL:
+        return None
+    asked = json_object(held).get("protocol")
+    if isinstance(asked, int) and asked > PROTOCOL:
         raise StoreError(f"{bucket.url} was set up by a newer version of ctx", hint="pip install --upgrade 'ctx-pipeline[team]'")
+    try:
+        return msgspec.json.decode(held, type=Agreement)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise StoreError(
+            f"{bucket.url}/{TEAM_FILE} cannot be read: {str(error)[:120]}",
+            hint=f"write there what the team agrees on: {msgspec.json.encode(Agreement()).decode()}",
+        ) from error
+
+
+def demand_agreement(bucket: Bucket) -> Agreement:
+    """Return what ``team.json`` says; raises StoreError as :func:`agreement` does, and where there is none."""
+    found = agreement(bucket)
+    if found is None:
+        raise StoreError(f"no team is at {bucket.url}: {TEAM_FILE} is not there", hint=f"is it the right place? ctx team join {bucket.url}")
     return found
 
 

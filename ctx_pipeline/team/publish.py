@@ -17,12 +17,24 @@ from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import FACTS_ASSET, TABLES
 from ctx_pipeline.redaction.redactor import Redactor
-from ctx_pipeline.storage.team_tables.bucket import at_once
+from ctx_pipeline.storage.team_tables.bucket import NotATable, at_once
 from ctx_pipeline.storage.team_tables.delta import TeamTable, fenced
 from ctx_pipeline.storage.team_tables.local_rows import LocalSession, SentSession, local_sessions, published_rows
 from ctx_pipeline.team.lessons_out import lesson_rows, lessons_table
-from ctx_pipeline.team.membership import CARD, FOLDER, PROTOCOL, RAW, SHARD, card_path, demand, demand_protocol, depart, head_path
-from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED, PublishedTable, tables_of
+from ctx_pipeline.team.membership import (
+    CARD,
+    FOLDER,
+    PROTOCOL,
+    RAW,
+    SHARD,
+    agreement,
+    card_path,
+    demand,
+    demand_agreement,
+    depart,
+    head_path,
+)
+from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED, PublishedTable, fits, tables_of
 from ctx_pipeline.team.raw_out import RawRecord, RawSender, folder_of
 
 if TYPE_CHECKING:
@@ -46,6 +58,10 @@ _PRUNED = 25
 
 _NUMBERS = 1_000_000
 """Commits that one token is enough for."""
+
+
+class TableLost(StoreError):
+    """A table that this machine wrote is gone, or another one is in its place."""
 
 
 class Sent(msgspec.Struct):
@@ -85,6 +101,13 @@ class Record(msgspec.Struct):
     erased: int = 0
     """how often rows were removed for good, so that a hub does the same"""
     raw: RawRecord = msgspec.field(default_factory=RawRecord)
+
+    def send_all(self) -> None:
+        """Have all sent once more: what the team has of it is not known."""
+        self.cells, self.lessons, self.tables = {}, "", {}
+        self.unsure, self.sessions = self.sent(), {}
+        for sent in self.raw.sessions.values():
+            sent.mark = ""
 
     def sent(self) -> dict[str, Sent]:
         """Return the sessions of which the team has rows, or may have."""
@@ -139,51 +162,59 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
 
     Each table of a commit takes the rows of the commit's sessions in place of what it held
     of them, under a number that rises: the same upload twice, or one that was cut off,
-    gives the same rows. ``whole`` looks at every session again. ``token`` is the right to a
+    gives the same rows. ``whole`` sends every session again, and so does a publication that finds one of its tables gone or
+    replaced; with it a table that cannot be read or written is made anew. ``token`` is the right to a
     member's shard: numbers begin with it, so that whoever held an earlier one is fenced off. Raises UsageError without
     a team, StoreError where the bucket cannot be written, Fenced where another machine
     publishes under this machine's name.
     """
-    began = time.perf_counter()
     member = demand(settings)
-    done = Published(dry=dry_run)
     with store.ledger.lease(LEASE):
-        record = read_record(store, member)
-        if whole:
-            record.cells = {}
-        gates = _gates(store, member)
-        due = {cell for cell, gate in gates.items() if record.cells.get(cell.key) != gate}
-        sessions = local_sessions(store, due, {t.name: t.columns for t in PUBLISHED}) if due else []
-        looked = {cell.key for cell in due} | (record.cells.keys() - {cell.key for cell in gates})
-        batches = list(_batches(_compare(record, member, sessions, looked, done)))
-        sender = Sender(store, member, record, token)
-        due_raw = sender.raw.compare(sessions, looked)
-        done.transcripts = len(due_raw.changed)
-        lessons = lesson_rows(store, member, Redactor(settings.patterns))
-        lessons_digest = digest([list(row.values()) for row in lessons], member.share)
-        lessons_due = lessons_digest != record.lessons and bool(lessons or record.lessons)
-        done.lessons = len(lessons) if lessons_due else 0
-        if dry_run:
-            done.transcript_bytes = sender.raw.size_of(due_raw)
-            _describe(store, member, batches, lessons if lessons_due else [], done)
-        else:
-            anything = bool(batches or lessons_due or due_raw.changed or due_raw.back)
-            if anything:  # a machine with nothing new asks nothing of the network
-                sender.demand()
-            again = sender.raw.revoke(due_raw.back)
-            done.transcript_bytes = sender.raw.send(due_raw)
-            for batch in batches:
-                sender.send(batch, done)
-            sender.erase()
-            if lessons_due:
-                sender.send_lessons(lessons, lessons_digest)
-                done.rows[LESSONS] += len(lessons)
-            if anything:
-                sender.write_head()
-                sender.prune()
-            if due or record.cells.keys() - {cell.key for cell in gates}:
-                record.cells = {cell.key: gate for cell, gate in gates.items() if cell.key not in again}
-                sender.save()
+        try:
+            return _publish(store, settings, member, dry_run=dry_run, whole=whole, token=token)
+        except TableLost:
+            return _publish(store, settings, member, dry_run=False, whole=True, token=token)
+
+
+def _publish(store: Store, settings: Settings, member: Membership, *, dry_run: bool, whole: bool, token: int) -> Published:
+    began = time.perf_counter()
+    done = Published(dry=dry_run)
+    record = read_record(store, member)
+    if whole:
+        record.send_all()
+    gates = _gates(store, member)
+    due = {cell for cell, gate in gates.items() if record.cells.get(cell.key) != gate}
+    sessions = local_sessions(store, due, {t.name: t.columns for t in PUBLISHED}) if due else []
+    looked = {cell.key for cell in due} | (record.cells.keys() - {cell.key for cell in gates})
+    batches = list(_batches(_compare(record, member, sessions, looked, done)))
+    sender = Sender(store, member, record, token, whole=whole)
+    due_raw = sender.raw.compare(sessions, looked)
+    done.transcripts = len(due_raw.changed)
+    lessons = lesson_rows(store, member, Redactor(settings.patterns))
+    lessons_digest = digest([list(row.values()) for row in lessons], member.share)
+    lessons_due = lessons_digest != record.lessons and bool(lessons or record.lessons)
+    done.lessons = len(lessons) if lessons_due else 0
+    if dry_run:
+        done.transcript_bytes = sender.raw.size_of(due_raw)
+        _describe(store, member, batches, lessons if lessons_due else [], done)
+    else:
+        anything = bool(batches or lessons_due or due_raw.changed or due_raw.back)
+        if anything:  # a machine with nothing new asks nothing of the network
+            sender.demand()
+        again = sender.raw.revoke(due_raw.back)
+        done.transcript_bytes = sender.raw.send(due_raw)
+        for batch in batches:
+            sender.send(batch, done)
+        sender.erase()
+        if lessons_due:
+            sender.send_lessons(lessons, lessons_digest)
+            done.rows[LESSONS] += len(lessons)
+        if anything:
+            sender.write_head()
+            sender.prune()
+        if due or record.cells.keys() - {cell.key for cell in gates}:
+            record.cells = {cell.key: gate for cell, gate in gates.items() if cell.key not in again}
+            sender.save()
     done.seconds = time.perf_counter() - began
     return done
 
@@ -228,7 +259,7 @@ def leave(store: Store, settings: Settings, *, erase: bool = False) -> int:
         if erase:
             erased = len(record.sent().keys() | record.raw.sessions.keys())
             sender = Sender(store, member, record)
-            sender.demand()
+            agreement(member.bucket())  # where it says nothing, rows may lie there all the same
             sender.erase_all()
         store.files.remove(RECORD)
         depart(settings, member, erased=erase)
@@ -343,7 +374,7 @@ def _digest(s: LocalSession, policies: Collection[str]) -> str:
 class Sender:
     """Commits of this machine, each under the next number; those of the holder of a shard under numbers of its token."""
 
-    def __init__(self, store: Store, member: Membership, record: Record, token: int = 0) -> None:
+    def __init__(self, store: Store, member: Membership, record: Record, token: int = 0, *, whole: bool = False) -> None:
         self._store, self._member, self._record = store, member, record
         self._least = token * _NUMBERS
         self._bucket = member.bucket()
@@ -354,13 +385,31 @@ class Sender:
         """whether commits of an earlier process may have begun"""
         self._erasing: set[str] = set()
         """tables from which rows went that the team must not find again"""
+        self._whole = whole
         self._lost = False
         """whether the team holds rows of this machine of which it does not know any more"""
         self.number = record.number
 
     def demand(self) -> None:
-        """Raise StoreError where the bucket asks for a newer version."""
-        demand_protocol(self._bucket)
+        """Raise StoreError where no team is there, or one that asks for a newer version."""
+        demand_agreement(self._bucket)
+        if self._whole:
+            at_once(self._usable, list(self._tables))
+
+    def _usable(self, name: str, *, by_type: bool = True) -> None:
+        """Remove a table of this member that cannot be read, or whose columns have other types: it is made anew.
+
+        Other machines of the member find another table in its place and send all of theirs again.
+        """
+        path = f"{self._member.prefix}/{name}"
+        try:
+            table = self._tables[name].opened()
+            if table is None or not by_type or fits(table, name):
+                return
+        except NotATable:
+            pass
+        self._bucket.remove(entry.path for entry in self._bucket.entries(path))
+        self._tables[name] = TeamTable(self._bucket, path)
 
     def _begin(self, names: Collection[str] = ()) -> int:
         """Return the next number for commits to some tables, or to all, noted before anything is sent.
@@ -374,7 +423,8 @@ class Sender:
         highest = max(at_once(self._last_number, chosen))
         if highest > max(known, self._highest) and (self._record.number or self._least) and highest >= self._least:
             raise fenced(self._member.prefix, self._member.writer)
-        self._lost = highest > 0 and not known
+        self._lost = (highest > 0 and not known) or self._whole
+        self._whole = False
         self._highest = max(highest, self._highest)
         self.number = self._highest = max(self._highest, self._record.number, self._record.pending, self._least) + 1
         self._record.pending = self.number
@@ -384,6 +434,8 @@ class Sender:
     def _last_number(self, name: str) -> int:
         table = self._tables[name]
         if (noted := self._record.tables.get(name)) is not None:
+            if table.position[0] != noted.table:
+                raise TableLost(f"{self._bucket.url}/{table.path} is not the table that this machine wrote", hint="ctx publish --all")
             table.recall((noted.table, noted.version), {self._member.writer: noted.number})
         return table.last_number(self._member.writer)
 
@@ -468,6 +520,8 @@ class Sender:
 
     def erase_all(self) -> None:
         """Remove every row of this machine for good, its card and its head; the member's folder where no other machine is in it."""
+        at_once(lambda name: self._usable(name, by_type=False), list(self._tables))
+        self._record.tables = {}
         member, number = self._member, self._begin()
         keys = {"machine": {member.machine}}
         for table in self._tables.values():

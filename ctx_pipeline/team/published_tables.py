@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.model.tables import TABLES, Column
+from ctx_pipeline.model.tables import MEMORIES, TABLES, Column
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+    from deltalake import DeltaTable
 
 PLACE = (
     Column("member", "str", "member of the team who published the row"),
@@ -61,6 +63,25 @@ LESSON_COLUMNS = (
     *("support", "sessions", "evidence", "utility", "uses", "first_ts", "last_ts"),
 )
 """Columns of the table ``lessons``, from ``memories``."""
+
+
+_TYPES = {
+    "str": {"string"},
+    "int": {"long", "integer", "short", "byte"},
+    "float": {"double", "float"},
+    "bool": {"boolean"},
+    "time": {"timestamp", "timestamp_ntz"},
+    "list": {"array"},
+}
+"""Type of a column -> names that the schema of a Delta table has for it."""
+
+
+def fits(table: DeltaTable, name: str) -> bool:
+    """Tell whether rows of a published table can be written to a table that is there: its partitions, and types of columns they share."""
+    declared = {c.name: c.type for c in (*PLACE, *(MEMORIES if name == LESSONS else TABLES[name]).columns)}
+    there = {field.name: getattr(field.type, "type", "") for field in table.schema().fields}
+    alike = all(there[column] in _TYPES[kind] for column, kind in declared.items() if column in there)
+    return alike and tuple(table.metadata().partition_columns) == PARTITIONS
 
 
 def tables_of(policies: Collection[str]) -> tuple[str, ...]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.memory.consolidation import AUTHORED
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.model.memories import KINDS, TEAM, TEAM_ID
+from ctx_pipeline.model.memories import KINDS, TEAM, TEAM_ID, Memory
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.shell.command_risk import reason
-from ctx_pipeline.team.membership import PROTOCOL, demand, demand_protocol
+from ctx_pipeline.team.membership import PROTOCOL, demand, demand_agreement
 from ctx_pipeline.team.published_tables import TEAM_LESSONS
 
 if TYPE_CHECKING:
@@ -62,19 +63,27 @@ def pull(store: Store, settings: Settings) -> Pulled:
     """
     member = demand(settings)
     bucket = member.bucket()
-    demand_protocol(bucket)
+    demand_agreement(bucket)
     done = Pulled()
     before = {str(f.payload["memory_id"]): f.payload for f in store.journal.facts(AUTHORED) if f.actor == ACTOR}
-    judged = {m[0]: m[5] for m in store.lake.read_rows("memories", WHOLE, "memory/consolidated")}
+    memories = [Memory._make(row) for row in store.lake.read_rows("memories", WHOLE, "memory/consolidated")]
+    judged = {m.memory_id: m.status for m in memories}
+    unwanted = {(m.text, m.repository) for m in memories if m.status == "rejected"}
     redactor = Redactor(settings.patterns)
     facts: list[dict[str, Any]] = []
     seen = set()
+    told: set[tuple[Any, Any]] = set()
     for row in _listed(bucket.read(TEAM_LESSONS) if member.pull else b""):
         memory_id = f"{TEAM_ID}{row.get('memory_id')}"
         if not _ID.fullmatch(memory_id) or memory_id in seen:
             continue
         seen.add(memory_id)
         payload, why = _checked(row, memory_id, redactor)
+        words = (payload.get("text"), payload.get("repository"))
+        if not why and words in unwanted:
+            why = _REJECTED
+        if not why and words in told:
+            why = "says what another lesson of the team says"
         if judged.get(memory_id.removeprefix(TEAM_ID)) in {"rejected", "retired"}:  # the same lesson, drawn here
             why = _REJECTED
         if judged.get(memory_id) == "rejected":
@@ -84,6 +93,7 @@ def pull(store: Store, settings: Settings) -> Pulled:
             done.refused[memory_id] = why
             seen.discard(memory_id)
             continue
+        told.add(words)
         done.held += 1
         known = before.get(memory_id)
         back = known is not None and known.get("status") == "retired"
@@ -105,10 +115,10 @@ def _listed(body: bytes | None) -> Iterator[Mapping[str, Any]]:
     if not body:
         return
     try:
-        found = json.loads(body)
+        found = msgspec.json.decode(body)
         lessons = found["lessons"]
         protocol = found["protocol"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (msgspec.DecodeError, KeyError, TypeError, RecursionError) as error:
         raise StoreError("the lessons of the team cannot be read", hint="the hub writes them anew: ctx hub refresh") from error
     if not isinstance(protocol, int) or protocol > PROTOCOL:
         raise StoreError("the lessons of the team were written by a newer version", hint="pip install --upgrade 'ctx-pipeline[team]'")

@@ -85,17 +85,9 @@ class Claim:
 @contextmanager
 def claimed(bucket: Bucket, member: str, *, seconds: float = SECONDS) -> Iterator[Claim]:
     """Hold a member's shard inside the block; raises StoreLocked where another worker does."""
-    last = max((t for e in bucket.entries(f"{SHARDS}/{member}/claims") if (t := _token_of(e.path)) is not None), default=0)
-    if last:
-        held = json_object(bucket.read(_claim_path(member, last)))
-        until = held.get("until")
-        left = (until if isinstance(until, int | float) else 0.0) - time.time()
-        if left > 0:
-            raise StoreLocked(
-                f"{held.get('worker', 'another worker')} works on the shard of {member}, for at most {left:.0f} s more unless it goes on",
-                hint="ask again later; what waits is kept",
-                member=member,
-            )
+    last = _last_claim(bucket, member)
+    if worker := holder(bucket, member, last):
+        raise StoreLocked(f"{worker} works on the shard of {member}", hint="ask again later; what waits is kept", member=member)
     claim = Claim(bucket, member, last + 1, seconds)
     if not _created(bucket, _claim_path(member, claim.token), _claim_body(time.time() + seconds)):
         raise StoreLocked(f"another worker has just taken the shard of {member}", hint="ask again later", member=member)
@@ -107,6 +99,18 @@ def claimed(bucket: Bucket, member: str, *, seconds: float = SECONDS) -> Iterato
         yield claim
     finally:
         claim.end()
+
+
+def holder(bucket: Bucket, member: str, token: int | None = None) -> str:
+    """Return who holds a member's shard now, and for how long unless it goes on; empty where nobody does."""
+    held = json_object(bucket.read(_claim_path(member, token))) if (token := token or _last_claim(bucket, member)) else {}
+    until = held.get("until")
+    left = (until if isinstance(until, int | float) else 0.0) - time.time()
+    return f"{held.get('worker', 'another worker')} (for at most {left:.0f} s more unless it goes on)" if left > 0 else ""
+
+
+def _last_claim(bucket: Bucket, member: str) -> int:
+    return max((t for e in bucket.entries(f"{SHARDS}/{member}/claims") if (t := _token_of(e.path)) is not None), default=0)
 
 
 def committed(bucket: Bucket, member: str) -> Mapping[str, Any]:

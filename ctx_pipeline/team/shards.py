@@ -31,14 +31,15 @@ from ctx_pipeline.team import bundles
 from ctx_pipeline.team.membership import CARD, EVERY, IDENTITY, PROTOCOL, RAW, SHARD, Membership, card_path, is_name, policies, save
 from ctx_pipeline.team.publish import publish
 from ctx_pipeline.team.raw_out import REVOKED, bundle_path, folder_of
-from ctx_pipeline.team.shard_claim import SHARDS, claimed, committed
+from ctx_pipeline.team.shard_claim import SHARDS, claimed, committed, holder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.team_tables.bucket import Bucket
+    from ctx_pipeline.team.heads import Head
     from ctx_pipeline.team.hub import Hub
     from ctx_pipeline.team.shard_claim import Claim
 
@@ -64,10 +65,22 @@ class ShardDone:
     seconds: float = 0.0
 
 
-def waiting(hub: Hub) -> list[str]:
-    """Return the members with transcripts that no worker has taken yet, or with some to be forgotten."""
-    names = {head.member for head in hub.heads() if head.raw[0] or head.raw[1]} | set(hub.bucket.folders(SHARDS))
-    return sorted(name for name in names if is_name(name) and _due(hub, name))
+@dataclass
+class Waiting:
+    """Why transcripts of a member wait, and since when."""
+
+    since: str
+    why: str
+    due: bool
+    """whether a worker would do something about it"""
+
+
+def waiting(hub: Hub) -> dict[str, Waiting]:
+    """Return the members with transcripts that no worker has taken yet or could use, or with some to be forgotten."""
+    heads = [head for head in hub.heads() if head.machine != SHARD]
+    names = {head.member for head in heads if head.raw[0] or head.raw[1]} | set(hub.bucket.folders(SHARDS))
+    found = {name: _waits(hub, name, [head for head in heads if head.member == name]) for name in sorted(names) if is_name(name)}
+    return {name: waits for name, waits in found.items() if waits is not None}
 
 
 def work(hub: Hub, identity: Path | None = None, *, members: Iterable[str] = (), share: str = "facts") -> list[ShardDone]:
@@ -90,7 +103,7 @@ def work(hub: Hub, identity: Path | None = None, *, members: Iterable[str] = (),
         if member not in known:
             raise UnknownChoice("member", member, known)
     done = []
-    for member in sorted(set(members) or waiting(hub)):
+    for member in sorted(set(members) or (name for name, waits in waiting(hub).items() if waits.due)):
         began = time.perf_counter()
         one = ShardDone(member)
         try:
@@ -110,12 +123,30 @@ def _drop_erased(hub: Hub) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _due(hub: Hub, member: str) -> bool:
-    heads = {head.machine: head.raw for head in hub.heads() if head.member == member and head.machine != SHARD}
-    state = committed(hub.bucket, member)
-    taken, back = state.get("taken", {}), state.get("revoked", {})
-    newer = any(number > taken.get(machine, 0) or (said and back.get(machine) != said) for machine, (number, said) in heads.items())
-    return newer or any(hub.bucket.read(card_path(member, machine)) is None for machine in taken.keys() - heads.keys())
+def _waits(hub: Hub, member: str, heads: Sequence[Head]) -> Waiting | None:
+    bucket, state = hub.bucket, committed(hub.bucket, member)
+    taken, back, refused = state.get("taken", {}), state.get("revoked", {}), state.get("refused", {})
+    behind = [head for head in heads if head.raw[0] > taken.get(head.machine, 0) or (head.raw[1] and back.get(head.machine) != head.raw[1])]
+    gone = any(bucket.read(card_path(member, machine)) is None for machine in taken.keys() - {head.machine for head in heads})
+    if not (behind or gone or any(refused.values())):
+        return None
+    at = []
+    for machine in {head.machine for head in behind} | refused.keys():
+        wanted = {bundle_path(member, machine, number) for number in refused.get(machine, ())}
+        for entry in bucket.entries(folder_of(member, machine)):
+            number = _numbers([entry], member, machine)
+            if entry.path in wanted or (number and number[0] > taken.get(machine, 0)):
+                at.append(entry.modified.isoformat(timespec="seconds"))
+    said = min(at, default=min((head.received_at for head in behind), default="its machine left"))
+    if worker := holder(bucket, member):
+        why = f"{worker} is at work on it"
+    elif problems := state.get("problems"):
+        why = f"the last worker could not use all of it: {problems[0]}"
+    elif not state:
+        why = "no worker with the team's key has taken it yet: ctx hub shards"
+    else:
+        why = "no worker with the team's key has come since: ctx hub shards"
+    return Waiting(said, why, bool(behind or gone))
 
 
 class _Shard:

@@ -23,6 +23,7 @@ from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_upkeep import doctor
+from ctx_pipeline.team.publish import leave
 from ctx_pipeline.team.published_tables import PARTITIONS, PUBLISHED
 from ctx_pipeline_tests.factories.team_machines import TeamMachine
 
@@ -48,6 +49,18 @@ STRANGE: dict[str, tuple[Any, ...]] = {
 
 def hub_of(tmp_path: Path, url: str) -> Hub:
     return Hub(settings_module.load({"HOME": str(tmp_path / "nobody"), "CTX_HOME": str(tmp_path / "hub-store"), "TZ": "UTC"}), url)
+
+
+UNREADABLE = {
+    "nested": b"[" * 200_000,
+    "nested objects": b'{"a":' * 100_000,
+    "half of a surrogate": b'{"months": {"2026-03": "\\ud800"}}',
+    "no UTF-8": b"\xff\xfe",
+    "a number without end": b'{"months": {}, "number": 1' + b"0" * 4_000 + b"}",
+    "commits below zero": b'{"months": {"2026-03": "x"}, "number": -5}',
+    "cut off": b'{"months": {"2026-',
+    "too large": b'{"months": {}, "package": "' + b"x" * (1 << 20) + b'"}',
+}
 
 
 def member(tmp_path: Path, url: str, name: str, number: int) -> TeamMachine:
@@ -140,7 +153,7 @@ def test_an_object_of_any_name_among_the_heads_stops_no_other_member(tmp_path: P
 
 
 @pytest.mark.feature("team.bad-input", "team.hub")
-def test_a_member_with_many_months_of_garbage_costs_a_refresh_two_requests_a_month(
+def test_a_member_with_many_months_of_garbage_costs_a_refresh_and_the_doctor_no_request_a_month(
     tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ):
     for number, name in enumerate(("ann", "eve"), 1):
@@ -171,5 +184,48 @@ def test_a_member_with_many_months_of_garbage_costs_a_refresh_two_requests_a_mon
     assert len(first.not_collected) == len(months)
     asked.clear()
     assert len(hub.refresh([]).not_collected) == len(months)
-    assert len(asked) < 2 * len(months) + 100, len(asked)
-    assert {row["tries"] for row in doctor(hub).failed} == {2}
+    failed = doctor(hub).failed
+    assert [path for path in asked if "team/state/eve/20" in path] == []
+    assert (len(failed), {row["tries"] for row in failed}) == (len(months), {2})
+
+
+@pytest.mark.feature("team.bad-input", "team.doctor")
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_a_head_that_cannot_be_read_stops_nobody_keeps_what_the_hub_has_and_is_named(tmp_path: Path, folder_bucket: str, kind: str):
+    member(tmp_path, folder_bucket, "ann", 1)
+    eve = member(tmp_path, folder_bucket, "eve", 2)
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.refresh([])
+    bucket = Bucket(folder_bucket)
+    sound = bucket.read("heads/eve/laptop.json")
+    assert sound is not None
+    bucket.write("heads/eve/laptop.json", UNREADABLE[kind])
+    (since,) = [e.modified for e in bucket.entries("heads/eve")]
+
+    again = hub_of(tmp_path, folder_bucket)
+    found = doctor(again)
+    done = again.refresh([])
+
+    (told,) = found.problems
+    assert told.startswith(f"eve/laptop: what it says it sent cannot be read since {since.isoformat(timespec='seconds')}")
+    assert (done.collected, done.erased) == ([], 0)
+    assert {row["member"] for row in again.database.reports(("members",))["members"]} == {"ann", "eve"}
+    bucket.write("heads/eve/laptop.json", sound)
+    assert doctor(again).problems == []
+    with open_store(eve.settings) as store:
+        leave(store, eve.settings, erase=True)
+    again.refresh([])
+    assert [row["member"] for row in again.database.reports(("members",))["members"]] == ["ann"]
+
+
+@pytest.mark.feature("team.bad-input")
+@pytest.mark.parametrize("published_at", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "0001-01-01T00:00:00", "yesterday", ""])
+def test_a_clock_of_any_year_is_told_and_decides_nothing(tmp_path: Path, folder_bucket: str, published_at: str):
+    member(tmp_path, folder_bucket, "ann", 1)
+    bucket = Bucket(folder_bucket)
+    head = json.loads(bucket.read("heads/ann/laptop.json") or b"")
+    bucket.write("heads/ann/laptop.json", json.dumps(head | {"published_at": published_at}).encode())
+    hub = hub_of(tmp_path, folder_bucket)
+
+    assert hub.refresh([]).collected == ["ann|2026-03", "ann|all"]
+    assert [one["machine"] for one in doctor(hub).machines] == ["ann/laptop"]

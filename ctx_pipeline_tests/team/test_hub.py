@@ -26,6 +26,7 @@ from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
 from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_upkeep import compact_tables, doctor
+from ctx_pipeline.team.membership import Agreement
 from ctx_pipeline.team.published_tables import PARTITIONS
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine, session_id
@@ -577,7 +578,7 @@ def test_the_page_escapes_what_members_publish_and_shows_aliases_where_the_team_
     assert "<script" not in text
     assert '<td class="">ann</td>' in text
     assert page.stat().st_mode & 0o777 == 0o600
-    hub.team = {**hub.team, "aliases": True}
+    hub.team = Agreement(aliases=True)
     assert ">ann<" not in build_page(hub, hub.lessons()).read_text("utf-8")
 
 

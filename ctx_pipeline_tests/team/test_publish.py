@@ -431,3 +431,65 @@ def test_an_older_publisher_and_a_newer_one_write_one_table(tmp_path: Path, fold
         (session_id(2), False),
         (session_id(3), True),
     ]
+
+
+@pytest.mark.feature("team.bad-input")
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"no JSON", b"[]", b'{"protocol": "1"}', b'{"protocol": 1, "votes": -3}', b'{"votes": 2}"', b'{"aliases": "no"}', b"[" * 99_999],
+)
+def test_what_the_team_agreed_on_and_cannot_be_read_is_said_and_nothing_is_guessed(tmp_path: Path, folder_bucket: str, said: bytes):
+    ann = machine(tmp_path).join(folder_bucket, share=("counts",))
+    ann.works(1)
+    Bucket(folder_bucket).write(TEAM_FILE, said)
+    environ = dict(ann.settings.environ)
+    for words in (["publish"], ["team", "pull"], ["hub", "refresh"], ["hub", "doctor"], ["team", "join", folder_bucket]):
+        error = CliRunner().invoke(cli, words, env=environ).exception
+        assert isinstance(error, StoreError), words
+        assert f"{folder_bucket}/team.json cannot be read" in error.message
+        assert '{"protocol":1,"votes":2,"aliases":false}' in str(error.hint)
+    Bucket(folder_bucket).write(TEAM_FILE, b'{"protocol":1,"votes":2,"aliases":false}')
+    assert ann.publish().sessions == 1
+
+
+@pytest.mark.feature("team.bad-input")
+def test_a_shared_folder_that_is_not_mounted_is_said_and_nothing_is_written_in_its_place(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path).join(folder_bucket, share=("counts",))
+    ann.works(1)
+    place = Path(folder_bucket)
+    place.rename(tmp_path / "elsewhere")
+    for words in (["publish"], ["team", "pull"], ["hub", "refresh"], ["hub", "doctor"], ["hub", "show"]):
+        error = CliRunner().invoke(cli, words, env=dict(ann.settings.environ)).exception
+        assert isinstance(error, StoreError), words
+        assert error.message == f"there is no folder {folder_bucket}"
+    assert not place.exists()
+    place.mkdir()  # a mount point without what is mounted there
+    with pytest.raises(StoreError, match="no team is at"):
+        ann.publish()
+    assert list(place.iterdir()) == []
+    place.rmdir()
+    (tmp_path / "elsewhere").rename(place)
+    assert ann.publish().sessions == 1
+
+
+@pytest.mark.feature("team.bad-input", "team.hub")
+def test_a_hub_over_a_wrong_address_writes_nothing_there_and_loses_nothing_of_its_team(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path).join(folder_bucket, share=("counts",))
+    ann.works(1)
+    ann.publish()
+    empty = tmp_path / "another"
+    empty.mkdir()
+    environ = {"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "hub"), "TZ": "UTC"}
+
+    def told(*words: str) -> str:
+        return CliRunner().invoke(cli, ["hub", *words], env=environ).output
+
+    assert "1 month collected" in told("refresh", "--url", folder_bucket)
+    assert "no machine has published to" in told("refresh", "--url", str(empty))
+    assert "nothing is there yet" in told("show", "--url", str(empty))
+    assert "0 months collected" in told("refresh", "--url", folder_bucket)
+    assert "ann" in told("show", "--url", folder_bucket)
+    assert not (empty / TEAM_FILE).exists()
+    for wrong in ("s3:/acme", "S3:acme", "gs:/x/y"):
+        with pytest.raises(UsageError, match="no address of a bucket"):
+            Bucket(wrong)

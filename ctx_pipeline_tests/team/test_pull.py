@@ -138,7 +138,7 @@ def test_a_poisoned_lesson_is_not_taken_whatever_the_hub_says(tmp_path: Path, fo
     eve = machine(tmp_path, "eve", folder_bucket)
     rows = [
         LESSON | {"by": ["ann"]} | change,
-        LESSON | {"memory_id": "m-2", "by": ["<b>", "bob"]},
+        LESSON | {"memory_id": "m-2", "text": "Run `make lint` too.", "by": ["<b>", "bob"]},
         {"memory_id": "../../x", **LESSON} | {"memory_id": "../x"},
     ]
     Bucket(folder_bucket).write(TEAM_LESSONS, json.dumps({"protocol": 1, "lessons": [*rows, 7]}).encode())
@@ -161,3 +161,21 @@ def test_a_machine_that_does_not_want_lessons_gets_none_and_loses_those_it_had(t
     assert pulled(eve)[1]["team-m-1"].status == "retired"
     join(eve.settings, folder_bucket, pull=True)
     assert pulled(eve)[1]["team-m-1"].status == "accepted"
+
+
+@pytest.mark.feature("team.pull")
+def test_the_same_words_under_several_ids_are_told_once_and_stay_away_once_refused(tmp_path: Path, folder_bucket: str):
+    eve = machine(tmp_path, "eve", folder_bucket)
+    lessons = [LESSON, LESSON | {"memory_id": "m-2"}, LESSON | {"memory_id": "m-3", "repository": "github.com/acme/till"}]
+    bucket = Bucket(folder_bucket)
+    bucket.write(TEAM_LESSONS, json.dumps({"protocol": 1, "lessons": lessons}).encode())
+
+    done, known = pulled(eve)
+
+    assert sorted(known) == ["team-m-1", "team-m-3"]
+    assert done.refused == {"team-m-2": "says what another lesson of the team says"}
+    says(eve, "memory.rejected", {"memory_id": "team-m-1"})
+    bucket.write(TEAM_LESSONS, json.dumps({"protocol": 1, "lessons": lessons[1:]}).encode())
+    done, known = pulled(eve)
+    assert done.refused["team-m-2"] == "rejected on this machine"
+    assert [name for name, lesson in known.items() if lesson.status == "accepted"] == ["team-m-3"]

@@ -29,6 +29,7 @@ from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
 from ctx_pipeline.team import bundles, shards
 from ctx_pipeline.team.hub import Hub
+from ctx_pipeline.team.hub_upkeep import doctor
 from ctx_pipeline.team.membership import demand, save, shared
 from ctx_pipeline.team.publish import leave, withdraw
 from ctx_pipeline.team.raw_out import bundle_path
@@ -350,7 +351,7 @@ def test_a_narrower_policy_and_leaving_take_all_back(tmp_path: Path, s3_bucket: 
     work(tmp_path, s3_bucket, key[1])
     assert {e.path.split("/")[0] for e in Bucket(s3_bucket).entries()} <= {"team.json", "shards", "team"}
     assert not Bucket(s3_bucket).entries("shards/ci/objects")
-    assert not (worker(tmp_path).home / "hub/shards/ci").exists()
+    assert not list(worker(tmp_path).home.glob("hub/*/shards/ci"))
 
 
 @pytest.mark.feature("team.shards")
@@ -429,7 +430,7 @@ def test_the_command_line_ships_takes_and_says_what_waits(tmp_path: Path, folder
 
     assert json.loads(joined)["key"] == [key[0]]
     assert "the transcripts of 1 session sent encrypted" in sent
-    assert "ci: transcripts wait" in before
+    assert re.search(r"ci: transcripts wait since 20\d\d-[^ ]+: no worker with the team's key has taken it yet", before)
     assert "ci: 1 file in 1 bundle, rows of 1 session sent" in done
     assert "transcripts wait" not in after
     assert again.strip() == "nothing waits"
@@ -510,3 +511,31 @@ def expire(url: str) -> None:
     bucket = Bucket(url)
     for entry in bucket.entries("shards/ci/claims"):
         bucket.write(entry.path, b'{"worker": "killed", "until": 0}')
+
+
+@pytest.mark.feature("team.doctor", "team.shards")
+def test_the_doctor_says_since_when_transcripts_wait_and_why(tmp_path: Path, folder_bucket: str, key: tuple[str, Path]):
+    ci = runner(tmp_path, folder_bucket, key[0])
+    ci.works(1)
+    ci.publish()
+    bucket, hub = Bucket(folder_bucket), Hub(worker(tmp_path), folder_bucket)
+    sent = bucket.entries("members/ci/job-1/raw")[0].modified.isoformat(timespec="seconds")
+
+    def told() -> tuple[str, str]:
+        (one,) = doctor(hub).waiting
+        return one["since"], one["why"]
+
+    assert told() == (sent, "no worker with the team's key has taken it yet: ctx hub shards")
+    with claimed(bucket, "ci", seconds=60):
+        assert re.search(r":\d+ \(for at most \d+ s more unless it goes on\) is at work on it", told()[1])
+    work(tmp_path, folder_bucket, key[1])
+    assert doctor(hub).waiting == []
+
+    ci.works(2)
+    ci.publish()
+    assert "no worker with the team's key has come since" in told()[1]
+    (path,) = [e.path for e in bucket.entries("members/ci/job-1/raw") if e.path.endswith(".age")]
+    bucket.write(path, b"no bundle")
+    work(tmp_path, folder_bucket, key[1])
+    assert "could not use all of it" in told()[1]
+    assert shards.work(hub, key[1]) == []

@@ -5,13 +5,14 @@ Credentials come from the provider's own chain (environment, web identity, insta
 
 from __future__ import annotations
 
-import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
 
 from ctx_pipeline.errors import StoreError, StoreLocked, UsageError
 
@@ -20,16 +21,25 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _REMOTE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._/=-]*)?")
+_MISSPELLED = re.compile(r"(?:s3a?|gs|az|abfss?):/?(?!/)", re.IGNORECASE)
+"""A scheme without its two slashes, which would be the name of a folder."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=%-]*")
 _REFUSED = re.compile(r"(?<![\w./-])40[13](?![\w.-])|forbidden|permission|accessdenied")
 """A status of HTTP, and not some figures of a duration or a name, or a word of it."""
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
+_BACKTRACE = re.compile(r"\s*(?:stack backtrace:|backtrace:)?\s*\b0: (?:<unknown>|[\w<].*::).*", re.IGNORECASE)
+_OF_THE_SERVER = re.compile(r"generic (?:s3|gcs|microsoftazure|azure) error|server returned|status code|timed? ?out|retries")
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 _PATIENCE = timedelta(seconds=20)
 _AT_ONCE = 16
 """Requests that wait for the bucket at the same time."""
+
+
+class NotATable(StoreError):
+    """What lies there is no table that can be read, or not one of ours: somebody else wrote or removed parts of it."""
 
 
 class BucketEntry(NamedTuple):
@@ -57,6 +67,8 @@ def at_once(function: Callable[[_Item], _Found], items: Sequence[_Item]) -> list
 def team_url(text: str) -> str:
     """Return the URL of a team's bucket in one form, a folder as its absolute path; raises UsageError."""
     text = text.strip().removeprefix("file://")
+    if _MISSPELLED.match(text):
+        raise UsageError(f"{text!r} is no address of a bucket", hint="write s3://BUCKET/FOLDER, gs://, az:// or a folder")
     if "://" not in text:
         return str(Path(text).expanduser().absolute())
     if not _REMOTE.fullmatch(text) or ".." in text:
@@ -83,6 +95,10 @@ class Bucket:
                 retry: Any = {"max_retries": 3, "retry_timeout": _PATIENCE}
                 self._opened = from_url(self.url, retry_config=retry)
         return self._opened
+
+    def is_there(self) -> bool:
+        """Tell whether a folder is there; of a remote bucket the first request tells."""
+        return not self.is_folder or Path(self.url).is_dir()
 
     def read(self, path: str) -> bytes | None:
         """Return the bytes of an object; None where there is none."""
@@ -156,7 +172,7 @@ class Bucket:
         module = type(error).__module__.partition(".")[0]
         if isinstance(error, StoreError) or module not in {"obstore", "deltalake", "_internal", "pyarrow", "builtins"}:
             return error
-        text = " ".join(_COLORS.sub("", str(error)).replace("\u21b3", "").split())
+        text = _BACKTRACE.sub("", " ".join(_COLORS.sub("", str(error)).replace("\u21b3", "").split()))
         place = f"{self.url}/{path}".rstrip("/")
         lowered = text.lower()
         if "nosuchbucket" in lowered or "bucket does not exist" in lowered or "containernotfound" in lowered:
@@ -179,14 +195,16 @@ class Bucket:
                 f"{place} must not be read or written by these credentials",
                 hint="a member writes below members/NAME and heads/NAME, a hub reads these and writes below team/",
             )
+        if module != "obstore" and not _OF_THE_SERVER.search(lowered):
+            return NotATable(f"{place}: {text[:200]}", hint="its machine sends all again: ctx publish --all")
         return StoreError(f"{place}: {text[:200]}", hint="what was sent so far stays; run the command again")
 
 
 def json_object(body: bytes | None) -> dict[str, Any]:
-    """Return what an object says; empty where it is missing or is no JSON object."""
+    """Return what an object says; empty where it is missing or is no JSON object that can be read."""
     try:
-        found = json.loads(body or b"{}")
-    except ValueError:
+        found = msgspec.json.decode(body or b"{}")
+    except (msgspec.DecodeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
