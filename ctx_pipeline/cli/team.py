@@ -200,7 +200,7 @@ def _say_policies(member: Membership) -> None:
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would leave, in rows and an example, and send nothing.")
-@click.option("--all", "whole", is_flag=True, help="Send every session again, and make tables anew that somebody else damaged.")
+@click.option("--all", "whole", is_flag=True, help="Send every session again, and replace tables that somebody else damaged.")
 @click.option(
     "--auto", is_flag=True, help="Only where this machine publishes by itself, in one line, and end with 0: for hooks and timers."
 )
