@@ -6,15 +6,17 @@ import difflib
 import re
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 import threading
 from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.compression.project_files import BEYOND, Project, project_at, source_at
+from ctx_pipeline.compression.project_files import BEYOND, Project, plain_file, project_at, source_at
 from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.memory.prompt_block import name_for_agent
 from ctx_pipeline.model.display import NOT_IN_CODE
 
 if TYPE_CHECKING:
@@ -100,8 +102,10 @@ class Reads:
 def root_of(path: str, roots: Sequence[Path]) -> tuple[Path, Path]:
     """Return the allowed folder that a path lies in, links followed, and the real path.
 
-    Raises UsageError for one outside of all, and one that the system refuses to look at: a name too long, a folder closed to this user.
+    Raises UsageError for one outside of all, one with a NUL, and one that the system refuses to look at: a name too long, a closed folder.
     """
+    if "\0" in path:
+        raise UsageError("the path has a NUL character, which no name of a file has", hint="give the path without it")
     for root in roots:
         base = root.resolve()
         try:
@@ -153,7 +157,7 @@ def _alike(name: str, root: Path) -> str:
     names = [name] if name in by_name else difflib.get_close_matches(name, by_name, n=3, cutoff=0.75)
     files = [file for one in names for file in by_name[one]]
     more = f" and {len(files) - _MOST_ALIKE} more" if len(files) > _MOST_ALIKE else ""
-    return f"files like it: {', '.join(files[:_MOST_ALIKE])}{more}" if files else ""
+    return f"files like it: {', '.join(map(name_for_agent, files[:_MOST_ALIKE]))}{more}" if files else ""
 
 
 def _not_shown(text: str, found: Excerpt) -> str:
@@ -271,8 +275,8 @@ def search_code(
 ) -> Found:
     """Return hits in the project's files: declarations first, tests last, the same line of many files once.
 
-    ripgrep searches (what git ignores is left out), or Python where it is not installed; it
-    ends behind :data:`MOST_COUNTED` hits. Raises UsageError for a path outside or without a
+    ripgrep searches (what git ignores is left out); where it is not installed git, outside of a
+    repository Python. It ends behind :data:`MOST_COUNTED` hits. Raises UsageError for a path outside or without a
     text file, a bad pattern and a search that takes too long.
     """
     root, real = root_of(path, roots)
@@ -281,7 +285,7 @@ def search_code(
     found = _by_ripgrep(pattern, root, real, regex=regex, glob=glob)
     beyond = False
     if found is None:
-        found, beyond = _by_python(pattern, root, real, regex=regex, glob=glob)
+        found, beyond = _without_ripgrep(pattern, root, real, regex=regex, glob=glob)
     if glob and not found and not any(map(_glob_matcher(glob), _names_below(root, real))):
         raise UsageError(
             f"no file below {path} matches the glob {glob}", hint="for example *.py or src/**/*.ts; it counts from the project"
@@ -299,9 +303,9 @@ def search_code(
     for text, places in shown:
         name, number = places[0]
         if name != last:
-            lines.append(name)
+            lines.append(name_for_agent(name))
             last = name
-        also = f"  (also in {len(places) - 1} more: {places[1][0]}:{places[1][1]})" if len(places) > 1 else ""
+        also = f"  (also in {len(places) - 1} more: {name_for_agent(places[1][0])}:{places[1][1]})" if len(places) > 1 else ""
         lines.append(f" {number}: {text}{'…' * (len(text) == LONGEST_HIT)}{also}")
     end = skip + len(shown)
     return Found("\n".join(lines), len(found), len({name for name, _, _ in found}), end, end < len(ranked), ended)
@@ -318,7 +322,7 @@ def _is_test(name: str) -> bool:
 
 
 def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> list[tuple[str, int, str]] | None:
-    program = shutil.which("rg")
+    program = shutil.which("rg") or shutil.which("rg", path=sysconfig.get_path("scripts"))
     if program is None:
         return None
     words = [
@@ -372,7 +376,7 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
     return found
 
 
-def _by_python(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> tuple[list[tuple[str, int, str]], bool]:
+def _without_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> tuple[list[tuple[str, int, str]], bool]:
     """Return hits, and whether there are more files than are looked at."""
     flags = re.IGNORECASE if pattern == pattern.lower() else 0
     try:
@@ -380,6 +384,8 @@ def _by_python(pattern: str, root: Path, real: Path, *, regex: bool, glob: str |
     except re.error as error:
         raise UsageError(f"the pattern cannot be searched: {error}", hint="without regex it is plain text") from None
     chosen = _glob_matcher(glob) if glob else None
+    if real.is_dir() and (found := _by_git(pattern, root, real, regex=regex, chosen=chosen)) is not None:
+        return found, False
     found = []
     project = project_at(real) if real.is_dir() else Project(real.parent, [real.name], {}, by_git=False)
     for name in project.files:
@@ -390,11 +396,43 @@ def _by_python(pattern: str, root: Path, real: Path, *, regex: bool, glob: str |
             text = source_at(file, root=root).text
         except UsageError:
             continue
+        if not look.search(text) and not regex:
+            continue
         shown = file.relative_to(root).as_posix()
         found += [(shown, n, line) for n, line in enumerate(text.split("\n"), 1) if look.search(line)]
         if len(found) > MOST_COUNTED:
             break
     return found, BEYOND in project.left_out
+
+
+_HIT = re.compile(r"([^\0\n]+)\0(\d+)[\0:]([^\n]*)\n?")
+
+
+def _by_git(
+    pattern: str, root: Path, real: Path, *, regex: bool, chosen: Callable[[str], bool] | None
+) -> list[tuple[str, int, str]] | None:
+    """Return hits in the files that git tracks or would; None outside of a repository, and of a pattern that git cannot search."""
+    from ctx_pipeline.recorded_paths.git import Failed, run
+
+    case = ["--ignore-case"] if pattern == pattern.lower() else []
+    words = ["grep", "--untracked", "--line-number", "-I", "--null", "--no-color", "--perl-regexp" if regex else "--fixed-strings"]
+    said = run(real, *words, *case, "-e", pattern, seconds=SECONDS)
+    if isinstance(said, Failed):
+        if said.reason == "timeout":
+            raise UsageError(f"the search took longer than {SECONDS:g} seconds", hint="name a folder or a glob")
+        return [] if said.status == 1 else None
+    found: list[tuple[str, int, str]] = []
+    allowed: dict[str, str] = {}
+    for name, number, text in map(re.Match.groups, _HIT.finditer(said)):
+        if name not in allowed:
+            shown = (real / name).relative_to(root).as_posix()
+            wanted = plain_file(real / name) and (chosen is None or chosen(shown))
+            allowed[name] = shown if wanted else ""
+        if allowed[name]:
+            found.append((allowed[name], int(number), text.rstrip("\r")))
+            if len(found) > MOST_COUNTED:
+                break
+    return found
 
 
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}

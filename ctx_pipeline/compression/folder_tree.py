@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.compression.code_reading import root_of
 from ctx_pipeline.compression.project_files import project_at
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.memory.safety import untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,9 @@ PAGE = 4_200
 
 _LINE = 400
 """Characters of a line of names; those of a folder with more stand on several."""
+
+
+_ORDER = "names that are not shown: one gives an order"
 
 
 class TreePage(NamedTuple):
@@ -72,16 +76,19 @@ def tree(path: str, *, roots: Sequence[Path], depth: int | None = None, skip: in
     root, real = root_of(path, roots)
     if not real.is_dir():
         raise UsageError(f"{path} is not a folder", hint="name a folder of the project")
-    top = _folders(project_at(real).files)
+    project = project_at(real)
+    top = _folders(project.files)
     _open(top, depth)
     every = list(top.lines())
+    if project.left_out:
+        every.append(("", f"[not shown: {', '.join(f'{n:,} {why}' for why, n in sorted(project.left_out.items()))}]"))
     shown, room = [f"{real.relative_to(root).as_posix()}/"], PAGE
     if skip and skip < len(every) and (inside := every[skip][0]):
         shown[0] += f" goes on, in {inside}/:"
     place = min(skip, len(every))
     while place < len(every) and (place == skip or room >= len(every[place][1])):
         room -= len(every[place][1]) + 1
-        shown.append(every[place][1])
+        shown.append(f" ({_ORDER})" if untold(every[place][1]) else every[place][1])
         place += 1
     return TreePage("\n".join(shown), place if place < len(every) else None)
 

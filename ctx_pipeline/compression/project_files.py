@@ -85,6 +85,15 @@ def _read(place: Path, root: Path | None) -> bytes | str:
     return "binary" if b"\0" in data[:8192] else data
 
 
+def plain_file(path: Path) -> bool:
+    """Tell whether a path is a regular file, no link, of a name that is a line of text and at most :data:`LARGEST` bytes."""
+    try:
+        status = path.lstat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST and not _ODD.search(path.name)
+
+
 def project_at(folder: Path | str) -> Project:
     """Return the files of a folder: with git those that are tracked or new and not ignored, else a walk of it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.memory.safety import unread
+from ctx_pipeline.memory.safety import unread, untold
 from ctx_pipeline.model.display import visible
 
 if TYPE_CHECKING:
@@ -21,6 +21,18 @@ def withheld(memory: Memory) -> bool:
 def withheld_reasons(memory: Memory) -> list[str]:
     """Return what a check found in a memory that no person has read and accepted."""
     return list(memory.flags) or unread(memory, [memory.text, memory.when_to_use])
+
+
+def displayed_name(name: str) -> str:
+    """Return a path or another name of others on one line that closes no frame; one that gives an order is not shown."""
+    from ctx_pipeline.memory.prompt_block import name_for_agent
+
+    return name_for_agent(name)
+
+
+def gives_an_order(name: str) -> bool:
+    """Tell whether a name stays unsaid to an agent."""
+    return untold(name)
 
 
 def clean(value: Any, shown: Callable[[str], str] = visible) -> Any:

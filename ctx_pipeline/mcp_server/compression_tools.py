@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from ctx_pipeline import discovery
 from ctx_pipeline.compression import compress
 from ctx_pipeline.errors import NothingFound, UnknownName
+from ctx_pipeline.integrations.agent_output import gives_an_order
 from ctx_pipeline.mcp_server.answer_text import as_text
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.mcp_server.project_root import project_root
@@ -113,6 +114,9 @@ class CompressionTools:
             held = compress.captured(host, name, at=at, settings=self._settings)
             sources = held.sources
             session = {"host": held.host, "session_id": held.session_id, "reads": held.reads, "hits": held.hits}
+        if hidden := sum(gives_an_order(source.name) for source in sources):
+            left_out = left_out | {"of a name that gives an order": hidden}
+            sources = [source for source in sources if not gives_an_order(source.name)]
         if form:
             told = compress.in_form(sources, form)
             text, tokens, raw = _joined(told["files"], told["book"]), told["tokens"], told["raw_tokens"]

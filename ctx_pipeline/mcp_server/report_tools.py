@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.integrations.agent_output import displayed_name
 from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.mcp_server.session_tools import Act, Action, Folder, Moment, Session
@@ -37,6 +38,12 @@ class Report(BaseModel):
     text: str | None = Field(default=None, description="The report drawn, where it has a form.")
     value: dict[str, Any] = Field(description="The figures; money in nano-dollars, times in UTC.")
     next_cursor: str | None = Field(default=None, description="Give it back as `cursor` for the next page; null at the end.")
+
+
+def _file_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a file with its names as an agent is told them."""
+    names = ("path", "project", "renamed_from")
+    return row | {n: displayed_name(v) if isinstance(v, str) else [displayed_name(one) for one in v] for n in names if (v := row.get(n))}
 
 
 class ReportTools:
@@ -95,16 +102,20 @@ class ReportTools:
         found = self._heat(cwd, path, host, since, until)
         value: dict[str, Any] = {"schema": heats.SCHEMA, "total": {"accesses": found.total, "files": len(found.files), **found.kinds}}
         if action in ("status", "json"):
-            value["files"] = [f.to_json() for f in found.files[:limit]]
+            value["files"] = [_file_row(f.to_json()) for f in found.files[:limit]]
         if action in ("directory", "dirs", "json"):
-            value["directories"] = heats.roll_up(found.files, depth)[:limit]
+            value["directories"] = [
+                {**row, "directory": displayed_name(row["directory"])} for row in heats.roll_up(found.files, depth)[:limit]
+            ]
         if action in ("co-reads", "json"):
-            value["co_reads"] = [{"first": a, "second": b, "sessions": n} for a, b, n in found.pairs[:limit]]
-            value["never_changed"] = [f.path for f in found.never_changed[:limit]]
+            value["co_reads"] = [
+                {"first": displayed_name(a), "second": displayed_name(b), "sessions": n} for a, b, n in found.pairs[:limit]
+            ]
+            value["never_changed"] = [displayed_name(f.path) for f in found.never_changed[:limit]]
         if action in ("cold", "json"):
             ever = self._heat(cwd)
             untouched = heats.cold(ever, path=path, cwd=cwd)
-            value["cold"] = None if untouched is None else untouched[:limit]
+            value["cold"] = None if untouched is None else [displayed_name(name) for name in untouched[:limit]]
         return Report(value=value)
 
     def _heat(

@@ -156,8 +156,6 @@ def build(
     server.beside = partial(_make_ready, settings, profile)
     server.remembered = None if one_agent else Remembered()
     server.catalog = Catalog(settings, judge, act, allowed, server.remembered)
-    for name in server.shown:
-        server._tool_input_schema(name)  # noqa: SLF001 - as a client's list would, while the collector is held back
     _resources(server, settings)
     return server
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import BudgetTooSmall
 from ctx_pipeline.memory.ranking import not_when
-from ctx_pipeline.memory.safety import readable, scan, strings_of, unread
+from ctx_pipeline.memory.safety import readable, scan, strings_of, unread, untold
 from ctx_pipeline.memory.scope import visible
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, TEAM
@@ -121,6 +121,15 @@ def _project(memory: Memory) -> str:
 def inline(text: str) -> str:
     """Return a text as one line that cannot close the frame around it."""
     return " ".join(readable(text).split()).replace("<", "(").replace(">", ")") if _frames(text) else " ".join(readable(text).split())
+
+
+NAMELESS = "(a name that is not shown)"
+"""What stands for a path that gives an agent an order."""
+
+
+def name_for_agent(name: str) -> str:
+    """Return a path or another name of others on one line that closes no frame, or :data:`NAMELESS`."""
+    return NAMELESS if untold(name) else inline(name)
 
 
 def _frames(text: str) -> bool:

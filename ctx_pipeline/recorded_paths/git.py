@@ -63,9 +63,10 @@ _ENVIRON = {
 
 
 class Failed(NamedTuple):
-    """Why git gave no answer: ``timeout`` or ``error``."""
+    """Why git gave no answer: ``timeout`` or ``error``, then with the status that it ended with."""
 
     reason: str
+    status: int = 0
 
 
 def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal: bool = False) -> str | Failed:
@@ -102,7 +103,7 @@ def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal:
     if len(output) > MOST_BYTES:
         output = output[: output.rfind(b"\n", 0, MOST_BYTES) + 1]
     elif process.returncode:
-        return Failed("error")
+        return Failed("error", process.returncode)
     return output.decode("utf-8", "replace")
 
 

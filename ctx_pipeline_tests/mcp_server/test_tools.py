@@ -9,11 +9,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
+import ctx_pipeline
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.shipped import copied
@@ -441,7 +444,12 @@ def test_the_server_ends_when_its_client_does(home):
 
 
 @pytest.mark.feature("mcp.light-start")
-def test_the_collector_waits_until_the_server_is_loaded(home):
+def test_the_collector_waits_until_the_server_is_loaded_and_tools_and_plugins_of_others_are_not_loaded_before_it_answers(home, tmp_path):
+    other = tmp_path / "other-1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    (other / "entry_points.txt").write_text("[pydantic]\nother = other_plugin:plugin\n")
+    (tmp_path / "other_plugin.py").write_text("import sys\nprint('plugin', file=sys.stderr)\nplugin = None\n")
     code = """
 import gc, sys
 class Watch:
@@ -453,13 +461,22 @@ from ctx_pipeline.cli.integrations.mcp import mcp
 mcp(["--tools", "memory"], standalone_mode=False)
 print("after", gc.isenabled(), file=sys.stderr)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=home.environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=True,
-    )
-    assert done.stderr.split() == ["mcp.types", "False", "ctx_pipeline.mcp_server.history_tools", "False", "after", "True"]
+
+    def said(*messages: dict[str, Any]) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**home.environ, "PYTHONPATH": f"{Path(ctx_pipeline.__file__).parents[1]}:{tmp_path}"},
+            input="".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        assert done.stdout.count('"result"') == sum("id" in message for message in messages)
+        return done.stderr.split()
+
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    begin = {"id": 1, "method": "initialize", "params": client}
+    assert said(begin) == ["mcp.types", "False", "after", "True"]
+    listed = said(begin, {"method": "notifications/initialized"}, {"id": 2, "method": "tools/list", "params": {}})
+    assert listed == ["mcp.types", "False", "ctx_pipeline.mcp_server.history_tools", "False", "after", "True"]

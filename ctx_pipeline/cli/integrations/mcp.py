@@ -44,6 +44,8 @@ def mcp(context: click.Context, http: bool, port: int, profile: str, structured:
     """
     if context.invoked_subcommand is not None:
         return
+    # the SDK's 550 models are built while it is imported; pydantic would first read the metadata of every installed package
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     with without_collector():  # modules live as long as the server
         from ctx_pipeline import settings as settings_module
         from ctx_pipeline.cli.session.writing import act

@@ -14,6 +14,7 @@ from ctx_pipeline.cli.options import require_captured, require_project, since_op
 from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, terminal_width, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import one_name, reading_session, session_argument, session_of_person, short_names
+from ctx_pipeline.memory.prompt_block import name_for_agent
 from ctx_pipeline.model.display import session_title
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ def _files(found: Heat, limit: int, _: int, sort: str) -> None:
     amounts = [_sorted_by(Counter({**f.counts, "accesses": f.accesses}), sort) for f in shown]
     rows = [
         {
-            "path": f.name,
+            "path": name_for_agent(f.name),
             "bar": _bar(amount, max(amounts)),
             "accesses": f.accesses,
             "reads": f.counts["read"],
@@ -317,7 +318,10 @@ def _folders(found: Heat, limit: int, depth: int, sort: str) -> None:
 
     rows = sorted(roll_up(found.files, depth), key=lambda row: -_sorted_by(row, sort))
     most = max(_sorted_by(row, sort) for row in rows[:limit])
-    shown = [{**r, "bar": _bar(_sorted_by(r, sort), most), "changes": r["edit"] + r["write"]} for r in rows[:limit]]
+    shown = [
+        {**r, "directory": name_for_agent(r["directory"]), "bar": _bar(_sorted_by(r, sort), most), "changes": r["edit"] + r["write"]}
+        for r in rows[:limit]
+    ]
     table(
         shown,
         {"directory": "folder", "bar": "", "accesses": "accesses", "read": "reads", "changes": "changes", "files": "files"},
@@ -331,14 +335,14 @@ def _together(found: Heat, limit: int, _: int, __: str) -> None:
     if found.pairs:
         say("TOUCHED TOGETHER:", bold=True)
         table(
-            [{"first": a, "second": b, "sessions": n} for a, b, n in found.pairs[:limit]],
+            [{"first": name_for_agent(a), "second": name_for_agent(b), "sessions": n} for a, b, n in found.pairs[:limit]],
             {"first": "file", "second": "and", "sessions": "sessions"},
             paths=("first", "second"),
         )
     if found.never_changed:
         say("READ, NEVER CHANGED:", bold=True)
         for f in found.never_changed[:limit]:
-            say(f"  {plain(f.name)}  {counted(f.counts['read'], 'read')}")
+            say(f"  {name_for_agent(f.name)}  {counted(f.counts['read'], 'read')}")
 
 
 def _times(found: Heat, limit: int, _: int, __: str) -> None:
