@@ -72,6 +72,9 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
         else:
             with ProgressLine(quiet=as_json) as progress:
                 report = run_stages(store, settings, scan=scan, progress=progress, todo=todo)
+    from ctx_pipeline.sessions.states.handoff import ready
+
+    ready(settings)
     if not demo and settings.in_team:
         _publish(settings)
     if as_json:

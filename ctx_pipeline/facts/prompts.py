@@ -331,6 +331,21 @@ def command_before(view: SessionView, event: Any) -> str:
     return next(filter(None, named.groups()), "") if named else ""
 
 
+def shell_before(view: SessionView, event: Any) -> str:
+    """Return the shell command that the person ran themselves right before a prompt, whose output that may be about; empty for none."""
+    ran, printed = (discovery.declared_pattern(f"records.{name}") for name in ("shell_command", "shell_output"))
+    before = [e for e in view.events if e.thread_id == event.thread_id and e.seq < event.seq] if event is not None else []
+    output = False
+    for e in reversed(before):
+        text = (e.text or "").lstrip() if e.kind == "injected" else ""
+        if match := ran.match(text):
+            return next(filter(None, match.groups()), "") if output else ""
+        if not printed.match(text):
+            break
+        output = True
+    return ""
+
+
 def command_in(event: Any) -> str:
     """Return the command that the person gave the model with nothing behind it (``/init``); empty for another event."""
     if event.kind == "prompt" and event.text and (typed_as := _COMMAND.fullmatch(event.text)):

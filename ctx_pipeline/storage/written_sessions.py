@@ -35,7 +35,8 @@ def last_written(ledger: Path, limit: int = 400) -> list[WrittenSession]:
     with closing(reading(ledger, _PATIENCE)) as connection:
         rows = connection.execute(
             "SELECT s.host, s.session_id, f.root, f.rel, f.mtime_ns, s.rows FROM"
-            " (SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id AND rel LIKE '%.jsonl'"
+            " (SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id"
+            " AND (rel LIKE '%.jsonl' OR rel LIKE '%.jsonl.zst')"
             " ORDER BY mtime_ns DESC LIMIT ?) f"
             " JOIN sessions s ON s.host = f.host AND s.session_id = f.session_id ORDER BY f.mtime_ns DESC",
             [limit],

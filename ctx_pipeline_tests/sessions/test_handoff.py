@@ -469,3 +469,71 @@ def test_an_id_is_told_as_far_as_it_is_told_apart():
     ids = ["019f0000-000d-7000-8000-000000000002", "019f0000-000d-7000-8000-000000000007", "019f6c8e-2f06-7a03-ada4-8ba7adbb9cf8"]
     assert [short_id(one, ids) for one in ids] == [ids[0], ids[1], "019f6c8e"]
     assert short_id("019f0000-000e-7000-8000-000000000002", ids) == "019f0000-000e"
+
+
+SLOW = """
+import sys, time
+from ctx_pipeline.cli import main
+from ctx_pipeline.cli.integrations import hook
+from ctx_pipeline.sessions.states import resume
+hook.DEADLINE = 3.0
+resume.other_blocks = lambda *_: time.sleep(600)  # a transcript that is not read in time
+main()
+"""
+
+
+def asked_on_a_busy_machine(shop: Shop, payload: dict[str, Any]) -> str:
+    process = processes.start(
+        [sys.executable, "-P", "-c", SLOW, "hook", "weave", "claude", "--handoff"],
+        env={**shop.settings.environ, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    out, _ = process.communicate(json.dumps(payload).encode(), timeout=200)
+    assert process.returncode == 0
+    return json.loads(out)["hookSpecificOutput"]["additionalContext"] if out else ""
+
+
+@pytest.mark.feature("hooks.late-handoff")
+def test_a_handoff_that_was_not_ready_in_time_is_there_for_the_next_chat_and_an_older_one_says_that_it_is(own: Shop):
+    named = [f"{n}{NEW[1:]}" for n in range(1, 6)]
+    kept = own.settings.home / "handoffs"
+    assert asked_on_a_busy_machine(own, begins(named[0], own.clone)) == ""
+    eventually(lambda: any(kept.iterdir()))  # it was worked out beside
+    whole = asked_on_a_busy_machine(own, begins(named[1], own.clone))
+    assert "Resume it with: " in whole
+    assert "written to since" not in whole
+
+    for path in own.clone.parent.rglob("*.jsonl"):
+        os.utime(path, (1_972_700_000, 1_972_700_000))
+    older = asked_on_a_busy_machine(own, begins(named[2], own.clone))
+    assert "\n- It was written to since this was noted: what it did last is not in here\n" in older
+    assert older.count("\n- ") > 2
+    assert counter()(older) <= 500
+
+
+@pytest.mark.feature("hooks.late-handoff")
+def test_whoever_switches_handoffs_on_has_the_first_one_kept_at_once(own: Shop, monkeypatch):
+    done = own.ctx(monkeypatch, "hooks", "install", "claude", "--yes")
+    assert done.exit_code == 0, done.output
+    assert not (own.settings.home / "handoffs").exists()
+    done = own.ctx(monkeypatch, "hooks", "install", "claude", "--handoff", "--yes")
+    assert done.exit_code == 0, done.output
+    text, was_read = told_in_a_process(own, begins(NEW, own.clone))
+    assert ("Resume it with: " in text, was_read) == (True, False)
+
+
+@pytest.mark.feature("session.handoff")
+def test_a_rollout_that_its_agent_packed_is_handed_off_as_it_was_before(own: Shop):
+    import zstandard
+
+    for path in (own.clone.parent / "claude").rglob("*.jsonl"):
+        path.unlink()
+    (rollout,) = own.clone.parent.rglob(f"rollout-*{THREAD}.jsonl")
+    (before,) = [resume(begins(NEW, own.other), host="codex", settings=own.settings, preview=True)]
+    rollout.with_name(f"{rollout.name}.zst").write_bytes(zstandard.compress(rollout.read_bytes()))
+    rollout.unlink()
+    read_in(own)
+
+    assert "Resume it with: " in before
+    assert resume(begins(NEW, own.other), host="codex", settings=own.settings, preview=True) == before

@@ -630,6 +630,17 @@ def test_a_slash_command_stands_before_what_was_asked_with_it():
 
 
 @pytest.mark.feature("session.proven")
+def test_a_request_about_what_the_person_ran_names_the_command():
+    session = view(cwd="/w").prompt("Write the cache").answer("Done.")
+    session.event("injected", "user", "<bash-input>uv run ty check</bash-input>", subtype="bash-input")
+    session.event("injected", "user", "<bash-stdout>Found 2 diagnostics</bash-stdout>", subtype="bash-stdout")
+    session.prompt("please fix these")
+    assert "Asked last: “(after ! uv run ty check) please fix these”" in said(session, "task")
+    session.edit("/w/a.py").prompt("now write the second one")
+    assert "Asked last: “now write the second one”" in said(session, "task")
+
+
+@pytest.mark.feature("session.proven")
 def test_skipped_tests_are_told_beside_those_that_passed():
     work = view(cwd="/w").prompt("Test it").edit("/w/a.py").shell("pytest -q", exit=0, text="179 passed, 1 skipped in 3.2s")
     assert said(work, "tests") == ["Last test run: `pytest -q` passed (179/179, 1 skipped)"]

@@ -58,7 +58,8 @@ def answer(words: Sequence[str]) -> None:
     except OSError:
         # a store named from a working folder that is gone: there is no log to write to either
         os._exit(0)
-    deadline = threading.Timer(PREPARED if does == PREPARE else DEADLINE, _give_up, (settings.home, f"{does} {host}"))
+    late = _Late(settings, does, host)
+    deadline = threading.Timer(PREPARED if does == PREPARE else DEADLINE, late.give_up)
     deadline.daemon = True
     deadline.start()
     try:
@@ -67,7 +68,7 @@ def answer(words: Sequence[str]) -> None:
             _capture(settings)
         payload = sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1)
         if does in (WEAVE, SHORTEN):
-            answer = _weave(payload, host, named, settings) if does == WEAVE else _shorten(payload, host, settings)
+            answer = _weave(payload, host, named, settings, late) if does == WEAVE else _shorten(payload, host, settings)
             if answer:
                 _print(answer)
         elif does == PREPARE:
@@ -109,6 +110,33 @@ def _alone_where_memory_is_limited() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     if os.getppid() != parent:
         os._exit(0)
+
+
+class _Late:
+    """What a hook does whose time is over: it tells what was ready, and has what it could not work out kept for the next one."""
+
+    def __init__(self, settings: Settings, does: str, host: str) -> None:
+        self.answer = b""
+        self.payload = b""
+        """of the start of a session, while where the last one stood is worked out"""
+        self._settings, self._does, self._host = settings, does, host
+
+    def tell(self, answer: bytes) -> None:
+        """Have this told where the time is over."""
+        self.answer = answer
+
+    def give_up(self) -> None:
+        """End the process with 0."""
+        try:
+            if self._does != CAPTURE:  # that one has begun, and waits for the end of the payload alone
+                told = f", told what was ready: {len(self.answer):,} bytes" if self.answer else ""
+                log(self._settings.home, f"{self._does} {self._host}: no answer within {DEADLINE:g} s{told}")
+            if self.answer:
+                _print(self.answer)
+            if self.payload:
+                _start(self._settings, "hook", PREPARE, self._host, payload=self.payload)
+        finally:
+            os._exit(0)
 
 
 class _Ended(BaseException):
@@ -158,7 +186,7 @@ def _shorten(data: bytes, host: str, settings: Settings) -> bytes:
     return json.dumps(told).encode() if told else b""
 
 
-def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) -> bytes:
+def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings, late: _Late) -> bytes:
     """Return what goes to the agent: nothing, or JSON with the note as additional context."""
     if not settings.home.is_dir():
         return b""
@@ -183,7 +211,9 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
         from ctx_pipeline.compression.shown_lines import forget_shown, window_of
 
         forget_shown(window_of(payload, host), settings)
-    note = _resume(payload, host, named, settings)
+    late.payload = data
+    note = _resume(payload, host, named, settings, late)
+    late.payload, late.answer = b"", _context(payload, note) if note else b""
     try:
         note += inject(payload, host=host[:40], choice=parse_options(named), settings=settings)
     except Exception as error:
@@ -192,8 +222,14 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
         log(settings.home, f"{WEAVE} {host}: {type(error).__name__}: {error}")
     if not note:
         return b""
-    told = {"hookSpecificOutput": {"hookEventName": payload["hook_event_name"], "additionalContext": note}}
-    return json.dumps(told).encode()
+    return _context(payload, note)
+
+
+def _context(payload: dict[str, Any], note: str) -> bytes:
+    """Return a note as the answer of a hook."""
+    import json
+
+    return json.dumps({"hookSpecificOutput": {"hookEventName": payload["hook_event_name"], "additionalContext": note}}).encode()
 
 
 def _prepare(data: bytes, host: str, settings: Settings) -> None:
@@ -208,7 +244,7 @@ def _prepare(data: bytes, host: str, settings: Settings) -> None:
         prepare(payload, host=host[:40], settings=settings)
 
 
-def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings: Settings) -> str:
+def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings: Settings, late: _Late) -> str:
     """Return where the session stood, right after its window was emptied, or where the last one here stood; never raises."""
     wanted = "no-resume" not in named if payload.get("source") == "compact" else "handoff" in named
     if payload.get("hook_event_name") != "SessionStart" or not wanted:
@@ -216,7 +252,7 @@ def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings:
     try:
         from ctx_pipeline.sessions.states.handoff import resume
 
-        text = resume(payload, host=host[:40], settings=settings)
+        text = resume(payload, host=host[:40], settings=settings, spare=lambda text: late.tell(_context(payload, text)))
     except Exception as error:  # noqa: BLE001 - the memories are told all the same
         log(settings.home, f"resume {host}: {type(error).__name__}: {error}")
         return ""
@@ -278,9 +314,3 @@ def _opened(home: Path) -> int:
     except FileNotFoundError:
         pass
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-
-
-def _give_up(home: Path, what: str) -> None:
-    if not what.startswith(CAPTURE):  # that one has begun, and waits for the end of the payload alone
-        log(home, f"{what}: no answer within {DEADLINE:g} s")
-    os._exit(0)

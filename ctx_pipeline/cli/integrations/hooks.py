@@ -93,6 +93,11 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         agent_config.install_hooks(settings, found, home, instructions=not supported, options=hook_words.written(chosen[home]))
         for home in homes
     ]
+    if any("handoff" in chosen[home] for home in homes):
+        from ctx_pipeline.sessions.states.handoff import begin, ready
+
+        begin(settings)
+        ready(settings)
     tell(changes, as_json, way=way, note=recipe.note if supported else "", options=[chosen[home] for home in homes])
     if supported:
         _warn([agent_config.hook_state(found, home) for home in homes])

@@ -28,7 +28,7 @@ from ctx_pipeline.storage.written_sessions import last_written
 from ctx_pipeline.tokens.estimates import near_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.journal import Fact
@@ -60,7 +60,7 @@ _CANDIDATES = 12
 _ELSEWHERE = 24
 """Folders outside of the repository's own that are looked at."""
 
-_VERSION = 7
+_VERSION = 8
 """Of what is kept; what was kept by another one, or by another version of the package, is said anew."""
 
 _MOST_KEPT = 400
@@ -70,25 +70,33 @@ _SLACK = 60_000_000
 _MOST_SINCE = 256 << 10
 """Bytes that an agent writes during a compaction, at most."""
 
-_READY = 3
-"""Sessions of which a sync says beforehand what a new chat would be told."""
+_READY, _LOOKED_AT = 8, 60
+"""Repositories in which a sync says beforehand what a new chat would be told, and the sessions among which it looks for their last ones."""
+
+_SINCE = "- It was written to since this was noted: what it did last is not in here\n"
 
 
-def resume(payload: Mapping[str, Any], *, host: str, settings: Settings, preview: bool = False) -> str:
+def resume(
+    payload: Mapping[str, Any], *, host: str, settings: Settings, preview: bool = False, spare: Callable[[str], None] | None = None
+) -> str:
     """Return the block for a session that starts; empty where there is nothing to say.
 
     After a compaction it tells of the session itself, else of the last other session of
     the repository, whichever agent ran it; a session that is resumed is told of another
     one only if that was written later. The text is redacted, scanned and
     framed as notes are, so that it is never mined. A compaction is answered once, and so is
-    the start of a session. What is returned was logged, but for a ``preview``, which keeps nothing. Raises what reading the file or
-    writing the journal raises.
+    the start of a session. What is returned was logged, but for a ``preview``, which keeps nothing.
+    ``spare`` is given an older block of a session that was written to since, before its
+    transcript is read: what a hook tells whose time is over. Raises what reading the file
+    or writing the journal raises.
     """
     session, source = payload.get("session_id"), payload.get("source")
     if payload.get("hook_event_name") != START or not isinstance(session, str) or not settings.home.is_dir():
         return ""
     if source != COMPACT:
-        about, text = _other(payload, session, host, settings, keep=not preview)
+        if not preview:
+            begin(settings)
+        about, text = _other(payload, session, host, settings, keep=not preview, spare=spare)
         return text if text and (preview or _logged(about, text, settings)) else ""
     profile = _profile(settings)
     told = _kept_ahead(payload.get("transcript_path"), session, host, settings, profile)
@@ -103,12 +111,16 @@ def resume(payload: Mapping[str, Any], *, host: str, settings: Settings, preview
 def prepare(payload: Mapping[str, Any], *, host: str, settings: Settings) -> None:
     """Keep what a session is told after the compaction that begins now; the hook after it need not read the transcript then.
 
+    At the start of a session it keeps what the next one there is told: the time of that hook was over.
     Nothing is kept of a session that was not captured, such as one that was forgotten or is ignored.
     """
     from ctx_pipeline import discovery
     from ctx_pipeline.sessions.states.resume import captured, own_block
 
     named, session = payload.get("transcript_path"), payload.get("session_id")
+    if payload.get("hook_event_name") == START and isinstance(session, str):
+        _other(payload, session, host, settings, keep=True, spare=None)
+        return
     records = discovery.host(host).records
     seen = look_at(named) if isinstance(named, str) and named.startswith("/") else None
     if not isinstance(session, str) or seen is None or seen.kind != FILE or not records.steps or not captured(host, session, settings):
@@ -158,7 +170,9 @@ def _place(folder: str, *named: str) -> str:
     return f"{folder}/{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:24]}.json"
 
 
-def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settings, *, keep: bool) -> tuple[dict[str, Any], str]:
+def _other(
+    payload: Mapping[str, Any], session: str, host: str, settings: Settings, *, keep: bool, spare: Callable[[str], None] | None
+) -> tuple[dict[str, Any], str]:
     """Return of whom is told, and the block of the last other session of the repository around the folder in which a session starts."""
     cwd, source = payload.get("cwd"), payload.get("source")
     if not isinstance(cwd, str) or not cwd.startswith("/") or "\0" in cwd:
@@ -176,8 +190,10 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
             about = {"host": host, "session_id": session, "source": source, "told_host": brought[0], "told_session": brought[1]}
             return about, framed(brought[2])
     for n, last in enumerate(others[:_CANDIDATES]):
-        also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last, [w.session_id for w in others]))
-        told = _block_of(last, settings, profile, keep=keep, beside=bool(also))
+        # a transcript that its agent packed or moved is written in two files, of which one is there
+        later = {w.session_id: w for w in others[n + 1 :] if w.session_id != last.session_id}
+        also = "".join(f"- {line}\n" for line in _also(list(later.values())[:2], last, [w.session_id for w in others]))
+        told = _block_of(last, settings, profile, keep=keep, beside=bool(also), spare=spare)
         if told is None:
             continue  # the agent removed it; what was captured is what `ctx session resume` tells
         text = framed(told + also) if told else ""
@@ -214,12 +230,22 @@ def _newest(kind: str, count: int, settings: Settings) -> list[Fact]:
         journal.close()
 
 
+def begin(settings: Settings) -> None:
+    """Have every sync keep what a new chat would be told, also where the first hook's time is over before it has read a transcript."""
+    Files(settings.home).folder(settings.home / FOLDER)
+
+
 def ready(settings: Settings) -> None:
-    """Keep what a new chat would be told of the sessions that were written last, where new chats are told."""
-    if not (settings.home / FOLDER).is_dir():
+    """Keep what a new chat would be told of the last session of each repository that was worked in last, where new chats are told."""
+    if not (settings.home / FOLDER).is_dir() or not (settings.home / "ledger.db").exists():
         return
-    for last in last_written(settings.home / "ledger.db", _READY):
-        _block_of(last, settings, _profile(settings))
+    profile = _profile(settings)
+    lasts: dict[str, WrittenSession] = {}
+    # as a chat chooses: before those that only asked something
+    for one in sorted(last_written(settings.home / "ledger.db", _LOOKED_AT), key=lambda one: not one.rows.get("tool_calls")):
+        lasts.setdefault(str(one.rows.get("repository") or one.rows.get("cwd") or ""), one)
+    for last in sorted(lasts.values(), key=lambda one: -one.mtime_ns)[:_READY]:
+        _block_of(last, settings, profile)
 
 
 def _profile(settings: Settings) -> tuple[str, int]:
@@ -229,7 +255,15 @@ def _profile(settings: Settings) -> tuple[str, int]:
     return name, max(map(_changed, folder.glob("*.toml")), default=0) if name and folder.is_dir() else 0
 
 
-def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int], *, keep: bool = True, beside: bool = False) -> str | None:
+def _block_of(
+    last: WrittenSession,
+    settings: Settings,
+    profile: tuple[str, int],
+    *,
+    keep: bool = True,
+    beside: bool = False,
+    spare: Callable[[str], None] | None = None,
+) -> str | None:
     """Return the block of a session as its transcript shows it now; None where that is gone or holds nothing.
 
     It is shorter where other sessions are told of ``beside`` it. Both are kept: which one is needed shows when a chat begins.
@@ -237,12 +271,15 @@ def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int]
     seen = look_at(os.path.join(last.root, last.rel))  # noqa: PTH118 - the text of a recorded path
     if seen.kind != FILE:
         return None
-    made_of = [__version__, _VERSION, last.root, last.rel, seen.size, seen.mtime_ns, _changed(settings.home / "config.toml"), *profile]
+    made_by = [__version__, _VERSION, last.root, last.rel, _changed(settings.home / "config.toml"), *profile]
+    made_of = [seen.size, seen.mtime_ns, *made_by]
     rel = _place(FOLDER, last.host, last.session_id)
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads((settings.home / rel).read_bytes())
         if kept["made_of"] == made_of:
             return None if kept["texts"] is None else str(kept["texts"][beside])
+        if spare and kept["made_of"][2:] == made_by and kept["texts"]:
+            spare(framed(f"{kept['texts'][True]}{_SINCE}"))  # the shorter one, with room for what is said of it
     from ctx_pipeline.sessions.states.resume import other_blocks
 
     texts = other_blocks(last, (HANDOFF, HANDOFF - _BESIDE), settings, profile[0])

@@ -6,6 +6,7 @@ Runs in a hook: nothing is captured for it, and of a transcript only the first a
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,8 @@ _LEAST = 160
 """Tokens below which the opening and the frame leave nothing of a block."""
 
 _HEAD, _TAIL = 64 << 10, 768 << 10
+_PACKED, _UNPACKED = 8 << 20, 64 << 20
+"""Bytes of a packed transcript, and of its text, beyond which nothing of it is told: its end cannot be read alone."""
 _NOT_THE_WINDOW = "microcompact"
 """Part of the name of a compaction that only empties old results."""
 
@@ -180,7 +183,8 @@ def _transcript(named: object, session: str, host: Host, settings: Settings) -> 
             ledger.close()
     else:
         return None
-    live = ((path, host.files.classify(rel)) for path, rel in places if path.suffix == ".jsonl" and look_at(path).kind == FILE)
+    lines = ((path, rel) for path, rel in places if path.name.endswith((".jsonl", ".jsonl.zst")))
+    live = ((path, host.files.classify(rel)) for path, rel in lines if look_at(path).kind == FILE)
     return next(((path, kind) for path, kind in live if kind in host.files.session_kinds), None)
 
 
@@ -190,7 +194,7 @@ def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView,
     Of the first lines of one that is longer only what is no tool call counts: what was
     done to the same files behind them nobody read.
     """
-    with path.open("rb") as file:
+    with io.BytesIO(_unpacked(path)) if path.suffix == ".zst" else path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         data = file.read(_HEAD + _TAIL)
@@ -201,7 +205,8 @@ def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView,
             head = data.rfind(b"\n", 0, _HEAD) + 1
             data = data[:head] + file.read(_TAIL).partition(b"\n")[2]
     stream = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    parsed = host.records.parse(SessionInput(host.key, session, (StreamBytes(stream, kind, path.name, 0, data, session),)))
+    read = StreamBytes(stream, kind, path.name.removesuffix(".zst"), 0, data, session)
+    parsed = host.records.parse(SessionInput(host.key, session, (read,)))
     facts = parsed.facts
     project = project_of(repository_of(facts.repository) or discovery.checkout_of(facts.cwd or ""))
     known = {"session_id": session, "host": host.key, "cwd": facts.cwd, "project": project}
@@ -210,3 +215,13 @@ def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView,
     early = {e.event_id for e in events if e.start < head}
     calls = [c for c in map(TOOL_CALLS.row._make, parsed.tool_calls) if c.call_event not in early]
     return SessionView(SESSIONS.row(**dict.fromkeys(SESSIONS.names) | known), events, calls), whole, head
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return the text of a packed transcript; nothing of one that is too long."""
+    from ctx_pipeline.storage.raw.segments import unpack
+
+    if path.stat().st_size > _PACKED:
+        return b""
+    text = unpack(path.read_bytes(), _UNPACKED + 1)
+    return text if len(text) <= _UNPACKED else b""

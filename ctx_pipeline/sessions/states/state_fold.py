@@ -9,7 +9,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import REFUSAL, CheckRun, Item, SessionState, asked_for
 from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
 from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
-from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, orders, task
+from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, orders, shell_before, task
 from ctx_pipeline.facts.started_agents import starting_calls
 from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, shortened, without_warnings
@@ -328,6 +328,8 @@ def _asked_item(view: SessionView, request: Any) -> Item | None:
         call = next((c for c in view.tool_calls if c.call_id == event.call_id and c.thread_id == event.thread_id), None)
         return Item(request.text, REFUSAL, written(request.ts), request.event_id, reason=called(view, call) if call else "a call")
     command = command_before(view, event)
+    if not command and len(request.text) <= _BRIEF and (ran := shell_before(view, event)):
+        command = f"(after ! {truncate(shown(ran, view.session.cwd), _SHORT)})"
     return Item(f"{command} {request.text}".lstrip(), request.by, written(request.ts), request.event_id)
 
 
