@@ -72,9 +72,10 @@ def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
         else:
             with ProgressLine(quiet=as_json) as progress:
                 report = run_stages(store, settings, scan=scan, progress=progress, todo=todo)
-    from ctx_pipeline.sessions.states.handoff import ready
+    if not nothing:
+        from ctx_pipeline.sessions.states.handoff import ready
 
-    ready(settings)
+        ready(settings)
     if not demo and settings.in_team:
         _publish(settings)
     if as_json:
