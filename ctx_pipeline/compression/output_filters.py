@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +37,7 @@ class Filtered(NamedTuple):
     exact: bool = False
 
 
+@lru_cache(1_024)
 def wrong(line: str) -> bool:
     """Tell whether a line may tell of a failure, by a word or a status from 400 to 599; "0 errors" alone tells of none."""
     return bool(_WRONG.search(line)) and bool(_WRONG.search(_NONE_WRONG.sub("", line)))

@@ -99,6 +99,9 @@ _cleared = count()
 _SHORT = 4_000
 """Bytes up to which a pattern is tried everywhere in a text."""
 
+_LONG = 500_000
+"""Characters from which on a search for each literal takes longer than to make the machine of all."""
+
 
 def _may_match(data: bytes) -> bool:
     """Tell whether a detector may match in a short text; the patterns of those alone are compiled of which a literal stands there.
@@ -315,9 +318,10 @@ class Redactor:
     def clears(self, text: str) -> bool:
         """Tell, without compiling every detector, that a text can hold no secret; False where that is not sure.
 
-        A process that asks of a long text again makes the machine of all literals, which reads it once and not once a literal.
+        A process that asks of a long text again, or of a very long one, makes the machine of all literals, which reads it once
+        and not once a literal.
         """
-        if len(text) > _SHORT and next(_cleared):
+        if len(text) > _SHORT and (len(text) > _LONG or next(_cleared)):
             return not self._extra and not self.suspects([text])
         data = text.encode("utf-8", "surrogatepass")
         seen = (view.data for view in (*views.readings(data), *views.with_percents(data), *packed.readings(data)))

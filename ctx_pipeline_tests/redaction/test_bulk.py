@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -105,3 +106,16 @@ def test_a_child_that_is_forked_while_a_thread_reads_reads_by_itself(texts: list
             signal.alarm(60)
             os._exit(Redactor().suspects(texts) != expected)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.feature("redaction.clear-at-once")
+def test_a_very_long_text_is_read_once_and_not_once_a_literal_though_it_is_the_first_that_is_asked_about(monkeypatch):
+    monkeypatch.setattr(redactor, "literal_in", lambda _: pytest.fail("each literal was looked for"))
+    text = "x y z\n" * 100_000
+    key = "ghp_" + "aZ3" * 12
+
+    def clear(of: str) -> bool:
+        monkeypatch.setattr(redactor, "_cleared", count())
+        return Redactor().clears(of)
+
+    assert (clear(text), clear(text + key)) == (True, False)
