@@ -21,25 +21,25 @@ REDACTOR = Redactor()
 
 
 @pytest.mark.feature("redaction.detectors")
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.name)
 @pytest.mark.parametrize("seed", range(5))
-def test_every_detector_hides_exactly_its_planted_secret(detector, seed):
-    text, secret = planted(detector, seed)
-    start = text.index(secret)
-    assert REDACTOR.find(text) == [(detector.name, start, start + len(secret))]
-    assert REDACTOR.redact(text) == text.replace(secret, f"[REDACTED:{detector.name}]")
+def test_every_detector_hides_exactly_its_planted_secret(seed):
+    for detector in DETECTORS:
+        text, secret = planted(detector, seed)
+        start = text.index(secret)
+        assert REDACTOR.find(text) == [(detector.name, start, start + len(secret))], detector.name
+        assert REDACTOR.redact(text) == text.replace(secret, f"[REDACTED:{detector.name}]"), detector.name
 
 
 @pytest.mark.feature("redaction.prefilter")
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.name)
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
 @pytest.mark.parametrize("before", ["", "\n", "\t", "é "])
-def test_the_prefilter_names_the_text_with_a_secret_however_deep_it_is_escaped(detector, depth, before):
-    text = before + planted(detector).text + "\n"
-    for _ in range(depth):
-        text = json.dumps({"text": text})
-    texts = ["task-list", text, "", "naïve done", text.replace("/", "\\/")]
-    assert REDACTOR.suspects(texts) == [1, 4]
+def test_the_prefilter_names_the_text_with_a_secret_however_deep_it_is_escaped(depth, before):
+    for detector in DETECTORS:
+        text = before + planted(detector).text + "\n"
+        for _ in range(depth):
+            text = json.dumps({"text": text})
+        texts = ["task-list", text, "", "naïve done", text.replace("/", "\\/")]
+        assert REDACTOR.suspects(texts) == [1, 4], detector.name
 
 
 @pytest.mark.feature("redaction.prefilter")

@@ -257,17 +257,17 @@ def test_no_hidden_secret_is_passed_over(texts):
 
 
 @pytest.mark.feature("redaction.unseen")
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.name)
 @pytest.mark.parametrize(
     "unseen",
     ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\\u200b", "\\\n", "\\\r\n", "\\\\\\n"],
     ids=["blank", "joiner", "word joiner", "byte order", "hyphen", "as JSON", "continued", "continued CRLF", "continued as JSON"],
 )
-def test_a_secret_that_something_unseen_breaks_is_replaced_whole(detector, unseen):
-    text, secret = planted(detector)
-    half = len(secret) // 2
-    broken = text.replace(secret, secret[:half] + unseen + secret[half:])
-    assert REDACTOR.suspects([broken]) == [0]
-    kept = REDACTOR.redact(broken)
-    assert secret[:half] not in kept
-    assert secret[half:] not in kept
+def test_a_secret_that_something_unseen_breaks_is_replaced_whole(unseen):
+    for detector in DETECTORS:
+        text, secret = planted(detector)
+        half = len(secret) // 2
+        broken = text.replace(secret, secret[:half] + unseen + secret[half:])
+        assert REDACTOR.suspects([broken]) == [0], detector.name
+        kept = REDACTOR.redact(broken)
+        assert secret[:half] not in kept, detector.name
+        assert secret[half:] not in kept, detector.name
