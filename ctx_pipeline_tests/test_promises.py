@@ -7,6 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ ROOT = Path(ctx_pipeline.__file__).parent
 CHECKOUT = ROOT.parent
 
 
+@cache
 def trees() -> dict[str, ast.Module]:
     """Return module name -> syntax of every module of the package."""
     found = {}

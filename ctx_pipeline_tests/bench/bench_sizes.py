@@ -40,7 +40,7 @@ REPORTS = {
 PEER = ("ccusage", "daily", "--offline", "--json")
 """does what ``usage daily`` does without a store"""
 
-ADDED_MB = 1.0
+ADDED_KB = 1000
 """of the one more session of each host, together"""
 
 
@@ -76,7 +76,7 @@ def size_rows(home: Path) -> list[Row]:
         for words, command in (("run, one more session", "run"), ("sync, one more session", "sync")):
             found = []
             for _ in range(many(3)):
-                add_sessions(copy, next(added), megabytes=ADDED_MB)
+                add_sessions(copy, next(added), megabytes=many(ADDED_KB) / 1000)
                 found.append(spent((*CTX, command), environ))
             took[words] = _least(found)
         spent((*CTX, "run"), environ)

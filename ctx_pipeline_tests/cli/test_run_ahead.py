@@ -15,20 +15,6 @@ from ctx_pipeline_tests.factories.shipped import SAMPLES, environment
 if TYPE_CHECKING:
     from pathlib import Path
 
-_HISTORY = """
-import json
-from ctx_pipeline import settings
-from ctx_pipeline.defs import launch
-import dagster as dg
-found = {}
-with launch.instance(settings.load()) as instance:
-    for run in instance.get_runs():
-        for record in instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION, limit=1000).records:
-            event = record.event_log_entry.dagster_event.event_specific_data.materialization
-            found.setdefault(event.asset_key.to_user_string(), {})[event.partition or ""] = {k: v.value for k, v in event.metadata.items()}
-print(json.dumps(found))
-"""
-
 _BROKEN = """
 import sys
 from ctx_pipeline.pipeline import background
@@ -51,10 +37,19 @@ main(["run", "--json"])
 
 
 def history(ctx: Ctx) -> dict:
-    import subprocess
+    import dagster as dg
 
-    done = subprocess.run([sys.executable, "-c", _HISTORY], env=ctx.environ, capture_output=True, text=True, check=True, timeout=250)
-    return json.loads(done.stdout)
+    from ctx_pipeline import settings
+    from ctx_pipeline.defs import launch
+
+    found: dict = {}
+    with launch.instance(settings.load(ctx.environ)) as instance:
+        for run in instance.get_runs():
+            for record in instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION, limit=1000).records:
+                event = record.event_log_entry.dagster_event.event_specific_data.materialization
+                told = {name: value.value for name, value in event.metadata.items()}
+                found.setdefault(event.asset_key.to_user_string(), {})[event.partition or ""] = told
+    return found
 
 
 def content(ctx: Ctx) -> list[tuple]:
