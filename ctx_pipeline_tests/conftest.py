@@ -39,6 +39,12 @@ corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not
 """Mark of tests over the published sessions."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that have slow tests: one that begins last leaves all other workers without work."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test sees the person's homes or store."""
