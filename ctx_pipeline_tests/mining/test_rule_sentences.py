@@ -46,6 +46,42 @@ def test_most_rules_are_heard_in_the_words_of_people_and_no_request_of_a_moment_
     assert sum(bool(told(said)) for said in unseen) >= LEAST_UNSEEN * len(unseen)
 
 
+@pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "i hate it when you add comments everywhere",
+        "use snake_case for all python files",
+        "avoid any in typescript",
+        "please stop adding docstrings to tests",
+        "can you stop adding comments to everything",
+        "dont write readme files unless i ask for it",
+        "mach keine neuen dateien ohne zu fragen",
+        "commit messages immer auf englisch",
+    ],
+)
+def test_a_rule_about_the_agents_work_is_heard_of_one_session(said):
+    assert [c.text for c in told(said)] == [said]
+
+
+@pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "in this project the login button must be blue",
+        "i always want to see the total at the bottom of the cart",
+        "python 3.9 only",
+        "use 3 workers instead of 5",
+        "never send a push notification at night",
+        "only admins can delete branches in our app",
+        "the guide tells people to use yarn instead of npm",
+        "yeah great, never test anything, works every time",
+    ],
+)
+def test_what_a_product_is_to_do_an_amount_and_what_others_say_are_no_rules(said):
+    assert told(said) == []
+
+
 @pytest.mark.feature("mining.rules-in-languages")
 @pytest.mark.parametrize(
     "said",

@@ -18,6 +18,8 @@ _SHORT = {
     "msgs": "messages",
     "dont": "don't",
     "doesnt": "doesn't",
+    "didnt": "didn't",
+    "thats": "that's",
     "cant": "can't",
     "shouldnt": "shouldn't",
     "mustnt": "mustn't",
@@ -41,7 +43,11 @@ _SHORT = {
 """Short and mistyped forms of the words that rules are made of."""
 
 _WORD = lazy_pattern(rf"(?i)(?<![\w./'-])(?:{'|'.join(map(re.escape, sorted(_SHORT, key=len, reverse=True)))})(?![\w/'-]|\.\w)")
-_BY_THE_WAY = lazy_pattern(r"(?i)(?:[\s,]+(?:btw|by the way|ok|okay|thanks|thx|though))+\W*$|^(?:btw|by the way)\b[,:\s]*")
+_BY_THE_WAY = lazy_pattern(
+    r"(?i)(?:[\s,]+(?:btw|by the way|ok|okay|thanks|thx|though))+\W*$|^(?:btw|by the way)\b[,:\s]*"
+    r"|^(?:(?:can|could|would|will)\s+you|i\s+need\s+you\s+to)\s+(?=(?:please\s+|just\s+)*(?:always|never|stop|avoid|not"
+    r"|don'?t)\s)(?!.*\?\W*$)"
+)
 
 
 def spelled_out(said: str) -> str:
@@ -57,8 +63,14 @@ _LATER = (
 )
 EXPLICIT = lazy_pattern(
     rf"(?i)\b(?:{_LATER}|{_HERE})\b|^(?!.*\b(?:the|it|this|that|these|those|them)\s).*\s(?:everywhere|anywhere),?\s+please\W*$|,\s*ever\W*$"
-    r"|^(?:whenever|every\s+time|each\s+time)\s+(?:you|we)\s|\bin\s+(?:all|every)\s+(?:our\s+|the\s+|new\s+)?(?:docs|files?|tests?|modules?|commits?|prs?|scripts?)\b"
-    r"|\b(?:don'?t|do\s+not|never|only|always)\s+use\s+(?!(?:it|this|that|these|those|them)\s)[\w.-]+\s+here\b|^(?:i|we)\s+always\s+(?:want|need|expect)\s"
+    r"|\b(?:unless\s+(?:i|we)\s+(?:ask|say|tell|request|want)|unless\s+(?:asked|told|requested)|without\s+(?:asking|checking\s+with"
+    r"|my\s+(?:ok|okay|approval|permission|consent)))\b"
+    r"|^(?:whenever|every\s+time|each\s+time)\s+(?:you|we)\s|^(?:when|if)\s+you(?:'re)?\s.*\balways\b|\byou\s+(?:keep|always)\s+forget"
+    r"|\b(?:files?|code)\s+you\s+(?:didn'?t|did\s+not)\s+(?:change|touch|edit|write)\b|\bin\s+(?:library|production|test|new|committed"
+    r"|shared)\s+code\b|\b(?:one|\d+)\s+(?:[\w-]+\s+)?per\s+(?:file|commit|pr|test|module|function|branch)\b"
+    r"|\b(?:in|for|across)\s+(?:all|every)\s+(?:(?!of\b)[\w.+-]+\s+){0,2}(?:docs|files?|tests?|modules?|commits?|prs?|scripts?|classes"
+    r"|functions?|code)\b(?!\s+in\s+\S*/)"
+    r"|\b(?:don'?t|do\s+not|never|only|always)\s+use\s+(?!(?:it|this|that|these|those|them)\s)[\w.-]+\s+here\b"
     r"|^(?:every|each|all)\s+new\s+(?:[\w-]+\s+)?(?:components?|endpoints?|routes?|features?|services?|scripts?|commands?|types?|modules?|files?|functions?)"
     r"\s+(?:gets?|needs?|must|has|have|should)\s"
 )
@@ -67,7 +79,8 @@ EXPLICIT = lazy_pattern(
 _WORKS = (
     r"use|run|re-?run|write|edit|touch|modify|hard-?code|commit|push|force|merge|squash|rebase|amend|check|verify|validate|ask|install|upgrade|create|refactor|rename"
     r"|read|import|export|declare|deploy|skip|ignore|disable|format|reformat|lint|test|mock|stub|document|comment|assume|guess|leave|start|finish|put|name"
-    r"|prefix|answer|reply|respond|update|delete|remove|revert|add|change|bump|pin|explain|prefer|follow|work|try|make\s+sure"
+    r"|prefix|answer|reply|respond|approve|review|apologi[sz]e|summari[sz]e|update|delete|remove|revert|add|change|bump|pin|explain"
+    r"|prefer|follow|work|try|make\s+sure"
 )
 """What somebody who works on code does; what a program does for its users ("always show the name") is no order about work."""
 
@@ -102,6 +115,15 @@ _MOMENT = lazy_pattern(
 )
 """Words of one who speaks of the work at hand."""
 
+_IN_PLACE_OF_THE = lazy_pattern(r"(?i)\bhere\s+(?:instead\s+of|rather\s+than|over|not)\s+the\s")
+"""One thing at this place in place of a certain other one."""
+
+_ONE_VERSION = lazy_pattern(r"(?i)^\W*(?:only\s+)?[a-z+]+\s?\d[\d.]*\+?(?:\s+only)?\b(?:\s+(?:on|in|for)\s.*)?\W*$")
+"""Names a version and says neither whose it is nor why."""
+
+_AMOUNTS = lazy_pattern(r"(?i)\b(?:instead\s+of|rather\s+than|over|not)\s+(?:the\s+)?\d[\d.,]*\s*(?:%|[a-z]{1,2}\b)?\W*$")
+"""An amount in place of another one: a setting of the work at hand."""
+
 _RUNS = lazy_pattern(
     r"(?i)\b(?:run|execute|start|launch)\s+(?:any\s+|the\s+)?(?:[\w-]+\s+)?(?:tests?|servers?|builds?|checks?|app|suite)\W*$"
 )
@@ -118,7 +140,8 @@ _DEFINITE = lazy_pattern(
 )
 _STANDS = lazy_pattern(
     r"(?i)\b(?:main|master|develop|production|prod|staging|lock\s?files?|generated|vendor|sudo|force|default\s+exports?|markdown|conventional|composition"
-    r"|inheritance|emojis?|comments?|mock(?:ing|s)|docstrings?|print|logger|tabs|quotes|semicolons?|imports?|type\s+hints?)\b"
+    r"|inheritance|(?:in\s+(?:typescript|javascript|python|rust|kotlin|java|c\+\+|golang))|emojis?|comments?|mock(?:ing|s)|docstrings?"
+    r"|print|logger|tabs|quotes|semicolons?|imports?|type\s+hints?|global\s+state|hard-?code\w*)\b"
 )
 """What stands in a repository for good, or is a way to write."""
 
@@ -139,11 +162,13 @@ def of_the_work_at_hand(form: str, said: str, *, in_english: bool = True) -> boo
         return False
     if _ACT.search(said) or not in_english:
         return bool(_ACT.search(said))
-    if form == "pair" and _ONE_HERE.search(said):
+    if form == "pair" and _IN_PLACE_OF_THE.search(said):
+        return True
+    if form == "pair" and (_ONE_HERE.search(said) or _AMOUNTS.search(said)):
         return True
     if _PROPOSES.match(said) or _MARKS.search(said):
         return bool(_PROPOSES.match(said))
-    if _MOMENT.search(said):
+    if _MOMENT.search(said) or _ONE_VERSION.match(said):
         return True
     if form == "pair":
         kinds = _of_a_kind(said)

@@ -9,6 +9,9 @@ OPENS = (
     r"|i\ think|i\ mean|as\ i\ said|like\ i\ said|i\ said|i\ told\ you(?:\ to)?|one\ more\ thing"
     r"|from\ now\ on|going\ forward|in\ (?:the\ )?future|(?:for\ )?(?:the\ )?next\ time|for\ (?:the\ )?future(?:\ reference)?|as\ a\ rule|in\ general|generally"
     r"|(?:in|for)\ (?:this|our|the)\ (?:repo|repository|project|codebase)"
+    r"|(?:for|in)\ (?:all\ |our\ |new\ |every\ |any\ )*(?:new\ )?(?:[\w-]+\ )?(?:components|modules|files|tests|scripts|services"
+    r"|endpoints|functions|classes|code|docs|prs|commits|migrations)"
+    r"(?=[,:]?\ (?:use|prefer|always|never|don'?t|avoid|write|only)\b)"
     r"|btw|note(?:\ that)?|fyi|to\ be\ clear|important|reminder|(?:new\ )?rule)"
     r"[,:!.\s]+)*"
 )
@@ -48,7 +51,8 @@ _NOUNS = (
 )
 _PLURAL = (
     r"(?:commit\ messages|commits|prs|pull\ requests|merge\ requests|branches|branch\ names|tests|docs|docstrings|comments|migrations"
-    r"|changelogs|functions|methods|classes|components|modules|files|diffs|names|lines|answers|responses|replies|summaries|explanations)"
+    r"|error\ messages|log\ messages|imports|exports|changelogs|functions|methods|classes|components|modules|files|diffs|names|lines"
+    r"|answers|responses|replies|summaries|explanations)"
 )
 _MUST = r"(?:should|must|needs?\ to|have\ to|has\ to|(?:is|are)\ to|shall|may|can)"
 _RUNNER = (
@@ -107,7 +111,8 @@ FORMS = tuple(
         (
             "pair",
             (
-                r"(?:(?:all\ |our\ )?(?:prs|pull\ requests|merge\ requests)\s+(?:always\s+)?(?:go|target|are\ opened)|branch\s+off|base\s+(?:prs|branches))"
+                r"(?:(?:all\ |our\ )?(?:prs|pull\ requests|merge\ requests)\s+(?:always(?=\s+against\b)|(?:always\s+)?(?:go|target"
+                r"|are\ opened))|branch\s+off|base\s+(?:prs|branches))"
                 r"\s+(?:against\ |to\ |into\ |on\ |off\ |from\ |of\ )?(?P<want>[^,;]+?),?\s+(?:not|never|instead\ of|rather\ than)\s+(?P<avoid>.+?)"
             ),
         ),
@@ -138,10 +143,15 @@ FORMS = tuple(
                 rf"\s+(?:all\ )?(?:in|inside|under|at|below)\s+(?:the\ )?(?P<want>{_PATH})(?:\s+(?:folder|directory|dir))?(?:[\s,;(].*)?"
             ),
         ),
+        (
+            "demands",
+            rf"(?:(?:all|our|the)\ )?(?P<want>{_PLURAL}\s+(?:always\ |only\ )?(?:in|as|with|without|under|below|sorted|grouped|ordered"
+            rf"|wrapped|capped)\s+[\w/ .-]+?)\s*,?\s+please",
+        ),
         ("please", rf"(?<!no\ )(?P<want>(?:{_NAME}\s+){{0,3}}{_NAME})\s*,?\s+please"),
         (
             "forbids",
-            rf"{TO}(?:(?:don'?t|do\ not|never|not(?:\ to)?)\s+(?:ever\ )?(?P<avoid>\w.*)|(?:avoid|stop)\s+(?P<stops>\w.*))",
+            rf"{TO}(?:(?:don'?t|do\ not|never|not(?:\ to)?)\s+(?:ever\ )?(?P<avoid>(?!forget\b)\w.*)|(?:avoid|stop)\s+(?P<stops>\w.*))",
         ),
         (
             "forbids",
@@ -157,7 +167,52 @@ FORMS = tuple(
                 r"|ship|edit|touch|force|amend|skip|disable|check\ in)\b.*)"
             ),
         ),
-        ("forbids", r"(?:no\ more|without)\s+(?P<avoid>[\w/-]+(?:\ [\w/-]+){0,4})"),
+        ("forbids", r"(?:no\ more|without)\s+(?P<avoid>(?!than\b)[\w/-]+(?:\ [\w/-]+){0,4})"),
+        ("forbids", r"no\ (?P<avoid>more\ than\ (?:one|two|three|\d+)\s+.+\sper\s+\w+)"),
+        ("forbids", r"we\s+(?:generally\ |usually\ )?avoid\s+(?P<avoid>\w.*)"),
+        (
+            "forbids",
+            rf"i\s+(?:really\ )?(?:hate|can'?t\ stand|don'?t\ like)\s+(?P<avoid>(?:[\w-]+\ )?{_NOUNS}(?:\s+(?:in|for|on|with)\s+.+)?)",
+        ),
+        (
+            "forbids",
+            r"no\s+(?P<avoid>(?:[\w-]+\ ){0,3}(?:code|state|logic|duplication|magic|recursion|inheritance|sql|whitespace"
+            r"|boilerplate))(?:\s+(?:in|on|for)\s+[\w/ -]+?)?(?:\s*,?\s*please)?",
+        ),
+        (
+            "place",
+            rf"(?:all\ |our\ |the\ )?(?P<what>(?:[\w-]+\ ){{0,2}}[\w-]+s)\s+(?:always\ )?(?:belongs?|goe?s?|must\ go"
+            rf"|should\ go)\s+(?:in|into|under)\s+(?P<want>(?!/){_PATH}|`?[\w.-]+/`?).*",
+        ),
+        ("demands", rf"(?P<want>{_PLURAL}\s+only\s+(?:for|in|on|when|where|if)\s+.+)"),
+        (
+            "demands",
+            rf"(?:our\ |all\ )?(?P<want>{_PLURAL}\s+(?:always|never)\s+(?:start|begin|end|use|follow|have|contain|include|target|carry"
+            rf"|get|need)\b.+)",
+        ),
+        (
+            "demands",
+            r"(?P<want>(?:commit|push|test|lint|format|ask|stop|save|run\ [\w ]+?)\s+(?:before|after)\s+(?:every"
+            r"|each)\s+[\w-]+)(?:\s*,?\s*please)?",
+        ),
+        (
+            "demands",
+            r"(?:our|the|all)\ (?P<want>[\w-]+\s+(?:is|are|gets?)\s+(?:formatted|linted|type-?checked|tested|built|installed|managed"
+            r"|run)\s+(?:with|by|via|using)\s+"
+            r"(?:p?npm|yarn|bun|uv|poetry|pdm|ruff|black|biome|prettier|eslint|vitest|jest|pytest|tox|nox|mypy|pyright|make|just|mise"
+            r"|bazel|gradle|cargo|docker)\b.*)",
+        ),
+        (
+            "demands",
+            rf"{TO}(?:only\ |always\ )?(?P<want>(?:answer|reply|respond|write|speak|talk)\s+(?:to\ me\ |me\ )?in\ (?:english|german"
+            rf"|french|spanish|italian|portuguese|japanese|chinese|korean|russian))",
+        ),
+        ("demands", r"you\s+(?:keep|always)\s+forget(?:ting)?\s+to\s+(?P<want>\w.*)"),
+        (
+            "demands",
+            rf"{TO}(?P<want>(?:prefix|suffix|name|label|tag)\s+(?!(?:the|this|that|these|those|my|your|it|a|an)\b)(?:new\ "
+            rf"|all\ )?(?:[\w-]+\ )?(?:branches|commits|prs|files|tests|functions|variables|classes|migrations|components)\s+.+)",
+        ),
         (
             "forbids",
             (
@@ -206,13 +261,43 @@ FORMS = tuple(
         ("demands", r"(?P<want>[\w-]+(?:\ [\w-]+){1,4})\s+everywhere,?\s+please"),
         ("demands", r"(?:i|we)\s+always\s+(?:want|need|expect)\s+(?:to\ (?:see|have|get)\s+)?(?P<want>\w.+)"),
         ("demands", rf"(?P<want>[\w-]+s\s+(?:go|live|belong|use|start|end|follow|are\ (?:written|named|stored|kept))\b.+)\s+{_HERE}"),
-        ("demands", rf"{TO}(?P<want>use\s+.+?\s+(?:for|in)\s+(?:all\ |every\ |any\ )?[\w-]+s(?:\s+in\ all\ [\w-]+s)?)"),
+        (
+            "demands",
+            rf"{TO}(?P<want>use\s+.+?\s+(?:for|in)\s+(?:(?:all|every|any|our)\ )?(?!(?:the|this|these|those|my|a"
+            rf"|an)\b)(?:[\w.+-]+\ ){{0,2}}[\w-]+s(?:\s+in\ all\ [\w-]+s)?)",
+        ),
+        (
+            "uses",
+            r"(?:this|it)(?:'?s|\s+is)\s+(?:an?\s+)?(?P<want>(?:pnpm|npm|yarn|bun|uv|poetry|pdm|deno|bazel)\b)\s+(?:project|repo"
+            r"|repository|codebase|workspace|monorepo)",
+        ),
+        (
+            "demands",
+            rf"(?:(?:all|our|the)\ )?(?P<want>{_PLURAL}\s+(?:always\ |only\ )?in\ (?:english|german|french|spanish|lower\ ?case"
+            rf"|the\ imperative)(?:\ (?:only|always|mood))?)",
+        ),
+        (
+            "demands",
+            r"(?P<want>(?:functions|methods|imports|variables|tests|docstrings|fixtures|migrations)\s+(?:should|must|needs?\ to|have\ to)"
+            r"\s+(?:(?:always|never|not|only|all)\ )?(?!(?:pass|work|run|fail|succeed|compile|take|finish)\b|be\ (?:passing|green|red"
+            r"|fine|ok|working|done|running)\b).+)",
+        ),
+        (
+            "demands",
+            rf"{TO}(?P<want>be\s+(?:more\ |very\ |less\ )?(?:concise|brief|terse|succinct|verbose|short|direct)\b.*\b(?:answers?"
+            rf"|responses?|replies|summar(?:y|ies)|explanations?|messages?|comments)\b.*)",
+        ),
         (
             "demands",
             r"(?:for\ (?:the\ )?future(?:\ reference)?|for\ (?:the\ )?next\ time)[,:]?\s+(?!(?:we|it|the\ app|users?)\b)(?P<want>\w+\s+\S.*)",
         ),
+        ("demands", r"(?:if|when|whenever|every\ time)\s+you(?:'re|\ are)?\s+[^,]+?,?\s+always\s+(?P<want>\w+\s+.*)"),
         ("demands", rf"{TO}always\s+(?P<want>\w+\s+.*)"),
-        ("demands", rf"{TO}only\s+(?P<want>(?!(?:the|a|an|one|two|this|if|in|on|my|your|our|that|those|some)\b)\w+\s+.*)"),
+        (
+            "demands",
+            rf"{TO}only\s+(?P<want>(?!\w+\s+(?:can|may|should|must|could|will)\b)(?!(?:the|a|an|one|two|this|if|in|on|my|your|our|that"
+            rf"|those|some)\b)\w+\s+.*)",
+        ),
         (
             "demands",
             rf"(?P<want>(?:(?:all|every|each|any|new|public|exported)\ (?:new\ )?(?:[\w-]+\ )?(?:{_NOUNS}|endpoints?|routes?|features?|services?|scripts?|commands?|types?)|commits|commit\ messages|prs|pull\ requests|branches|branch\ names)"
@@ -273,7 +358,7 @@ HINT = lazy_pattern(
     r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
     r"|put|want|before|after|when|whenever|without|no|switch|stick|should|must|needs?|have to|every|each|remember|forget|target|per|off"
     r"|on|with|we|our|hate|everywhere|next time|from now|going forward|future|important|rule|allowed|forbidden|is run|are run|open|write|name|sign)\b"
-    r"|n'?t\b|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"
+    r"|n'?t\b|\bthis is an?\b|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"
 )
 """A sentence without one of these lays nothing down."""
 
@@ -287,6 +372,13 @@ OF_WORK = lazy_pattern(
     r"|we (?:sort|group) (?:(?:our|all|the) )?(?:\w+ )?(?:imports?|exports?|fields|keys|props|methods|tests)"
     r"|type (?:hints?|annotations?)|generated (?:files?|code)|lock ?files?|vendor/?|node_modules|backwards? compatibility|markdown files?"
     r"|trailing commas?|magic numbers|globals|inheritance|typescript|conventional commits"
+    r"|type[: -]ignores?|ts-ignores?|noqa|eslint-disable\w*|readmes?|readme files?|functions|imports|exceptions?|packages"
+    r"|abbreviations|co-?authors?|global state|commented[- ]out code|dead code"
+    r"|(?:bump|hard-?code|reformat|monkey-?patch|autogenerate|downgrade|over-?engineer|copy-?paste)\w*|before (?:you )?(?:install"
+    r"|edit)\w*|release notes"
+    r"|(?:your|long|short|every|each|all) (?:long |short )?(?:answers?|responses?|replies|summar(?:y|ies)|explanations?)"
+    r"|apologi[sz]\w*|error messages|log messages"
+    r"|snake_case|camelcase|pascalcase|kebab-case|(?:python|js|ts|javascript|typescript) (?:files|code)"
     r"|(?:answer|reply|respond|speak|write)\w* (?:\w+ )?in (?:english|german|french|spanish|italian|portuguese|japanese|chinese|korean|russian))(?![\w-])"
 )
 """What of the work a rule can be about that holds in the next session too: a program's own behavior is no rule of work."""

@@ -44,6 +44,7 @@ _NONE = r"(?:bitte\s+)?keine?n?|pas\s+de|aucune?|sin|nada\s+de|sem|nessuna?|geen
 _WORK = (
     r"commit\w*|push\w*|main|master|branch\w*|tests?|testen|prs?|pull[ -]requests?|lint\w*|rebas\w*|squash\w*|mocks?|emojis?|force[ -]push\w*"
     r"|kommentare?n?|commentaires?|comentarios?|comentários?|commenti|комментари\w*|коммит\w*|пуш\w*|тест\w*|docs|doku|dokumentation|abhängigkeit\w*|dépendances?|dependencias?|documentation|changelog"
+    r"|antwort\w*|kommentier\w*|docstrings?|imports?|readmes?"
     r"|提交|测试|推送|注释|分支|コミット|テスト|プッシュ|コメント|ブランチ|커밋|테스트|주석"
 )
 _OF_NOW = lazy_pattern(
@@ -53,8 +54,14 @@ _OF_NOW = lazy_pattern(
 _WORD_OF = r"(?<![\w.@/-]){}(?![\w@/-])"
 _ASIAN = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ENGLISH = lazy_pattern(
-    r"(?i)\b(?:the|is|are|was|be|been|to|of|and|in|it|this|that|we|you|i|for|with|not|don'?t|doesn'?t|should|why|when|what|how|as|at|by|then)\b"
+    r"(?i)\b(?:the|is|are|was|be|been|to|of|and|in|it|this|that|we|you|i|for|with|not|don'?t|doesn'?t|should|why|when|what|how|as|at"
+    r"|by|then|please|never|always)\b"
 )
+_GERMAN = lazy_pattern(
+    r"(?i)(?<!\w)(?:bitte|nicht|immer|nie|niemals|bevor|jede[mrsn]?|uns|wir|und|auch|ohne|keine?n?|auf|f[üu]r|sind)(?!\w)"
+)
+"""Words of German that no English sentence has, beside "in" or "was", which both have."""
+
 _ALWAYS_SAID, _NEVER_SAID = (lazy_pattern(rf"(?i)(?<!\w)(?:{words})(?!\w)|(?:{words})(?=[\u3040-\u9fff])") for words in (_ALWAYS, _NEVER))
 _WORK_SAID = lazy_pattern(
     rf"(?i)(?<![\w/.-])(?:{_WORK})(?![\w/.-])|提交|测试|推送|注释|分支|コミット|テスト|プッシュ|コメント|ブランチ|커밋|테스트|주석"
@@ -77,12 +84,15 @@ _REPORTS = lazy_pattern(
 )
 """Tells what goes wrong: that it always does is no demand."""
 
+_NONE_SAID = lazy_pattern(r"(?i)(?<!\w)(?:keine?[nrms]?|nichts?|pas|rien|aucune?|no|nada|não|non|nessuna?|geen|niet|не|ничего)(?!\w)")
 _NOBODY = (
     r"der|die|das|den|dem|ein\w{0,2}|ich|du|er|sie|es|ihr|man|mein\w{0,2}|unser\w{0,2}|dieser?|jeder?|le|la|les|l|un|une|je|j|tu|il|elle|on|vous|ils|mon|ma|mes"
     r"|el|los|las|una|unos|yo|él|ella|ellos|mis?|nuestr\w+|os?|as?|um|uma|eu|ele|ela|meus?|minhas?|i|gli|lo|io|lui|lei|miei?|de|het|een|ik|hij|ze|mijn|он|она|они"
     r"|оно|я|ты|вы|мо[йияё]\w*|наш\w*|y|e|et|und|en|и"
 )
 """Begins a sentence that tells of something or somebody, and orders nothing."""
+
+_BEGINS_WITH_SOMEBODY = lazy_pattern(rf"(?i)^(?:{_NOBODY})(?!\w)")
 
 _ADVERB = rf"(?:{_ALWAYS}|{_NEVER})"
 _ORDER = lazy_pattern(
@@ -91,9 +101,38 @@ _ORDER = lazy_pattern(
     rf"|^(?:tu\s+dois|vous\s+devez|on\s+doit|il\s+faut|du\s+(?:musst|sollst)|man\s+muss|debes|tienes\s+que|hay\s+que|devi|devi?amo|você\s+deve|je\s+moet)\s+{_ADVERB}(?!\w)"
     r"|^on\s+n(?:e\s+|['’])\w+\s+jamais(?!\w)"
     rf"|^(?!(?:{_NOBODY}|(?:{_WORK}))(?!\w))(?:ne\s+|n['’]|non?\s+|não\s+|не\s+)?[^\W\d]+(?:\s+(?:{_WORK}))?\s+{_ADVERB}(?!\w)"
-    rf"|^[\w-]+\s+{_ADVERB}\s+(?:\w+\s+){{0,6}}?(?:auf|in|im|mit|vor|nach|en|avec|avant|con|antes|em|com|met|voor|op|на|в|с|перед)\s"
+    rf"|^(?:{_WORK})\s+(?:kommen|geh[öo]ren|m[üu]ssen|sollen|sollten|d[üu]rfen|bleiben|schreib\w+"
+    rf"|mach\w+)\s+(?:\w+\s+){{0,4}}?{_ADVERB}(?!\w)"
+    r"|^(?:wir|nous|on|nosotros|noi|wij|we)\s+(?:schreib\w+|mach\w+|committ?en|benenn\w+|dokumentier\w+|[ée]crivons|escribimos"
+    r"|scriviamo|schrijven)\s"
+    rf"|^(?!(?:{_NOBODY})(?!\w))[\w-]+(?:\s+(?!(?:{_NOBODY})(?!\w))[\w-]+)?\s+{_ADVERB}\s+(?:\w+\s+){{0,6}}?(?:auf|in|im|mit|vor|nach"
+    rf"|en|avec|avant|con|antes|em|com|met|voor|op|на|в|с|перед)\s"
 )
 """An order of Europe: the adverb or an imperative opens it, or what it is about does, with how it is done."""
+
+_AS_A_FORM = lazy_pattern(
+    rf"(?i)^(?:{_WORK})(?:\s+\w+)?\s+(?:bitte|immer|nur)\s+(?:immer\s+|nur\s+)?(?:auf|in|mit|ohne|als|nach)\s"
+    r"|^(?:bitte\s+)?(?:vor|nach)\s+jede[mrn]\s.*\w{2,}(?:en|n)$"
+)
+"""Names a kind of work and how all of it is done, or what is done before or after each."""
+
+_WE_WRITE = lazy_pattern(
+    r"(?i)^(?:wir|nous|on|nosotros|noi|wij|we)\s+\w+\s.*\b(?:auf|en|in|in\s+het)\s+(?:deutsch|englisch|anglais|français|ingl[ée]s"
+    r"|inglese|engels)\b"
+)
+_STOPS = lazy_pattern(
+    r"(?i)^(?:bitte\s+)?(?:h[öo]r(?:t|en\s+sie)?\s+(?:bitte\s+|endlich\s+)?auf|arr[êe]te[zr]?\s+(?:de\s|d['’])|deja\s+de|smetti\s+di"
+    r"|par[ea]\s+de|stop\s+met|хватит|перестань)(?!\w).*\w"
+)
+"""Wants that something is no longer done, in another language."""
+
+_UNASKED = lazy_pattern(
+    r"(?i)(?<!\w)(?:ohne\s+(?:(?:mich\s+)?(?:vorher\s+)?zu\s+fragen|(?:vorherige\s+)?(?:r[üu]cksprache|r[üu]ckfrage|absprache"
+    r"|zustimmung|erlaubnis))"
+    r"|sans\s+(?:me\s+)?demander|sin\s+(?:preguntar\w*|permiso)|sem\s+perguntar|senza\s+(?:chiedere|permesso)|zonder\s+(?:te\s+vragen"
+    r"|toestemming|overleg)|без\s+спроса)"
+)
+"""What is not to be done unasked holds for all work."""
 
 _ORDER_OF_ASIA = lazy_pattern(
     rf"^(?:请|始终|一律|绝不|勿)|^(?:必ず|常に)[^が]*する$|(?:永远不要|绝对不要|千万不要|必须|前(?:{_ALWAYS}))|(?:{_ALWAYS}|绝不)(?:先|用|使用|以|运行|写|跑|保持|添加|检查)"
@@ -136,7 +175,10 @@ _QUESTION = lazy_pattern(
 """What is asked, or holds under a condition alone, with its question mark or without."""
 
 _TELLS = lazy_pattern(
-    r"(?i)^(?:oh\s+(?:great|nice|wow|sure)|wow\b|yeah\s+right|sure,\s|great,\s|(?:\w+\s?)?error:|warning:)"
+    r"(?i)^(?:oh\s+(?:great|nice|wow|sure)|wow\b|yeah\s+right|(?:yeah|oh|wow|right|sure|haha|lol)(?:\s+\w+)?,\s+(?:always|never)\s"
+    r"|sure,\s|great,\s|(?:\w+\s?)?error:|warning:)"
+    r"|^(?:the|my|our|their|his|her|some|most|an?)\s+(?:(?!(?:always|never|should|must|to)\b)[\w-]+\s+){1,3}?(?:tells?|wants?"
+    r"|recommends?|suggests?|states?|claims?|complains?|insists?|advis\w+)\s"
     r"|\b(?:says|reads|wrote|writes|according\s+to)\b|(?<!\bi )\bsaid\b|\b(?:he|she|they|someone|somebody|docs|readme)\s+(?:say|told|tells)\b"
 )
 """Tells what somebody else, or a text, lays down, or is said in irony."""
@@ -149,14 +191,14 @@ def asks_or_tells(sentence: str) -> bool:
 
 def is_english(sentence: str) -> bool:
     """Tell whether a sentence has words of English that no other language has."""
-    return bool(_ENGLISH.search(sentence))
+    return bool(_ENGLISH.search(sentence)) and not _GERMAN.search(sentence)
 
 
 def found_in(sentence: str, families: Iterable[frozenset[str]]) -> Said | None:
     """Return what a sentence lays down by the programs that it names, or in another language; None for others."""
     if _OF_NOW.search(sentence) or asks_or_tells(sentence):
         return None
-    return _of_programs(sentence, families) or (_of_work(sentence) if not _ENGLISH.search(sentence) else None)
+    return _of_programs(sentence, families) or (_of_work(sentence) if not is_english(sentence) else None)
 
 
 def enough(sentence: str) -> bool:
@@ -221,12 +263,19 @@ def _wanted(text: str, program: str) -> bool:
 
 def _of_work(sentence: str) -> Said | None:
     """Return what a sentence of another language demands always or never of commits, tests, branches and the like."""
+    unasked = _UNASKED.search(sentence) is not None and not _BEGINS_WITH_SOMEBODY.match(sentence)
+    if unasked and (_NEVER_SAID.search(sentence) or _NONE_SAID.search(sentence)):
+        return Said("forbids", "", sentence, firm=True)
     if not _WORK_SAID.search(sentence) or _REPORTS.search(sentence):
         return None
+    if _STOPS.match(sentence):
+        return Said("forbids", "", sentence, firm=True)
     if _NONE_OF_WORK.match(sentence):
         return Said("forbids", "", sentence, firm=False)
+    if _AS_A_FORM.match(sentence):
+        return Said("demands", sentence, "", firm=True)
     if not (_ORDER_OF_ASIA if enough(sentence) else _ORDER).search(sentence):
         return None
     if _NEVER_SAID.search(sentence):
         return Said("forbids", "", sentence, firm=True)
-    return Said("demands", sentence, "", firm=True) if _ALWAYS_SAID.search(sentence) else None
+    return Said("demands", sentence, "", firm=True) if _ALWAYS_SAID.search(sentence) or _WE_WRITE.match(sentence) else None

@@ -36,7 +36,12 @@ _OF_NOW = lazy_pattern(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|
 _REPO = lazy_pattern(
     r"(?i)\bkeep (?:it|this)\b|\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so|important) that\b"
     r"|\bfrom now on\b"
-    r"|\bthat it works\b|\bone (?=\w+ (?:\w+ )?per\b)|\bit(?:'s| is) (?=(?:very |really )?important\b)|\bthis machine\b|\b(?:a )?new one\b"
+    r"|\b(?:hate|stand|like) it (?=when\b|that\b)|\b(?:unless|if|when) (?:i|we) (?:ask|say|tell|request)\w*(?: you)?(?: (?:for"
+    r"|to do))? (?:it|them|so|that)\b"
+    r"|\bstop \w+ing those (?=\w+ ?\w*s\b)"
+    r"|\b(?:this|it) is (?=an? [\w.+-]+ (?:project|repo|repository|codebase|monorepo)\b)"
+    r"|\bthat it works\b|\bone (?=\w+ (?:\w+ )?per\b|line\b|sentence\b|paragraph\b)|\bit(?:'s| is) (?=(?:very |really )?important\b)"
+    r"|\bthis machine\b|\b(?:a )?new one\b"
     r"|(?<=[a-z]s) that (?=(?:are|have|were|do|just|only|merely|you|we|\w+s?)\b)"
 )
 """Words that only seem to point at something."""
@@ -44,7 +49,9 @@ _REPO = lazy_pattern(
 _IT = lazy_pattern(r"(?i)\b(?:it|them)\b")
 """Points at what the same sentence named."""
 
-_CHOOSES = lazy_pattern(rf"(?ix)^{OPENS}{TO}(?:(?:don'?t\ |do\ not\ |never\ )?use|prefer|stick\ (?:to|with)|switch\ to|go\ with|write)\b")
+_CHOOSES = lazy_pattern(
+    rf"(?ix)^{OPENS}(?:i\ (?=prefer\b))?{TO}(?:(?:don'?t\ |do\ not\ |never\ )?use|prefer|stick\ (?:to|with)|switch\ to|go\ with|write)\b"
+)
 """Begins an order to do one thing and not another, whatever they are."""
 
 _STEERS = lazy_pattern(
@@ -103,11 +110,13 @@ def rule(sentence: str) -> Rule | None:
     """
     said = sentence.strip(_AROUND)
     few = len(said.split()) < _WORDS[0] and not rule_languages.enough(said)
-    if few or len(said) > LONGEST or len(said.split()) > _WORDS[1] or said.endswith(("?", "\uff1f")) or rule_languages.asks_or_tells(said):
+    if few or len(said) > LONGEST or len(said.split()) > _WORDS[1] or said.endswith(("?", "\uff1f")):
         return None
     typed = spelled_out(said)
+    if rule_languages.asks_or_tells(typed):
+        return None
     meant = _laid_down_in(typed)
-    if (meant is None or not (meant.of_work or meant.form == "pair")) and rule_languages.is_english(said):
+    if (meant is None or not (meant.of_work or meant.form == "pair")) and rule_languages.is_english(typed):
         meant = next(_in_parts(typed), meant)
     return meant and meant._replace(text=said, firm=meant.firm or is_firm(typed))
 
@@ -125,7 +134,8 @@ def _in_parts(said: str) -> Iterator[Rule]:
 
 _AROUND = " -*\u2022.;,\"'!()\u3002\uff01"
 _PARTS = lazy_pattern(
-    r"(?i)[,;]\s+|(?<=[ ]this):\s+|(?<=thing):\s+|(?<=future):\s+|(?<=[ ]rule):\s+|(?<=[ ]time):\s+|\s+[-\u2013\u2014]+\s+"
+    r"(?i)[,;]\s+|(?<=[ ]this):\s+|(?<=thing):\s+|(?<=future):\s+|(?<=[ ]rule):\s+|(?<=remember):\s+|(?<=[ ]time):\s+"
+    r"|\s+[-\u2013\u2014]+\s+"
     r"|\s+(?=(?:because|since|so\s+that|as\s+we)\s)|\s+and\s+(?=(?:always|never|don'?t|do\s+not)\s)"
 )
 """Parts a sentence where an order can end and its reason begin."""
@@ -176,9 +186,9 @@ def _meant(said: str, form: str, parts: dict[str, str | None], *, beside: bool =
     bare = _REPO.sub("", said)
     tools = bool((want | avoid) & _PROGRAMS)
     chooses = form == "pair" and bool(_CHOOSES.match(said))
-    for_ever = ordered_for_ever(said)
-    of_work = tools or chooses or bool(place) or for_ever or bool(OF_WORK.search(said))
-    bare = _IT.sub("", bare) if beside or EXPLICIT.search(said) else bare
+    for_ever = _for_ever(said)
+    of_work = not _OF_PRODUCT.match(said) and (tools or chooses or bool(place) or for_ever or bool(OF_WORK.search(said)))
+    bare = _IT.sub("", bare) if beside or for_ever else bare
     of_work = of_work and (form == "where" or not _OF_NOW.search(bare))
     firm, everywhere = is_firm(said), bool(_EVERYWHERE.search(said))
     return Rule(form, said, want - avoid, avoid, firm, of_work, everywhere, about if place else frozenset(), place)
@@ -190,6 +200,14 @@ def _named(said: str, want: frozenset[str], form: str) -> bool:
         return False
     return bool(want & _PROGRAMS) or bool(OF_WORK.search(said))
 
+
+_OF_PRODUCT = lazy_pattern(
+    rf"(?ix)^{OPENS}{TO}(?:always|never|only|don'?t|do\ not)\s+(?:ever\s+)?(?:show|display|render|hide|send|charge|notify|redirect"
+    rf"|allow|let|block|play|scroll|animate"
+    r"|highlight|email|expose|grant|accept|reject|suggest|recommend|offer)\s+(?!(?:me|us)\b)"
+    r"|.*\b(?:is|are|be|stays?)\s+(?:\w+\s+)?(?:shown|drawn|displayed|rendered|visible|hidden|clickable|centered|highlighted)\b"
+)
+"""Orders what a program does for its users: an agent that works on it does none of it itself."""
 
 _TYPE = frozenset({"any"})
 """A type whose name is a word as well: alone it is what is meant."""
@@ -313,7 +331,10 @@ _ALIKE = 0.6
 _NOW = lazy_pattern(
     r"(?i)\b(?:yet|for now|right now|this time|today|at the moment|worry|forget|mind|know|understand|think|believe|care|bother)\b"
 )
-_ASKS = lazy_pattern(r"(?i)\b(?:let me know|tell me|ask me|check with me)\b.*\bbefore\b")
+_ASKS = lazy_pattern(
+    r"(?i)\b(?:keep|always) forget\w* to\b|\b(?:let me know|tell me|ask me|check with me)\b.*\bbefore\b|\b(?:don'?t|do not"
+    r"|never) forget to\b.*\b(?:every|each|always|before|after|whenever)\b"
+)
 _BETWEEN = lazy_pattern(
     r"(?<=[.!?;])\s+|\n+|\s{1,40}-{1,2}\s+|\s{1,40}but\s+(?=make\s+sure\b)|\s{0,40}\((?=no\s)"
     r"|\s{1,40}(?:and\s{1,40})?while\s+(?=keeping\s+(?:it|this|everything)\b)|(?<=\w|\)),?\s+(?=(?:and\s+)?remember\s+that\b)"
@@ -339,7 +360,7 @@ def stands_alone(meant: Rule) -> bool:
     a verb ("not as a comment, but as a document") and what is asked of one file do not.
     """
     english = rule_languages.is_english(meant.text) or _in_form(meant.text, beside=True) is not None
-    if _chooses_a_program(meant) or ordered_for_ever(spelled_out(meant.text)):
+    if _chooses_a_program(meant) or _for_ever(spelled_out(meant.text)):
         return True
     if meant.form == "please":
         last = re.sub(r"(?i)\W*please\W*$", "", meant.text).rsplit(" ", 1)[-1]
@@ -349,6 +370,26 @@ def stands_alone(meant: Rule) -> bool:
     if _OF_CHAT.search(meant.text) or (meant.form != "where" and _ONE_FILE.search(meant.text)):
         return False
     return not of_the_work_at_hand(meant.form, spelled_out(meant.text), in_english=english)
+
+
+def _for_ever(said: str) -> bool:
+    """Tell whether a sentence orders something for all later work, and does not specify what the product is to do or to look like."""
+    specifies = _SUBJECT.match(said)
+    return ordered_for_ever(said) and (specifies is None or bool(OF_WORK.search(specifies[1]) or _OF_CODE.search(specifies[1])))
+
+
+_SUBJECT = lazy_pattern(
+    r"(?i)^(?:(?:in|for)\s+(?:this|our|the)\s+(?:repo|repository|project|codebase)[,:]?\s+)?((?:the|an?|every|each|all|any|our|my"
+    r"|its)\s+(?:[\w-]+\s+){1,5}?)"
+    r"(?:must|should|shall|can|may|needs?|has|have|is|are|always|never)\b"
+)
+_OF_CODE = lazy_pattern(
+    r"(?i)\b(?:code|functions?|methods?|class(?:es)?|components?|modules?|files?|imports?|exports?|endpoints?|routes?|features?"
+    r"|services?|scripts?|commands?|types?"
+    r"|secrets?|packages?|helpers?|hooks?|changes?|bugs?|fix(?:es)?|errors?|exceptions?|names?|variables?|strings?|dates?|quer(?:y"
+    r"|ies)|tables?|columns?)\s"
+)
+"""What people who write code lay down rules for; a button, a header, a user or an order is what the product is about."""
 
 
 def _chooses_a_program(meant: Rule) -> bool:
