@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 BEFORE, BEHIND = 2, 12
 """Lines around one that tells of a failure that stay as they are."""
@@ -30,6 +30,15 @@ _NONE_WRONG = lazy_pattern(
 )
 
 
+_SIGNS = (
+    *("err", "fail", "fatal", "panic", "exception", "traceback", "assert", "denied", "refused", "cannot", "can't", "could not", "unable"),
+    *("undefined", "unresolved", "unexpected", "not ", "no such", "missing", "conflict", "reject", "abort", "time", "killed", "warn"),
+    *("ko", "backoff", "unhealthy"),
+)
+"""One of them stands in every ASCII line that :data:`_WRONG` finds something in, but for its marks at the beginning and its numbers."""
+_NUMBER = lazy_pattern(r"[45]\d\d")
+
+
 class Filtered(NamedTuple):
     """Lines that stay, each a line of the output or a note of what stood there; ``exact`` says that nothing was left out."""
 
@@ -40,7 +49,16 @@ class Filtered(NamedTuple):
 @lru_cache(1_024)
 def wrong(line: str) -> bool:
     """Tell whether a line may tell of a failure, by a word or a status from 400 to 599; "0 errors" alone tells of none."""
+    if line.isascii() and line[:1] not in _MARKS:
+        lowered = line.lower()
+        # the pattern tries each of its words at each character: nearly all lines of a long output hold no sign of any
+        if not any(sign in lowered for sign in _SIGNS) and not _NUMBER.search(line):
+            return False
     return bool(_WRONG.search(line)) and bool(_WRONG.search(_NONE_WRONG.sub("", line)))
+
+
+_MARKS = frozenset("eE>")
+"""What begins a line that :data:`_WRONG` takes for one of a failure"""
 
 
 _MOST_PLACES = 3
@@ -70,16 +88,16 @@ def cut(line: str, most: int) -> str:
     return f"{found}… [{len(line) - at:,} characters{'; code in them: ' if names else ''}{names}]"
 
 
-def guarded(lines: list[str]) -> set[int]:
-    """Return the places of lines that stay as they are: those that may tell of a failure, with their context."""
-    places: set[int] = set()
+def guarded(lines: list[str]) -> Iterator[int]:
+    """Yield the places of lines that stay as they are, in order: those that may tell of a failure, with their context."""
+    least = 0
     for n, line in enumerate(lines):
         if wrong(line):
-            places.update(range(max(0, n - BEFORE), min(len(lines), n + BEHIND + 1)))
-    return places
+            first, least = max(0, n - BEFORE, least), min(len(lines), n + BEHIND + 1)
+            yield from range(first, least)
 
 
-def without(lines: list[str], routine: re.Pattern[str], what: str) -> Filtered:
+def without(lines: list[str], routine: Callable[[str], object], what: str) -> Filtered:
     """Return the lines without routine ones, which are counted where they stood; one that tells of a failure is none."""
     kept: list[str] = []
     dropped = 0
@@ -92,7 +110,7 @@ def without(lines: list[str], routine: re.Pattern[str], what: str) -> Filtered:
         dropped = 0
 
     for line in lines:
-        if routine.search(line) and not wrong(line):
+        if routine(line) and not wrong(line):
             dropped += 1
             left_out = True
         elif line.strip() or not dropped:
@@ -102,11 +120,13 @@ def without(lines: list[str], routine: re.Pattern[str], what: str) -> Filtered:
     return Filtered(kept, exact=not left_out)
 
 
+_PASSED = lazy_pattern(r"\bPASSED\b(?:\s*\[\s*\d+%\])?\s*$")
+_NO_TESTS = "[no tests to run]"
 _PASSES = lazy_pattern(
-    r"(?x)\bPASSED\b(?:\s*\[\s*\d+%\])?\s*$|^\s*(?:✓|✔|√|ok\ \d+\b|===\ (?:RUN|PAUSE|CONT|NAME))|^\s*---\ PASS:|^PASS$"
+    r"(?x)^\s*(?:✓|✔|√|ok\ \d+\b|===\ (?:RUN|PAUSE|CONT|NAME))|^\s*---\ PASS:|^PASS$"
     r"|^(?:test\ )?[\w:<>,\ /.-]+\ \.\.\.\ ok$|^[\w./-]+\.py\ [.sxX]+\s*(?:\[\s*\d+%\])?$|^[.sxX]+\s*\[\s*\d+%\]$|^\s*PASS\s+\S+"
     r"|^ok\s+\S+\s+(?:\(cached\)|[\d.]+m?s)(?!.*coverage:)|^\?\s+\S+\s+\[no\ test\ files\]"
-    r"|\[no\ tests\ to\ run\]$|^testing:\ warning:\ no\ tests\ to\ run$"
+    r"|^testing:\ warning:\ no\ tests\ to\ run$"
     r"|^\s*\d+/\d+\ Test\s+\#\d+:\ .*\ Passed\s+[\d.]+\ sec$"
     r"|^\s*\[\s*(?:RUN|OK|-{6,}|={6,})\s*\]|^test\ \S+\ \.\.\.\ (?:ok|ignored)"
 )
@@ -147,21 +167,25 @@ _DOCKER = lazy_pattern(
 )
 
 
+def _passes(line: str) -> bool:
+    return bool(_PASSES.match(line) or ("PASSED" in line and _PASSED.search(line)) or line.endswith(_NO_TESTS))
+
+
 def tests(lines: list[str]) -> Filtered:
     """Leave out passes and what was compiled for them."""
-    first = without(lines, _PASSES, "lines of passes")
-    second = without(first.lines, _BUILD, "lines of progress")
+    first = without(lines, _passes, "lines of passes")
+    second = without(first.lines, _BUILD.match, "lines of progress")
     return Filtered(second.lines, first.exact and second.exact)
 
 
 def builds(lines: list[str]) -> Filtered:
     """Leave out progress of compilers, linters and type checkers."""
-    return without(lines, _BUILD, "lines of progress")
+    return without(lines, _BUILD.match, "lines of progress")
 
 
 def installs(lines: list[str]) -> Filtered:
     """Leave out progress of package managers."""
-    return without(lines, _INSTALL, "lines of progress")
+    return without(lines, _INSTALL.search, "lines of progress")
 
 
 _HEADS = lazy_pattern(r"^[A-Z][A-Z0-9()%/-]*(?: [A-Z0-9()%/-]+)*(?: {2,}[A-Z][A-Z0-9()%/-]*(?: [A-Z0-9()%/-]+)*)+\s*$")
@@ -174,7 +198,7 @@ _MOST_WELL, _FIRST_WELL = 7, 2
 
 def containers(lines: list[str]) -> Filtered:
     """Leave out progress of layers, and count rows of which all is well; columns stand two blanks apart, what is not well as it is."""
-    kept = without(lines, _DOCKER, "lines of progress")
+    kept = without(lines, _DOCKER.match, "lines of progress")
     found: list[str] = []
     heads: dict[str, slice] = {}
     well: list[str] = []
@@ -227,7 +251,7 @@ def _is_well(cells: dict[str, str]) -> bool:
 
 def progress(lines: list[str]) -> Filtered:
     """Leave out progress that any command may print."""
-    return without(lines, _ANY, "lines of progress")
+    return without(lines, _ANY.match, "lines of progress")
 
 
 _BLOBS = lazy_pattern(r"^index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}")
@@ -238,7 +262,7 @@ def git(lines: list[str]) -> Filtered:
     """Leave out progress, hashes of blobs and hints; a commit of a log stands in one line with its words below."""
     if any(line.startswith(("diff --git ", "@@ ")) for line in lines):  # what stands in a hunk is text of files
         return Filtered([line for line in lines if not _BLOBS.match(line)])
-    kept = without(lines, _GIT, "lines of progress").lines
+    kept = without(lines, _GIT.match, "lines of progress").lines
     kept = [line for line in kept if not line.endswith("lines of progress]")]
     found: list[str] = []
     at = 0
@@ -377,7 +401,7 @@ _AMOUNT = lazy_pattern(
 
 def _form(line: str) -> str:
     """Return a pass without its numbers, progress without what it counts; any other, whose numbers may be wanted, as it is."""
-    if _PASSES.search(line):
+    if _passes(line):
         return re.sub(r"\d+", "0", line)
     return _AMOUNT.sub("", line) if _COUNTING.match(line) else line
 

@@ -180,7 +180,7 @@ def _fitting(made: Filtered, most: int = MOST_LINES) -> Filtered:
     if len(lines) <= most:
         return Filtered(lines, made.exact and not shorter)
     stay = {*range(_HEAD), *range(len(lines) - _TAIL, len(lines))}
-    for place in sorted(guarded(lines)):
+    for place in guarded(lines):
         if len(stay) >= most + _HEAD:
             break
         stay.add(place)

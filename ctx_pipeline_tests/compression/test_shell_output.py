@@ -8,10 +8,13 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import islice
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ctx_pipeline.compression import kept_outputs, shell_output
+from ctx_pipeline.compression import kept_outputs, output_filters, shell_output
 from ctx_pipeline.compression.compress import counting
 from ctx_pipeline.compression.large_output import MOST_NOTED, bounded
 from ctx_pipeline.compression.shell_output import kind_of, shorten
@@ -657,3 +660,61 @@ def test_what_the_cut_part_of_a_long_text_quotes_as_code_stays(short):
     )
     assert "name_11]" in told.text
     assert "name_12" not in told.text
+
+
+_WORDS = (
+    *("error", "Errors", "errored", "FAILED", "failures", "fatal", "panicked", "exception", "Traceback", "assertion", "denied", "refused"),
+    *("cannot", "can't", "could not", "unable", "undefined", "unresolved", "unexpected", "not found", "no such", "missing", "conflict"),
+    *("rejected", "aborted", "timed out", "timeout", "time out", "killed", "warnings", "not ok", "FAIL", "KO", "ValueError", "BackOff"),
+    *(
+        "ErrImagePull",
+        "OOMKilled",
+        "unhealthy",
+        "HTTP/1.1 500",
+        "status: 404",
+        "returned 503",
+        "GET /x 404",
+        '"HTTP/2" 502',
+        "429 Too Many",
+    ),
+    *("E   x", "> x", "✗", "ok", "passed", "0 errors", "no failures", "errors: 0", "12%", "e", "done in 4.5 s", "token", "running"),
+)
+
+
+@pytest.mark.feature("compression.long-lines")
+@given(st.lists(st.sampled_from(_WORDS) | st.text(max_size=6), max_size=6), st.sampled_from(["", " ", ": ", "\t", "x"]))
+@settings(max_examples=400, deadline=None)
+def test_a_line_without_a_sign_of_failure_is_one_that_the_pattern_finds_nothing_in(words, between):
+    line = between.join(words)
+    told = output_filters._WRONG.search(line) and output_filters._WRONG.search(output_filters._NONE_WRONG.sub("", line))
+    assert output_filters.wrong(line) == bool(told)
+
+
+@pytest.mark.feature("compression.long-lines")
+def test_lines_behind_those_that_fill_an_answer_are_not_looked_at():
+    looked = []
+
+    class Lines(list):
+        def __iter__(self):
+            for line in super().__iter__():
+                looked.append(line)
+                yield line
+
+    lines = Lines(f"error {n}" for n in range(10_000))
+    assert list(islice(output_filters.guarded(lines), 20)) == list(range(20))
+    assert len(looked) < 50
+
+
+@pytest.mark.feature("compression.long-lines")
+@pytest.mark.parametrize(
+    ("line", "passes"),
+    [
+        ("tests/x.py::test_a PASSED   [ 50%]", True),
+        ("ok pkg 0.1s [no tests to run]", True),
+        ("12/30 Test #12: a .... Passed 0.01 sec", True),
+        ("it PASSED but then it hung", False),
+        ("see [no tests to run] above", False),
+    ],
+)
+def test_what_passes_is_told_by_the_beginning_or_the_end_of_a_line(line, passes):
+    assert bool(output_filters._passes(line)) == passes
