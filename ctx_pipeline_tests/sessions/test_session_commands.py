@@ -72,6 +72,20 @@ def test_load_says_a_failing_check_once_and_files_that_were_only_read_as_read(ow
 
 
 @pytest.mark.feature("session.one-task")
+def test_load_tells_a_long_request_once(own: Shop, monkeypatch):
+    main = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l", started=datetime(2026, 3, 7, tzinfo=UTC))
+    main.prompt("What is uncommitted here?").call("l1", "Read", "a = 1", file_path=f"{own.clone}/shop/cart.py").answer(text("Nothing."))
+    long = " ".join(f"Please mend finding {n} of the review of the cart, which names the file and the line." for n in range(1, 9))
+    main.prompt(long).call("l2", "Read", "a = 1", file_path=f"{own.clone}/shop/tax.py").answer(text("They are mended.")).save()
+    with open_store(own.settings) as store:
+        ingest(store, own.settings)
+    told = own.ctx(monkeypatch, "session", "load", LATER[:8]).stdout
+
+    assert "Asked first: “What is uncommitted here?”" in told
+    assert told.count("Please mend finding 1 of the review") == 1
+
+
+@pytest.mark.feature("session.one-task")
 def test_load_and_status_say_the_same_task_in_the_same_words(own: Shop, monkeypatch):
     main = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l", started=datetime(2026, 3, 7, tzinfo=UTC))
     main.prompt("Rename the cart in shop/cart.py to basket, everywhere it is used")

@@ -84,11 +84,11 @@ def load(name: str | None, as_json: bool) -> None:
     say(f"Restored session ({last}{imported}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
     about = state.current_task
-    task = f"“{cut(about.text, 300)}”" if about else ""
+    task = f"“{cut(about.text, 300)}”".removesuffix("…”") if about else ""  # the block may tell more of it
     told_above = task_line(state)
     for line in told.block.lines:
         again = task and (
-            task in line.text or line.text.endswith(f": {task[1:-1]}") or ("; last asked: " in told_above and "Asked last" in line.text)
+            task in line.text or line.text.endswith(f": {task[1:].removesuffix('”')}") or ("; last asked: " in told_above and "Asked last" in line.text)
         )
         if line.about not in ("files", "read", "next_steps", "beside") and not (again and line.about == "task"):
             say(plain(line.text))
