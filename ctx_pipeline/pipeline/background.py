@@ -50,8 +50,8 @@ class Ahead:
         self._pipe: Any = None
         self._came: dict[str, list[StageReport]] = {}
 
-    def launch(self) -> None:
-        """Fork, unless a library that keeps threads is loaded or the platform cannot."""
+    def launch(self, work: Callable[[Settings, Scan, Any], None] | None = None) -> None:
+        """Fork for some work, all of it where none is named, unless a library that keeps threads is loaded or the platform cannot."""
         if not _may_fork():
             return
         import multiprocessing
@@ -59,7 +59,7 @@ class Ahead:
         context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe(duplex=False)
         # not a daemon: it starts processes of its own
-        self._process = context.Process(target=_work, args=(self._settings, self._scan, theirs), daemon=False)
+        self._process = context.Process(target=work or _work, args=(self._settings, self._scan, theirs), daemon=False)
         self._process.start()
         theirs.close()
 
@@ -206,11 +206,12 @@ def _unpartitioned(settings: Settings, progress: Progress) -> list[StageReport]:
 
 
 def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
-    from ctx_pipeline.pipeline.ingest.pool import give_back
+    from ctx_pipeline.pipeline.ingest.pool import POOL_ABOVE, give_back
 
     second = _Second(settings, [pipe]) if _may_fork() else None
     try:
-        pipe.send((INGEST, _ingest(settings, scan, lambda *step: pipe.send(("progress", *step)))))
+        large = sum(one.size for one in scan.pending) > POOL_ABOVE and _may_fork()
+        pipe.send((INGEST, (_ingest_apart if large else _ingest)(settings, scan, lambda *step: pipe.send(("progress", *step)))))
         give_back()
         with contextlib.suppress(Exception):
             pipe.send((DERIVE, _derive(settings, second, lambda *step: pipe.send(("progress", *step)))))
@@ -218,15 +219,39 @@ def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
             pipe.send((TAIL, _unpartitioned(settings, lambda *step: pipe.send(("progress", *step)))))
     except BrokenPipeError:
         pass
-    except CtxError as error:
-        pipe.send(("error", error))
-    except Exception as error:  # noqa: BLE001 - it is raised again in the parent, without its text
-        pipe.send(("error", StoreError(f"ingest failed: {reason(error)}", hint="ctx doctor tells more")))
+    except Exception as error:  # noqa: BLE001 - it is raised again in the parent
+        pipe.send(("error", _told(error)))
     except KeyboardInterrupt:
         pass
     finally:
         if second:
             second.close()
+        pipe.close()
+
+
+def _told(error: Exception) -> CtxError:
+    """Return an error of an ingest as another process may raise it: without the text of one that is not ours."""
+    return error if isinstance(error, CtxError) else StoreError(f"ingest failed: {reason(error)}", hint="ctx doctor tells more")
+
+
+def _ingest_apart(settings: Settings, scan: Scan, progress: Progress) -> list[StageReport]:
+    """Ingest in a process that ends with it: what a large one leaves of its memory in pieces goes back to the system."""
+    ahead = Ahead(settings, scan)
+    ahead.launch(_only_ingest)
+    with ahead:
+        return ahead.wait(INGEST, progress)
+
+
+def _only_ingest(settings: Settings, scan: Scan, pipe: Any) -> None:
+    try:
+        pipe.send((INGEST, _ingest(settings, scan, lambda *step: pipe.send(("progress", *step)))))
+    except BrokenPipeError:
+        pass
+    except Exception as error:  # noqa: BLE001 - it is raised again in the parent
+        pipe.send(("error", _told(error)))
+    except KeyboardInterrupt:
+        pass
+    finally:
         pipe.close()
 
 
