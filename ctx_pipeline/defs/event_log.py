@@ -25,6 +25,9 @@ _TIMEOUT_SECONDS = 60
 _KNOWN_SECONDS = 10.0
 """How long a partition that was seen counts as known: another process may remove it."""
 
+_LISTED = "ctx_pipeline.partitions"
+"""Names what a connection listed last: name of a set of partitions -> number of changes by other connections, and the partitions."""
+
 
 class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
     """The stock consolidated storage, the same file and schema, with a pool of connections in each process.
@@ -49,15 +52,15 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
             yield connection
 
     @contextmanager
-    def _one_transaction(self) -> Iterator[None]:
-        """Give what this thread writes within it one transaction in place of one for every statement."""
-        if getattr(self._begun, "connection", None) is not None:
-            yield
+    def _one_transaction(self) -> Iterator[Any]:
+        """Give this thread one connection, in one transaction, for all statements within it in place of one for each."""
+        if (begun := getattr(self._begun, "connection", None)) is not None:
+            yield begun
             return
         with _begun(self._conn_string) as connection:
             self._begun.connection = connection
             try:
-                yield
+                yield connection
             finally:
                 del self._begun.connection
 
@@ -89,18 +92,31 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
         return column_name in self._columns
 
     def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
-        """Return the partitions; they are read again when the file was written by another connection, and after an addition here."""
-        with self._connect() as connection:
-            version = (id(connection.connection.dbapi_connection), connection.exec_driver_sql("PRAGMA data_version").scalar())
-        known = _listed(self._conn_string)
-        if partitions_def_name not in known or known[partitions_def_name][0] != version:
-            known[partitions_def_name] = (version, tuple(super().get_dynamic_partitions(partitions_def_name)))
-        return known[partitions_def_name][1]
+        """Return the partitions; a connection reads them again when another one wrote the file, and after it changed them itself."""
+        with self._one_transaction() as connection:
+            version = connection.exec_driver_sql("PRAGMA data_version").scalar()
+            known = connection.info.setdefault(_LISTED, {})
+            if known.get(partitions_def_name, ("",))[0] != version:
+                known[partitions_def_name] = (version, tuple(super().get_dynamic_partitions(partitions_def_name)))
+            listed: Sequence[str] = known[partitions_def_name][1]
+            return listed
+
+    @contextmanager
+    def _changing_partitions(self) -> Iterator[None]:
+        with self._one_transaction() as connection:
+            yield
+            connection.info.pop(_LISTED, None)
+        self._partitions.clear()
 
     def add_dynamic_partitions(self, partitions_def_name: str, partition_keys: Sequence[str]) -> None:
         """Add partitions."""
-        super().add_dynamic_partitions(partitions_def_name, partition_keys)
-        _listed(self._conn_string).clear()
+        with self._changing_partitions():
+            super().add_dynamic_partitions(partitions_def_name, partition_keys)
+
+    def wipe(self) -> None:
+        """Remove all events and partitions."""
+        with self._changing_partitions():
+            super().wipe()
 
     def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
         """Tell whether a partition is known; Dagster asks it of the same one for every event of a run."""
@@ -113,9 +129,8 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
 
     def delete_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> None:
         """Forget a partition."""
-        self._partitions.pop((partitions_def_name, partition_key), None)
-        _listed(self._conn_string).clear()
-        super().delete_dynamic_partition(partitions_def_name, partition_key)
+        with self._changing_partitions():
+            super().delete_dynamic_partition(partitions_def_name, partition_key)
 
 
 class KeptConnectionRuns(SqliteRunStorage):
@@ -144,12 +159,6 @@ class KeptConnectionRuns(SqliteRunStorage):
         """Close what is kept, so that the file holds all that its log beside it says."""
         super().dispose()
         _engine(self._conn_string, os.getpid()).dispose()
-
-
-@lru_cache(maxsize=8)
-def _listed(address: str) -> dict[str, tuple[Any, tuple[str, ...]]]:  # noqa: ARG001 - what a process knows of a file
-    """Return name of a set of partitions -> the connection and the state of the file they were read by, and the partitions."""
-    return {}
 
 
 @contextmanager

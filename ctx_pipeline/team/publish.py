@@ -56,6 +56,9 @@ _BATCH = 2_000
 _PRUNED = 25
 """Versions of a table after which its small files are merged."""
 
+_UNSURE = "unsure"
+"""In place of the digest of lessons, where the team may hold some that this machine has no more."""
+
 _NUMBERS = 1_000_000
 """Commits that one token is enough for."""
 
@@ -102,11 +105,11 @@ class Record(msgspec.Struct):
     """how often rows were removed for good, so that a hub does the same"""
     raw: RawRecord = msgspec.field(default_factory=RawRecord)
 
-    def send_all(self) -> None:
-        """Have all sent once more: what the team has of it is not known."""
-        self.cells, self.lessons, self.tables = {}, "", {}
+    def send_all(self, *, transcripts: bool) -> None:
+        """Have all rows, and perhaps exact transcripts, sent once more: what the team has of them is not known."""
+        self.cells, self.lessons, self.tables = {}, self.lessons and _UNSURE, {}
         self.unsure, self.sessions = self.sent(), {}
-        for sent in self.raw.sessions.values():
+        for sent in self.raw.sessions.values() if transcripts else ():
             sent.mark = ""
 
     def sent(self) -> dict[str, Sent]:
@@ -173,15 +176,17 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
         try:
             return _publish(store, settings, member, dry_run=dry_run, whole=whole, token=token)
         except TableLost:
-            return _publish(store, settings, member, dry_run=False, whole=True, token=token)
+            return _publish(store, settings, member, dry_run=False, whole=True, token=token, transcripts=whole)
 
 
-def _publish(store: Store, settings: Settings, member: Membership, *, dry_run: bool, whole: bool, token: int) -> Published:
+def _publish(
+    store: Store, settings: Settings, member: Membership, *, dry_run: bool, whole: bool, token: int, transcripts: bool = True
+) -> Published:
     began = time.perf_counter()
     done = Published(dry=dry_run)
     record = read_record(store, member)
     if whole:
-        record.send_all()
+        record.send_all(transcripts=transcripts)
     gates = _gates(store, member)
     due = {cell for cell, gate in gates.items() if record.cells.get(cell.key) != gate}
     sessions = local_sessions(store, due, {t.name: t.columns for t in PUBLISHED}) if due else []
@@ -433,7 +438,8 @@ class Sender:
 
     def _last_number(self, name: str) -> int:
         table = self._tables[name]
-        if (noted := self._record.tables.get(name)) is not None:
+        noted = self._record.tables.get(name)
+        if noted is not None and noted.table:  # one that was not there when it was noted may be another machine's by now
             if table.position[0] != noted.table:
                 raise TableLost(f"{self._bucket.url}/{table.path} is not the table that this machine wrote", hint="ctx publish --all")
             table.recall((noted.table, noted.version), {self._member.writer: noted.number})
@@ -468,8 +474,9 @@ class Sender:
 
         def put(name: str) -> None:
             table = self._tables[name]
-            known = table.last_number(member.writer) > 0
-            table.put(due[name], writer=member.writer, number=number, keys=keys if replacing and known else None, by=PARTITIONS)
+            # a table that another writer made of this one's files names no commit of this machine
+            there = self._lost or table.last_number(member.writer) > 0
+            table.put(due[name], writer=member.writer, number=number, keys=keys if replacing and there else None, by=PARTITIONS)
 
         at_once(put, list(due))
         done.rows.update({name: rows.num_rows for name, rows in due.items()})

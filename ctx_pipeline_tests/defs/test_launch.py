@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import dagster as dg
 import pytest
 from dagster._check import CheckError
+from dagster._core.storage.event_log import SqlEventLogStorage
 from sqlalchemy.engine.reflection import Inspector
 
 from ctx_pipeline import discovery
@@ -236,6 +237,23 @@ def test_a_partition_that_another_process_added_is_listed_at_once(settings):
         assert [len(one.get_dynamic_partitions(partitions.NAME)) for one in (first, second)] == [2, 2]
         second.delete_dynamic_partition(partitions.NAME, "claude|2026-03")
         assert [list(one.get_dynamic_partitions(partitions.NAME)) for one in (first, second)] == [["claude|2026-04"]] * 2
+        first.event_log_storage.wipe()
+        assert [list(one.get_dynamic_partitions(partitions.NAME)) for one in (first, second)] == [[], []]
+
+
+@pytest.mark.feature("launch.cheap-events")
+def test_a_partition_that_is_listed_while_it_is_removed_is_not_listed_after(settings, monkeypatch):
+    remove = SqlEventLogStorage.delete_dynamic_partition
+
+    def list_then_remove(log, *named):
+        assert list(log.get_dynamic_partitions(partitions.NAME)) == ["claude|2026-03"]
+        remove(log, *named)
+
+    with launch.instance(settings) as instance:
+        instance.add_dynamic_partitions(partitions.NAME, ["claude|2026-03"])
+        monkeypatch.setattr(SqlEventLogStorage, "delete_dynamic_partition", list_then_remove)
+        instance.delete_dynamic_partition(partitions.NAME, "claude|2026-03")
+        assert list(instance.get_dynamic_partitions(partitions.NAME)) == []
 
 
 _ADDS = f"""

@@ -19,6 +19,7 @@ def normalized(store: Store, *sessions: Builder, cell: Cell = CELL, decoder: str
     """Commit these sessions as the whole content of a normalized cell, as the stage before would with some decoder."""
     rows = {
         "sessions": [s.row() for s in sessions],
+        "threads": [t for s in sessions for t in s.threads],
         "events": [e for s in sessions for e in s.events],
         "tool_calls": [c for s in sessions for c in s.calls],
         "model_calls": [c for s in sessions for c in s.model_calls],

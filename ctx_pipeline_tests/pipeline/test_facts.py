@@ -138,3 +138,18 @@ def test_facts_of_a_session_whose_folder_is_another_one_now_are_not_read(store, 
     assert (moved.row().content_hash, moved.row().cwd == two.row().cwd) == (two.row().content_hash, False)
     normalized(store, one, moved)
     assert "command_runs" not in {v.session_id: v for v in store.lake.read_sessions(CELL, None, ("command_runs",))}["b"].facts
+
+
+@pytest.mark.feature("facts.view")
+@pytest.mark.parametrize("columns", [{"threads": ("thread_id", "status")}, {"sessions": ("host", "session_id")}, {}])
+def test_facts_are_read_also_where_few_columns_of_what_they_are_made_of_are(store, chosen, columns):
+    one, two = sessions()
+    normalized(store, one.subagent("a/1").shell("make lint", text="ok"), two)
+    make_facts(store, chosen, cells=[CELL])
+    found = {v.session_id: v for v in store.lake.read_sessions(CELL, None, ("command_runs", "threads"), columns)}
+    assert [sorted(found[name].facts) for name in "ab"] == [["command_runs"]] * 2
+    assert [(t.thread_id, t.status) for t in found["a"].threads] == [("a/1", "completed")]
+    normalized(store, one, two.shell("pwd", text="/w"))
+    behind = {v.session_id: v for v in store.lake.read_sessions(CELL, None, ("command_runs", "threads"), columns)}
+    assert ["command_runs" in behind[name].facts for name in "ab"] == [True, False]
+    assert [r.command for r in command_runs(behind["b"])] == ["ls", "pwd"]

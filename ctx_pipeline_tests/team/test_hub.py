@@ -630,6 +630,7 @@ def test_the_doctor_names_lag_clocks_versions_files_and_costs(tmp_path: Path, fo
 @pytest.mark.feature("team.doctor")
 def test_the_doctor_asks_for_upkeep_where_upkeep_merges_something(tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ctx_pipeline.team.hub_upkeep._MANY_SMALL", 2)
+    Path(folder_bucket).mkdir()
     table = TeamTable(Bucket(folder_bucket), "team/sessions")
     hub = hub_of(tmp_path, folder_bucket)
 

@@ -110,6 +110,13 @@ class Manifest(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Manifest)
 
 
+SOURCE_COLUMNS = {
+    "sessions": ("content_hash", "cwd", "repository", "title"),
+    "threads": ("thread_id", "parent_thread_id", "kind", "cwd"),
+}
+"""Table -> columns whose values :func:`source_hash` needs."""
+
+
 def source_hash(normalized: Manifest, session: Any, threads: Iterable[Any]) -> str:
     """Return what identifies the rows of one session that its facts are made of, whichever decoder made them."""
     calls = normalized.hashes.get(session.session_id, "") if any("model_calls" in t.made_of for t in FACTS.values()) else ""

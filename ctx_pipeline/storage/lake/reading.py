@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from contextlib import contextmanager
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from ctx_pipeline.errors import StoreDamaged, StoreError, scarce
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import FACTS, TABLES
 from ctx_pipeline.storage.lake.columns import newest, rows_of
-from ctx_pipeline.storage.lake.manifests import damaged, source_hash
+from ctx_pipeline.storage.lake.manifests import SOURCE_COLUMNS, damaged, source_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -115,19 +116,21 @@ def sessions_of(
             found.setdefault(session, []).extend(members)
         return found
 
+    @cache
     def small(name: str) -> dict[str, list[Any]]:
         merged: dict[str, list[Any]] = {}
         for part in manifest.of_table(name):
             merged.update(rows(TABLES[name], part))
         return merged
 
-    sessions = {sid: found[0] for sid, found in small("sessions").items()}
     wants_facts = facts is not None and any(name in FACTS for name in tables)
+    columns = _widened(columns, [SOURCE_COLUMNS]) if wants_facts else columns
+    sessions = {sid: found[0] for sid, found in small("sessions").items()}
     sources = _sources(manifest, sessions.values(), small("threads")) if wants_facts else {}
     made = {name: _made(TABLES[name], facts, sources) for name in tables if name in FACTS}
     outdated = [TABLES[name] for name, current in made.items() if len(current) < len(sessions)]
     tables = list(dict.fromkeys([*(n for n in tables if n not in FACTS), *(source for t in outdated for source in t.made_of)]))
-    columns = _widened(columns, outdated)
+    columns = _widened(columns, [t.made_of for t in outdated])
     if kinds is not None:
         kinds = None if any("events" in t.made_of and not t.kinds for t in outdated) else {*kinds, *(k for t in outdated for k in t.kinds)}
     fact_pools = {name: _Pool(TABLES[name], facts.of_table(name), rows, wanted) for name, current in made.items() if current and facts}
@@ -157,11 +160,11 @@ def _made(table: Table, facts: Manifest | None, sources: Mapping[str, str]) -> s
     return {session for session, source in sources.items() if facts.hashes.get(session, "").partition(" ")[0] == source}
 
 
-def _widened(columns: Mapping[str, Sequence[str]], facts: Iterable[Table]) -> dict[str, Sequence[str]]:
-    """Return the columns to read, with those that fact tables are made of; all of a table that is not named."""
+def _widened(columns: Mapping[str, Sequence[str]], sources: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, Sequence[str]]:
+    """Return the columns to read, with those that facts are made of; all of a table that is not named."""
     found = dict(columns)
-    for table in facts:
-        for source, names in table.made_of.items():
+    for made_of in sources:
+        for source, names in made_of.items():
             if source in found:
                 found[source] = [*found[source], *names]
     return found

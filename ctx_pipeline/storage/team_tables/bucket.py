@@ -30,7 +30,11 @@ _REFUSED = re.compile(r"(?<![\w./-])40[13](?![\w.-])|forbidden|permission|access
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _BACKTRACE = re.compile(r"\s*(?:stack backtrace:|backtrace:)?\s*\b0: (?:<unknown>|[\w<].*::).*", re.IGNORECASE)
-_OF_THE_SERVER = re.compile(r"generic (?:s3|gcs|microsoftazure|azure) error|server returned|status code|timed? ?out|retries")
+_OF_THE_SERVER = re.compile(
+    r"generic (?:s3|gcs|microsoftazure|azure) error|server returned|status code|timed? ?out|retries"
+    # of a folder all but a path that is not there, is no folder, is one, or is a link to itself
+    r"|os error (?!(?:2|20|21|40|62)\b)\d"
+)
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 _PATIENCE = timedelta(seconds=20)
@@ -170,7 +174,7 @@ class Bucket:
 
     def _translated(self, error: Exception, path: str) -> Exception:
         module = type(error).__module__.partition(".")[0]
-        if isinstance(error, StoreError) or module not in {"obstore", "deltalake", "_internal", "pyarrow", "builtins"}:
+        if isinstance(error, StoreError | MemoryError) or module not in {"obstore", "deltalake", "_internal", "pyarrow", "builtins"}:
             return error
         text = _BACKTRACE.sub("", " ".join(_COLORS.sub("", str(error)).replace("\u21b3", "").split()))
         place = f"{self.url}/{path}".rstrip("/")
@@ -195,6 +199,7 @@ class Bucket:
                 f"{place} must not be read or written by these credentials",
                 hint="a member writes below members/NAME and heads/NAME, a hub reads these and writes below team/",
             )
+        text = text.replace(f"{place}/", "")  # the cause comes last
         if module != "obstore" and not _OF_THE_SERVER.search(lowered):
             return NotATable(f"{place}: {text[:200]}", hint="its machine sends all again: ctx publish --all")
         return StoreError(f"{place}: {text[:200]}", hint="what was sent so far stays; run the command again")
