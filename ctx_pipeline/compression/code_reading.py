@@ -13,7 +13,7 @@ from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.compression.project_files import BEYOND, Project, plain_file, project_at, source_at
+from ctx_pipeline.compression.project_files import BEYOND, Project, is_plain_text, project_at, source_at
 from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.memory.prompt_block import name_for_agent
@@ -279,6 +279,8 @@ def search_code(
     repository Python. It ends behind :data:`MOST_COUNTED` hits. Raises UsageError for a path outside or without a
     text file, a bad pattern and a search that takes too long.
     """
+    if "\n" in pattern or "\0" in pattern:
+        raise UsageError("the pattern has a line break or a NUL: lines are searched one by one", hint="give a part of one line")
     root, real = root_of(path, roots)
     if not real.is_dir():
         source_at(real, root=root, name=path)
@@ -405,18 +407,24 @@ def _without_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob:
     return found, BEYOND in project.left_out
 
 
-_HIT = re.compile(r"([^\0\n]+)\0(\d+)[\0:]([^\n]*)\n?")
+_HIT = re.compile(r"([^\0]+)\0(\d+)[\0:]([^\n]*)(?:\n|\Z)")
+"""From the end of the one before: a name may hold a line break."""
 
 
 def _by_git(
     pattern: str, root: Path, real: Path, *, regex: bool, chosen: Callable[[str], bool] | None
 ) -> list[tuple[str, int, str]] | None:
-    """Return hits in the files that git tracks or would; None outside of a repository, and of a pattern that git cannot search."""
+    """Return hits in the files that git does not ignore; None outside of a repository, and where git cannot search or has too much to say.
+
+    What is binary its bytes tell, as for ripgrep: attributes of a repository call lock files and generated ones so.
+    """
     from ctx_pipeline.recorded_paths.git import Failed, run
 
+    if not pattern.isascii():
+        return None  # git takes it for bytes, which have no case
     case = ["--ignore-case"] if pattern == pattern.lower() else []
-    words = ["grep", "--untracked", "--line-number", "-I", "--null", "--no-color", "--perl-regexp" if regex else "--fixed-strings"]
-    said = run(real, *words, *case, "-e", pattern, seconds=SECONDS)
+    words = ["grep", "--untracked", "--line-number", "--text", "--null", "--no-color", "--perl-regexp" if regex else "--fixed-strings"]
+    said = run(real, *words, *case, "-e", pattern, seconds=SECONDS, whole=True)
     if isinstance(said, Failed):
         if said.reason == "timeout":
             raise UsageError(f"the search took longer than {SECONDS:g} seconds", hint="name a folder or a glob")
@@ -426,7 +434,7 @@ def _by_git(
     for name, number, text in map(re.Match.groups, _HIT.finditer(said)):
         if name not in allowed:
             shown = (real / name).relative_to(root).as_posix()
-            wanted = plain_file(real / name) and (chosen is None or chosen(shown))
+            wanted = (chosen is None or chosen(shown)) and is_plain_text(real, name)
             allowed[name] = shown if wanted else ""
         if allowed[name]:
             found.append((allowed[name], int(number), text.rstrip("\r")))

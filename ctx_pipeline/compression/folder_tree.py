@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.compression.code_reading import root_of
 from ctx_pipeline.compression.project_files import project_at
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.memory.prompt_block import name_for_agent
 from ctx_pipeline.memory.safety import untold
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def tree(path: str, *, roots: Sequence[Path], depth: int | None = None, skip: in
         every.append(("", f"[not shown: {', '.join(f'{n:,} {why}' for why, n in sorted(project.left_out.items()))}]"))
     shown, room = [f"{real.relative_to(root).as_posix()}/"], PAGE
     if skip and skip < len(every) and (inside := every[skip][0]):
-        shown[0] += f" goes on, in {inside}/:"
+        shown[0] += f" goes on, in {name_for_agent(f'{inside}/')}:"
     place = min(skip, len(every))
     while place < len(every) and (place == skip or room >= len(every[place][1])):
         room -= len(every[place][1]) + 1

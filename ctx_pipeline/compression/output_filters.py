@@ -46,9 +46,17 @@ class Filtered(NamedTuple):
     exact: bool = False
 
 
-@lru_cache(1_024)
+_LONGEST_KEPT = 400
+"""Characters of a line up to which it is remembered whether it tells of a failure."""
+
+
 def wrong(line: str) -> bool:
     """Tell whether a line may tell of a failure, by a word or a status from 400 to 599; "0 errors" alone tells of none."""
+    return (_wrong if len(line) <= _LONGEST_KEPT else _wrong.__wrapped__)(line)
+
+
+@lru_cache(1_024)
+def _wrong(line: str) -> bool:
     if line.isascii() and line[:1] not in _MARKS:
         lowered = line.lower()
         # the pattern tries each of its words at each character: nearly all lines of a long output hold no sign of any

@@ -58,6 +58,9 @@ def source_at(path: Path | str, *, root: Path | None = None, name: str | None = 
     return Source(name or str(path), data.decode("utf-8", "replace"))
 
 
+_LOOKED_AT = 8_192
+"""Bytes at the beginning of a file in which a NUL makes it binary."""
+
 _SAID = {
     "binary": "a binary file has no text to measure",
     "too large": "the file is too large",
@@ -82,16 +85,22 @@ def _read(place: Path, root: Path | None) -> bytes | str:
         data = real.read_bytes()
     except (OSError, ValueError, RuntimeError):
         return "missing"
-    return "binary" if b"\0" in data[:8192] else data
+    return "binary" if b"\0" in data[:_LOOKED_AT] else data
 
 
-def plain_file(path: Path) -> bool:
-    """Tell whether a path is a regular file, no link, of a name that is a line of text and at most :data:`LARGEST` bytes."""
-    try:
-        status = path.lstat()
-    except (OSError, ValueError):
+def is_plain_text(root: Path, name: str) -> bool:
+    """Tell whether a name below a folder is a line of text and that of a file with text, at most :data:`LARGEST` bytes, through no link."""
+    if _ODD.search(name):
         return False
-    return stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST and not _ODD.search(path.name)
+    place = root / name
+    try:
+        status = place.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST or place.resolve() != place:
+            return False
+        with place.open("rb") as file:
+            return b"\0" not in file.read(_LOOKED_AT)
+    except (OSError, RuntimeError):
+        return False
 
 
 def project_at(folder: Path | str) -> Project:

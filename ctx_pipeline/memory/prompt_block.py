@@ -128,8 +128,10 @@ NAMELESS = "(a name that is not shown)"
 
 
 def name_for_agent(name: str) -> str:
-    """Return a path or another name of others on one line that closes no frame, or :data:`NAMELESS`."""
-    return NAMELESS if untold(name) else inline(name)
+    """Return a path or another name of others on one line that closes no frame, or :data:`NAMELESS`; it stays as it is where it can."""
+    if untold(name):
+        return NAMELESS
+    return name if name.isprintable() and not _frames(readable(name)) else inline(name)
 
 
 def _frames(text: str) -> bool:

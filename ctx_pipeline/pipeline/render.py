@@ -80,7 +80,7 @@ _BATCH = 2_000
 _AHEAD = 3
 """Sessions that wait until they are packed and written, beside the one that is read."""
 
-_TEXTS = 500_000_000
+_TEXTS = 120_000_000
 """Recorded bytes of the sessions whose searched texts are read together."""
 
 

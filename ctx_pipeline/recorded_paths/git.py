@@ -48,6 +48,9 @@ _OFF = (
     "gpg.ssh.program=false",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
+    "grep.column=false",
+    "grep.fullName=false",
+    "grep.threads=0",
 )
 _ENVIRON = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -63,16 +66,16 @@ _ENVIRON = {
 
 
 class Failed(NamedTuple):
-    """Why git gave no answer: ``timeout`` or ``error``, then with the status that it ended with."""
+    """Why git gave no answer: ``timeout``, ``too long`` or ``error``, then with the status that it ended with."""
 
     reason: str
     status: int = 0
 
 
-def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal: bool = False) -> str | Failed:
+def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal: bool = False, whole: bool = False) -> str | Failed:
     """Return what git prints in a folder, or why it does not; never raises, and waits no longer than ``seconds`` whatever git does.
 
-    With ``personal`` the person's own configuration is read beside the repository's.
+    With ``personal`` the person's own configuration is read beside the repository's; an answer is ``whole`` or none.
     """
     top = os.path.abspath(folder)  # noqa: PTH100 - links stay
     if look_at(top).kind != FOLDER:
@@ -101,6 +104,8 @@ def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal:
     if output is None:
         return Failed("timeout")
     if len(output) > MOST_BYTES:
+        if whole:
+            return Failed("too long")
         output = output[: output.rfind(b"\n", 0, MOST_BYTES) + 1]
     elif process.returncode:
         return Failed("error", process.returncode)

@@ -718,3 +718,10 @@ def test_lines_behind_those_that_fill_an_answer_are_not_looked_at():
 )
 def test_what_passes_is_told_by_the_beginning_or_the_end_of_a_line(line, passes):
     assert bool(output_filters._passes(line)) == passes
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_no_long_line_is_kept_for_the_next_output():
+    kept = output_filters._wrong.cache_info().currsize
+    assert [output_filters.wrong(f"{start} {'x' * 100_000}") for start in ("error: it broke", "all is well")] == [True, False]
+    assert output_filters._wrong.cache_info().currsize == kept

@@ -18,9 +18,11 @@ import pytest
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.display import short_id
+from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.session_choice import others_in_place
-from ctx_pipeline.sessions.states.handoff import prepare, resume
+from ctx_pipeline.sessions.states import resume as states_resume
+from ctx_pipeline.sessions.states.handoff import begin, prepare, ready, resume
 from ctx_pipeline.sessions.states.resume import own_block
 from ctx_pipeline.sessions.states.state import counter, loaded, restored, resume_block, session_state
 from ctx_pipeline.storage import open_store
@@ -482,9 +484,9 @@ main()
 """
 
 
-def asked_on_a_busy_machine(shop: Shop, payload: dict[str, Any]) -> str:
+def asked_on_a_busy_machine(shop: Shop, payload: dict[str, Any], code: str = SLOW) -> str:
     process = processes.start(
-        [sys.executable, "-P", "-c", SLOW, "hook", "weave", "claude", "--handoff"],
+        [sys.executable, "-P", "-c", code, "hook", "weave", "claude", "--handoff"],
         env={**shop.settings.environ, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -512,6 +514,77 @@ def test_a_handoff_that_was_not_ready_in_time_is_there_for_the_next_chat_and_an_
     assert counter()(older) <= 500
 
 
+TOLD = """
+import os, threading, time
+from ctx_pipeline.cli import main
+from ctx_pipeline.cli.integrations import hook
+hook.DEADLINE = 5.0
+write = hook._print
+def written(answer):
+    write(answer)
+    if threading.current_thread() is threading.main_thread():
+        time.sleep(600)  # the time is over before the process has ended
+hook._print = written
+main()
+"""
+
+
+@pytest.mark.feature("hooks.late-handoff")
+def test_what_was_told_right_before_the_time_was_over_is_told_once(own: Shop):
+    ready(own.settings)
+    assert "Resume it with: " in asked_on_a_busy_machine(own, begins(NEW, own.clone), TOLD)
+
+
+@pytest.mark.feature("hooks.late-handoff")
+def test_an_older_note_with_nothing_to_tell_is_not_told(own: Shop):
+    resume(begins(NEW, own.clone), host="claude", settings=own.settings)
+    for path in (own.settings.home / "handoffs").iterdir():
+        kept = json.loads(path.read_bytes())
+        path.write_text(json.dumps(kept | {"texts": ["", ""]}))
+    for path in own.clone.parent.rglob("*.jsonl"):
+        os.utime(path, (1_972_700_000, 1_972_700_000))
+    spared: list[str] = []
+    resume(begins(LATER, own.clone), host="claude", settings=own.settings, spare=spared.append)
+    assert spared == []
+
+
+@pytest.mark.feature("hooks.kept-handoff", "forget.everywhere")
+def test_of_a_session_that_is_forgotten_while_its_transcript_is_read_nothing_is_kept_or_told(own: Shop, monkeypatch):
+    begin(own.settings)
+    made = states_resume.other_blocks
+    gone: list[str] = []
+
+    def forgotten_meanwhile(last: Any, *others: Any) -> Any:
+        texts = made(last, *others)
+        gone.append(last.session_id)
+        with open_store(own.settings) as store:
+            forget(store, own.settings, Selection(host=last.host, session_id=last.session_id))
+        return texts
+
+    monkeypatch.setattr(states_resume, "other_blocks", forgotten_meanwhile)
+    text = resume(begins(NEW, own.clone), host="claude", settings=own.settings)
+    assert gone[0] not in text
+    kept = [path.read_text() for path in (own.settings.home / "handoffs").glob("*")]
+    assert not any(one in told for one in gone for told in kept)
+
+
+@pytest.mark.feature("hooks.kept-handoff")
+def test_a_transcript_that_cannot_be_read_fails_no_run_and_the_others_are_kept(own: Shop, monkeypatch):
+    begin(own.settings)
+    made = states_resume.other_blocks
+
+    def broken(last: Any, *others: Any) -> Any:
+        if last.session_id == WORK:
+            raise PermissionError("closed")
+        return made(last, *others)
+
+    monkeypatch.setattr(states_resume, "other_blocks", broken)
+    ready(own.settings)
+    kept = [path.read_text() for path in (own.settings.home / "handoffs").iterdir()]
+    assert kept
+    assert not any(WORK in text for text in kept)
+
+
 @pytest.mark.feature("hooks.late-handoff")
 def test_whoever_switches_handoffs_on_has_the_first_one_kept_at_once(own: Shop, monkeypatch):
     done = own.ctx(monkeypatch, "hooks", "install", "claude", "--yes")
@@ -521,6 +594,9 @@ def test_whoever_switches_handoffs_on_has_the_first_one_kept_at_once(own: Shop, 
     assert done.exit_code == 0, done.output
     text, was_read = told_in_a_process(own, begins(NEW, own.clone))
     assert ("Resume it with: " in text, was_read) == (True, False)
+    done = own.ctx(monkeypatch, "hooks", "uninstall", "claude", "--yes")
+    assert done.exit_code == 0, done.output
+    assert not (own.settings.home / "handoffs").exists()
 
 
 @pytest.mark.feature("session.handoff")

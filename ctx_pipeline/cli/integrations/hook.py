@@ -59,7 +59,7 @@ def answer(words: Sequence[str]) -> None:
         # a store named from a working folder that is gone: there is no log to write to either
         os._exit(0)
     late = _Late(settings, does, host)
-    deadline = threading.Timer(PREPARED if does == PREPARE else DEADLINE, late.give_up)
+    deadline = threading.Timer(late.seconds, late.give_up)
     deadline.daemon = True
     deadline.start()
     try:
@@ -69,6 +69,7 @@ def answer(words: Sequence[str]) -> None:
         payload = sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1)
         if does in (WEAVE, SHORTEN):
             answer = _weave(payload, host, named, settings, late) if does == WEAVE else _shorten(payload, host, settings)
+            late.turn.acquire()  # where it was told already the process ends there
             if answer:
                 _print(answer)
         elif does == PREPARE:
@@ -119,6 +120,9 @@ class _Late:
         self.answer = b""
         self.payload = b""
         """of the start of a session, while where the last one stood is worked out"""
+        self.seconds = PREPARED if does == PREPARE else DEADLINE
+        self.turn = threading.Lock()
+        """who has it tells, and nobody after that"""
         self._settings, self._does, self._host = settings, does, host
 
     def tell(self, answer: bytes) -> None:
@@ -128,11 +132,12 @@ class _Late:
     def give_up(self) -> None:
         """End the process with 0."""
         try:
+            ready = self.answer if self.turn.acquire(blocking=False) else b""
             if self._does != CAPTURE:  # that one has begun, and waits for the end of the payload alone
-                told = f", told what was ready: {len(self.answer):,} bytes" if self.answer else ""
-                log(self._settings.home, f"{self._does} {self._host}: no answer within {DEADLINE:g} s{told}")
-            if self.answer:
-                _print(self.answer)
+                told = f", told what was ready: {len(ready):,} bytes" if ready else ""
+                log(self._settings.home, f"{self._does} {self._host}: no answer within {self.seconds:g} s{told}")
+            if ready:
+                _print(ready)
             if self.payload:
                 _start(self._settings, "hook", PREPARE, self._host, payload=self.payload)
         finally:

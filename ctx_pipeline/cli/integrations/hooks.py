@@ -93,11 +93,7 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         agent_config.install_hooks(settings, found, home, instructions=not supported, options=hook_words.written(chosen[home]))
         for home in homes
     ]
-    if any("handoff" in chosen[home] for home in homes):
-        from ctx_pipeline.sessions.states.handoff import begin, ready
-
-        begin(settings)
-        ready(settings)
+    _keep_handoffs(settings)
     tell(changes, as_json, way=way, note=recipe.note if supported else "", options=[chosen[home] for home in homes])
     if supported:
         _warn([agent_config.hook_state(found, home) for home in homes])
@@ -105,6 +101,20 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         say(recipe.note)
     if not as_json and supported and not (settings.home / "ledger.db").exists():
         say("Nothing is captured yet, so nothing is told: ctx run captures what is there")
+
+
+def _keep_handoffs(settings: Settings) -> None:
+    """Keep what new chats are told where an agent's hooks tell it; where none does any more, remove what was kept."""
+    from ctx_pipeline import discovery
+    from ctx_pipeline.integrations import agent_config
+    from ctx_pipeline.sessions.states.handoff import begin, end, ready
+
+    hosts = [host for host in discovery.hosts().values() if host.agent.hooks]
+    if any("handoff" in agent_config.hook_state(host, home).options for host in hosts for home in agent_config.homes(settings, host)):
+        begin(settings)
+        ready(settings)
+    else:
+        end(settings)
 
 
 def _announce(when: str, recipe: HookFile, options: dict[str, str], events: Collection[str]) -> None:
@@ -348,7 +358,9 @@ def uninstall(host: str, yes: bool, as_json: bool) -> None:  # noqa: ARG001 - no
 
     settings = settings_module.load()
     found = agent_config.host_with_hooks(host)
-    tell([c for home in agent_config.homes(settings, found) for c in agent_config.uninstall_hooks(settings, found, home)], as_json)
+    changes = [c for home in agent_config.homes(settings, found) for c in agent_config.uninstall_hooks(settings, found, home)]
+    _keep_handoffs(settings)
+    tell(changes, as_json)
 
 
 @hooks.command()

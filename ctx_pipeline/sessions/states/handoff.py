@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import short_id
 from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
+from ctx_pipeline.storage import FORGETTING
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.written_sessions import last_written
@@ -235,6 +237,11 @@ def begin(settings: Settings) -> None:
     Files(settings.home).folder(settings.home / FOLDER)
 
 
+def end(settings: Settings) -> None:
+    """Remove what was kept, and have no sync keep more."""
+    shutil.rmtree(settings.home / FOLDER, ignore_errors=True)
+
+
 def ready(settings: Settings) -> None:
     """Keep what a new chat would be told of the last session of each repository that was worked in last, where new chats are told."""
     if not (settings.home / FOLDER).is_dir() or not (settings.home / "ledger.db").exists():
@@ -245,7 +252,8 @@ def ready(settings: Settings) -> None:
     for one in sorted(last_written(settings.home / "ledger.db", _LOOKED_AT), key=lambda one: not one.rows.get("tool_calls")):
         lasts.setdefault(str(one.rows.get("repository") or one.rows.get("cwd") or ""), one)
     for last in sorted(lasts.values(), key=lambda one: -one.mtime_ns)[:_READY]:
-        _block_of(last, settings, profile)
+        with suppress(Exception):  # it was captured all the same; the hook that needs it says what is wrong
+            _block_of(last, settings, profile)
 
 
 def _profile(settings: Settings) -> tuple[str, int]:
@@ -278,14 +286,17 @@ def _block_of(
         kept = json.loads((settings.home / rel).read_bytes())
         if kept["made_of"] == made_of:
             return None if kept["texts"] is None else str(kept["texts"][beside])
-        if spare and kept["made_of"][2:] == made_by and kept["texts"]:
+        if spare and kept["made_of"][2:] == made_by and kept["texts"] and kept["texts"][True]:
             spare(framed(f"{kept['texts'][True]}{_SINCE}"))  # the shorter one, with room for what is said of it
-    from ctx_pipeline.sessions.states.resume import other_blocks
+    from ctx_pipeline.sessions.states.resume import captured, other_blocks
 
     texts = other_blocks(last, (HANDOFF, HANDOFF - _BESIDE), settings, profile[0])
     if keep:
         Files(settings.home).write(rel, json.dumps({"made_of": made_of, "texts": texts}).encode())
         _prune(settings, FOLDER)
+    if (settings.home / FORGETTING).exists() or not captured(last.host, last.session_id, settings):
+        (settings.home / rel).unlink(missing_ok=True)  # it was forgotten while its transcript was read
+        return None
     return None if texts is None else texts[beside]
 
 
