@@ -220,7 +220,7 @@ def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
     except BrokenPipeError:
         pass
     except Exception as error:  # noqa: BLE001 - it is raised again in the parent
-        pipe.send(("error", _told(error)))
+        pipe.send(("error", _ours(error)))
     except KeyboardInterrupt:
         pass
     finally:
@@ -229,7 +229,7 @@ def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
         pipe.close()
 
 
-def _told(error: Exception) -> CtxError:
+def _ours(error: Exception) -> CtxError:
     """Return an error of an ingest as another process may raise it: without the text of one that is not ours."""
     return error if isinstance(error, CtxError) else StoreError(f"ingest failed: {reason(error)}", hint="ctx doctor tells more")
 
@@ -248,7 +248,7 @@ def _only_ingest(settings: Settings, scan: Scan, pipe: Any) -> None:
     except BrokenPipeError:
         pass
     except Exception as error:  # noqa: BLE001 - it is raised again in the parent
-        pipe.send(("error", _told(error)))
+        pipe.send(("error", _ours(error)))
     except KeyboardInterrupt:
         pass
     finally:

@@ -88,7 +88,9 @@ def load(name: str | None, as_json: bool) -> None:
     told_above = task_line(state)
     for line in told.block.lines:
         again = task and (
-            task in line.text or line.text.endswith(f": {task[1:].removesuffix('”')}") or ("; last asked: " in told_above and "Asked last" in line.text)
+            task in line.text
+            or line.text.endswith(f": {task[1:].removesuffix('”')}")
+            or ("; last asked: " in told_above and "Asked last" in line.text)
         )
         if line.about not in ("files", "read", "next_steps", "beside") and not (again and line.about == "task"):
             say(plain(line.text))
