@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.months import write_month
 from ctx_pipeline_tests.factories.shipped import SAMPLES, environment
 
 if TYPE_CHECKING:
@@ -149,3 +151,62 @@ def test_an_ingest_that_fails_says_so_and_leaves_no_process(ran: Ctx, tmp_path: 
     assert done.returncode == 1
     assert "ingest failed: ValueError" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+_APART = """
+import os, sys
+from ctx_pipeline.pipeline import background
+from ctx_pipeline.pipeline.ingest import pool
+pool.POOL_ABOVE = int(sys.argv.pop(1))
+failing = sys.argv.pop(1)
+told = sys.argv.pop(1)
+def noted(name, work):
+    def wrapped(*given):
+        with open(told, "a") as file:
+            file.write(f"{name} {os.getpid()}\\n")
+        if failing == "dies" and name == "ingest":
+            os._exit(7)
+        if failing == "raises" and name == "ingest":
+            raise ValueError("a secret")
+        return work(*given)
+    return wrapped
+background._ingest = noted("ingest", background._ingest)
+background._derive = noted("derive", background._derive)
+from ctx_pipeline.cli import main
+main(sys.argv[1:])
+"""
+
+
+def one_session(folder: Path) -> dict[str, str]:
+    (folder / "codex").mkdir(parents=True)
+    write_month(folder / "claude", "2026-03", 1)
+    return environment(folder)
+
+
+@pytest.mark.feature("ingest.apart")
+def test_a_large_ingest_has_a_process_of_its_own_that_ends_with_it(tmp_path: Path):
+    told = {}
+    for above in ("0", "1000000000"):
+        environ = one_session(tmp_path / above)
+        done = processes.run([sys.executable, "-c", _APART, above, "", str(tmp_path / f"{above}.txt"), "run", "--json"], env=environ)
+        assert done.returncode == 0, done.stderr
+        told[above] = dict(line.split() for line in (tmp_path / f"{above}.txt").read_text().splitlines())
+        assert json.loads(done.stdout)["sessions"] == 1
+    assert told["0"]["ingest"] != told["0"]["derive"]
+    assert told["1000000000"]["ingest"] == told["1000000000"]["derive"]
+
+
+@pytest.mark.feature("ingest.apart")
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [("raises", "ingest failed: ValueError in <string>, line"), ("dies", "the ingest process ended early (status 7)")],
+)
+def test_what_ends_a_large_ingest_is_said_and_the_next_run_goes_on(tmp_path: Path, failing: str, said: str):
+    environ = one_session(tmp_path)
+    notes = str(tmp_path / "told.txt")
+    broken = processes.run([sys.executable, "-c", _APART, "0", failing, notes, "run", "--json"], env=environ)
+    assert broken.returncode != 0
+    assert said in broken.stderr + broken.stdout
+    assert "a secret" not in broken.stderr + broken.stdout
+    whole = processes.run([sys.executable, "-c", _APART, "0", "", notes, "run", "--json"], env=environ)
+    assert (whole.returncode, json.loads(whole.stdout)["sessions"]) == (0, 1)

@@ -354,14 +354,16 @@ def test_a_held_cell_and_the_background_ingest_do_not_quote_what_they_tripped_ov
         ingest.ingest(store, settings)
         monkeypatch.setattr(measure, "store_reading", failing)
         held = measure.measure(store, settings).failed_partitions
+        scan = capture.scan(store, settings)
 
     assert {error.partition(",")[0].partition(": ")[2] for error in held.values()} == {"ValueError in test_staleness.py"}
 
     monkeypatch.setattr(background, "_ingest", failing)
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    background._work(settings, None, theirs)
+    background._work(settings, scan, theirs)
     kind, error = ours.recv()
     assert (kind, BADGE in str(error)) == ("error", False)
+    assert "ValueError in test_staleness.py" in str(error)
 
 
 @pytest.mark.feature("staleness.session-row")
