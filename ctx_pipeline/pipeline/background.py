@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ctx_pipeline.errors import CtxError, StoreError
@@ -16,7 +17,7 @@ from ctx_pipeline.pipeline.mine import plan as mining
 from ctx_pipeline.pipeline.reports import UNCHANGED, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from types import TracebackType
 
     from ctx_pipeline.model.raw import Cell
@@ -206,51 +207,58 @@ def _unpartitioned(settings: Settings, progress: Progress) -> list[StageReport]:
 
 
 def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
+    """Do all parts and send the reports of each; of a large history each in a process that ends with it.
+
+    What a part of a large one leaves of its memory in pieces goes back to the system.
+    """
     from ctx_pipeline.pipeline.ingest.pool import POOL_ABOVE, give_back
 
-    second = _Second(settings, [pipe]) if _may_fork() else None
-    try:
-        large = sum(one.size for one in scan.pending) > POOL_ABOVE and _may_fork()
-        pipe.send((INGEST, (_ingest_apart if large else _ingest)(settings, scan, lambda *step: pipe.send(("progress", *step)))))
-        give_back()
-        with contextlib.suppress(Exception):
-            pipe.send((DERIVE, _derive(settings, second, lambda *step: pipe.send(("progress", *step)))))
+    large = sum(one.size for one in scan.pending) > POOL_ABOVE and _may_fork()
+    second = _Second(settings, [pipe]) if _may_fork() and not large else None
+
+    def reports(part: str) -> list[StageReport]:
+        if not large:
+            return _done(part, settings, scan, second, lambda *step: pipe.send(("progress", *step)))
+        with Ahead(settings, scan) as ahead:
+            ahead.launch(partial(_alone, part))
+            return ahead.wait(part, lambda *step: pipe.send(("progress", *step)))
+
+    with _telling(pipe):
+        try:
+            pipe.send((INGEST, reports(INGEST)))
             give_back()
-            pipe.send((TAIL, _unpartitioned(settings, lambda *step: pipe.send(("progress", *step)))))
-    except BrokenPipeError:
-        pass
-    except Exception as error:  # noqa: BLE001 - it is raised again in the parent
-        pipe.send(("error", _ours(error)))
-    except KeyboardInterrupt:
-        pass
-    finally:
-        if second:
-            second.close()
-        pipe.close()
+            with contextlib.suppress(Exception):
+                pipe.send((DERIVE, reports(DERIVE)))
+                give_back()
+                pipe.send((TAIL, reports(TAIL)))
+        finally:
+            if second:
+                second.close()
 
 
-def _ours(error: Exception) -> CtxError:
-    """Return an error of an ingest as another process may raise it: without the text of one that is not ours."""
-    return error if isinstance(error, CtxError) else StoreError(f"ingest failed: {reason(error)}", hint="ctx doctor tells more")
+def _alone(part: str, settings: Settings, scan: Scan, pipe: Any) -> None:
+    """Do one part and send its reports."""
+    second = _Second(settings, [pipe]) if part == DERIVE and _may_fork() else None
+    with _telling(pipe):
+        pipe.send((part, _done(part, settings, scan, second, lambda *step: pipe.send(("progress", *step)))))
 
 
-def _ingest_apart(settings: Settings, scan: Scan, progress: Progress) -> list[StageReport]:
-    """Ingest in a process that ends with it: what a large one leaves of its memory in pieces goes back to the system."""
-    ahead = Ahead(settings, scan)
-    ahead.launch(_only_ingest)
-    with ahead:
-        return ahead.wait(INGEST, progress)
+def _done(part: str, settings: Settings, scan: Scan, second: _Second | None, progress: Progress) -> list[StageReport]:
+    if part == INGEST:
+        return _ingest(settings, scan, progress)
+    return _derive(settings, second, progress) if part == DERIVE else _unpartitioned(settings, progress)
 
 
-def _only_ingest(settings: Settings, scan: Scan, pipe: Any) -> None:
+@contextlib.contextmanager
+def _telling(pipe: Any) -> Iterator[None]:
+    """Send what goes wrong to whoever waits at the other end, without the text of an error that is not ours."""
     try:
-        pipe.send((INGEST, _ingest(settings, scan, lambda *step: pipe.send(("progress", *step)))))
-    except BrokenPipeError:
+        yield
+    except (BrokenPipeError, KeyboardInterrupt):
         pass
     except Exception as error:  # noqa: BLE001 - it is raised again in the parent
-        pipe.send(("error", _ours(error)))
-    except KeyboardInterrupt:
-        pass
+        ours = error if isinstance(error, CtxError) else StoreError(f"ingest failed: {reason(error)}", hint="ctx doctor tells more")
+        pipe.send(("error", ours))
     finally:
         pipe.close()
 
