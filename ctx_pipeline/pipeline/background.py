@@ -223,7 +223,7 @@ def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
             ahead.launch(partial(_alone, part))
             return ahead.wait(part, lambda *step: pipe.send(("progress", *step)))
 
-    with _telling(pipe):
+    with _passing_errors(pipe):
         try:
             pipe.send((INGEST, reports(INGEST)))
             give_back()
@@ -239,7 +239,7 @@ def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
 def _alone(part: str, settings: Settings, scan: Scan, pipe: Any) -> None:
     """Do one part and send its reports."""
     second = _Second(settings, [pipe]) if part == DERIVE and _may_fork() else None
-    with _telling(pipe):
+    with _passing_errors(pipe):
         pipe.send((part, _done(part, settings, scan, second, lambda *step: pipe.send(("progress", *step)))))
 
 
@@ -250,7 +250,7 @@ def _done(part: str, settings: Settings, scan: Scan, second: _Second | None, pro
 
 
 @contextlib.contextmanager
-def _telling(pipe: Any) -> Iterator[None]:
+def _passing_errors(pipe: Any) -> Iterator[None]:
     """Send what goes wrong to whoever waits at the other end, without the text of an error that is not ours."""
     try:
         yield
