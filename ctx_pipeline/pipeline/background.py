@@ -33,6 +33,10 @@ DERIVE = "derive"
 TAIL = "tail"
 """Parts of the work, in their order; each ends with its reports."""
 
+_TABLES = "tables"
+_PAGE = "page"
+"""Two parts of the last one: all that the page is drawn from, and the page."""
+
 _HEAVY = ("pyarrow", "numpy", "duckdb", "dagster")
 _END = "end"
 
@@ -194,15 +198,16 @@ def _derive(settings: Settings, second: _Second | None, progress: Progress | Non
     return [merged(*pair) for pair in zip(reports, theirs, strict=True)] if theirs else reports
 
 
-def _unpartitioned(settings: Settings, progress: Progress) -> list[StageReport]:
+def _unpartitioned(settings: Settings, progress: Progress, part: str = TAIL) -> list[StageReport]:
     from ctx_pipeline.pipeline.run import TAIL_STEPS, step
     from ctx_pipeline.storage import open_store
 
     reports: list[StageReport] = []
     with open_store(settings) as store, contextlib.suppress(Exception):
         for number, name in enumerate(TAIL_STEPS):
-            progress("page", number, len(TAIL_STEPS))
-            reports += step(name, store, settings)
+            if part == TAIL or (part == _PAGE) == (name == TAIL_STEPS[-1]):
+                progress("page", number, len(TAIL_STEPS))
+                reports += step(name, store, settings)
     return reports
 
 
@@ -219,6 +224,8 @@ def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
     def reports(part: str) -> list[StageReport]:
         if not large:
             return _done(part, settings, scan, second, lambda *step: pipe.send(("progress", *step)))
+        if part == TAIL:
+            return [*reports(_TABLES), *reports(_PAGE)]
         with Ahead(settings, scan) as ahead:
             ahead.launch(partial(_alone, part))
             return ahead.wait(part, lambda *step: pipe.send(("progress", *step)))
@@ -246,7 +253,7 @@ def _alone(part: str, settings: Settings, scan: Scan, pipe: Any) -> None:
 def _done(part: str, settings: Settings, scan: Scan, second: _Second | None, progress: Progress) -> list[StageReport]:
     if part == INGEST:
         return _ingest(settings, scan, progress)
-    return _derive(settings, second, progress) if part == DERIVE else _unpartitioned(settings, progress)
+    return _derive(settings, second, progress) if part == DERIVE else _unpartitioned(settings, progress, part)
 
 
 @contextlib.contextmanager

@@ -134,7 +134,7 @@ def _write(
         building.chmod(0o700)
         with (
             without_collector(),
-            ThreadPoolExecutor(2) as beside,
+            ThreadPoolExecutor(1) as beside,
             database.connect(store.warehouse_path, read_only=True) as connection,
         ):
             judged = beside.submit(page_records.judged, connection.cursor(), settings)
@@ -143,7 +143,8 @@ def _write(
             names, due, left = _named(data, former, site, building, complete=complete)
             errors = SessionErrors()
             known: Documents = {}
-            # a new page reads the texts of all sessions, whatever is drawn of them: a second core does it meanwhile
+            # a new page reads the texts of all sessions, whatever is drawn of them: a second core does it meanwhile, and after
+            # what is judged, since both hold much
             pieces = words.pieces(data.sessions)
             searching = None if former else beside.submit(_words_of_all, settings, site, folder, data, pieces)
             wanted = {} if searching else {one.line: one for piece in pieces for one in piece.sessions}
