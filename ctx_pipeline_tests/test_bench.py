@@ -92,6 +92,10 @@ def bounded(file: str) -> set[str]:
     return {name for name in BUDGETS if name.startswith(FILES[file])} if FILES[file] else set()
 
 
+DIFFERENCES = frozenset({"what all signals add to a run, processor"})
+"""Rows that are one measurement less another: over the small home of a trial they can be less than the noise of both."""
+
+
 @pytest.mark.slow
 @pytest.mark.feature("bench.rows", "bench.trial", "bench.install", "bench.scan", "bench.weave", "bench.callback", "bench.context")
 @pytest.mark.parametrize("file", FILES)
@@ -101,7 +105,8 @@ def test_every_row_still_measures_something_and_says_its_bound_and_its_ratio_to_
     assert rows
     assert bounded(file) - set(rows) == set(), "rows with a bound that nothing prints"
     for name, row in rows.items():
-        assert row["measured"] > 0 if row["unit"] in ("s", "ms") else math.isfinite(row["measured"]), name
+        taken = row["unit"] in ("s", "ms") and name not in DIFFERENCES
+        assert row["measured"] > 0 if taken else math.isfinite(row["measured"]), name
         assert (row["of_floor"] is not None) == (row["unit"] in ("s", "ms")), name
         if name in BUDGETS:
             assert row["unit"] == BUDGETS[name].unit, name

@@ -19,7 +19,7 @@ class Of:
 
     def __init__(self, builder, *models):
         self._builder, self._models = builder, list(models)
-        self.events, self.calls, self.model_calls = builder.events, builder.calls, builder.model_calls
+        self.events, self.calls, self.model_calls, self.threads = builder.events, builder.calls, builder.model_calls, builder.threads
 
     def row(self):
         return self._builder.row()._replace(models=self._models)
