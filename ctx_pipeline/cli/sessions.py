@@ -72,10 +72,10 @@ _NEVER = "never"
 def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted: bool, **chosen: Any) -> None:
     """List sessions, the last active first, captured or not.
 
-    STATE is empty for what is captured (captured where piped), else grown (more of it lies in the
-    home), new (not captured yet) or gone (only in the store), then whether it is archived, active now,
-    or a copy of another session, for which its model calls count. AGENT DELETES IN: days until the
-    agent deletes its own transcript; what was captured stays.
+    STATE says what is not as it should be: grown (more of it lies in the home), new (not captured yet) or
+    gone (only in the store); then whether it is archived, active now, or a copy of another session, for which its model
+    calls count. Printed into a file or a pipe it also says captured. DELETED IN: days until the agent deletes its
+    own transcript; what was captured stays.
 
     --not-passed looks at sessions that ran tests or edited files: failed first, unknown last. Where commands failed ten
     times and more: ctx list --signal failed_command_count --at-least 10

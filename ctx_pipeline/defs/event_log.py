@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as db
@@ -45,24 +45,20 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
 
     @contextmanager
     def _connect(self) -> Iterator[Any]:
-        if (begun := getattr(self._begun, "connection", None)) is not None:
-            yield begun
-            return
-        with _begun(self._conn_string) as connection:
+        begun = getattr(self._begun, "connection", None)
+        with _begun(self._conn_string) if begun is None else nullcontext(begun) as connection:
             yield connection
 
     @contextmanager
     def _one_transaction(self) -> Iterator[Any]:
         """Give this thread one connection, in one transaction, for all statements within it in place of one for each."""
-        if (begun := getattr(self._begun, "connection", None)) is not None:
-            yield begun
-            return
-        with _begun(self._conn_string) as connection:
+        outer = getattr(self._begun, "connection", None)
+        with self._connect() as connection:
             self._begun.connection = connection
             try:
                 yield connection
             finally:
-                del self._begun.connection
+                self._begun.connection = outer
 
     def store_event(self, event: EventLogEntry) -> None:
         """Store an event, what it says of its asset, and its tags."""
@@ -136,12 +132,11 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
 class KeptConnectionRuns(SqliteRunStorage):
     """The stock storage of runs, the same file and schema, with a pool of connections in each process."""
 
-    @cached_property
-    def _has_statistics(self) -> bool:
-        return super().has_run_stats_index_cols()
+    _has_statistics = False
 
     def has_run_stats_index_cols(self) -> bool:
         """Tell whether the table of runs has its newer columns; the stock class reads the whole schema for every run that is asked for."""
+        self._has_statistics = self._has_statistics or super().has_run_stats_index_cols()
         return self._has_statistics
 
     @classmethod
