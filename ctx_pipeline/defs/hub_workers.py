@@ -16,7 +16,8 @@ from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
-from ctx_pipeline.defs.instance_settings import RUNS_ENVIRONMENT, prepare_home
+from ctx_pipeline.defs.instance_settings import prepare_home
+from ctx_pipeline.defs.launch import environment_of_runs
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.team.deployment import HELD_SECONDS
 from ctx_pipeline.team.hub import URL, bucket_of
@@ -102,15 +103,16 @@ def work(settings: Settings, url: str | None = None, *, name: str = "", processe
 
     # the bucket is not opened here: threads of its library do not live on in the processes that Celery forks
     bucket = bucket_of(settings, url)
-    os.environ |= {URL: bucket, "DAGSTER_HOME": str(prepare_home(settings)), **RUNS_ENVIRONMENT}
-    with dg.DagsterInstance.get() as instance:
-        launcher: Any = instance.run_launcher
-        if not isinstance(launcher, CeleryRunLauncher):
-            raise UsageError(
-                f"the dagster.yaml in {os.environ['DAGSTER_HOME']} launches no runs on workers",
-                hint="ctx hub deploy FOLDER --url URL, then DAGSTER_HOME=FOLDER",
-            )
-    words = ["worker", "--concurrency", str(processes), "-Q", launcher.default_queue, "--loglevel", "WARNING", "--without-gossip"]
-    words += ["-n", f"{name}@%h"] if name else ["-n", f"ctx-{os.getpid()}@%h"]
-    sys.stderr.write(f"taking runs of {bucket} from the queue {launcher.default_queue}\n")
-    app_of(launcher).worker_main(words)
+    home = prepare_home(settings)
+    with environment_of_runs(home, **{URL: bucket}):
+        with dg.DagsterInstance.get() as instance:
+            launcher: Any = instance.run_launcher
+            if not isinstance(launcher, CeleryRunLauncher):
+                raise UsageError(
+                    f"the dagster.yaml in {home} launches no runs on workers",
+                    hint="ctx hub deploy FOLDER --url URL, then DAGSTER_HOME=FOLDER",
+                )
+        words = ["worker", "--concurrency", str(processes), "-Q", launcher.default_queue, "--loglevel", "WARNING", "--without-gossip"]
+        words += ["-n", f"{name}@%h"] if name else ["-n", f"ctx-{os.getpid()}@%h"]
+        sys.stderr.write(f"taking runs of {bucket} from the queue {launcher.default_queue}\n")
+        app_of(launcher).worker_main(words)

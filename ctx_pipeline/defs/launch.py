@@ -93,37 +93,43 @@ def wants_a_look(home: Path) -> bool:
 
 
 @contextmanager
-def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
-    """Open the persistent instance; the environment of this process is as before when it closes."""
-    home = prepare_home(settings)
-    chosen = in_force(home)
-    ours = {"DAGSTER_HOME": str(home), **RUNS_ENVIRONMENT}
+def environment_of_runs(home: Path, **more: str) -> Iterator[None]:
+    """Set what Dagster's processes read for the instance of a folder, and ``more``; at the end the environment is as it was."""
+    ours = {"DAGSTER_HOME": str(home), **RUNS_ENVIRONMENT, **more}
     before = {name: os.environ.get(name) for name in ours}
     os.environ |= ours
-    mask = os.umask(0o077)
     try:
-        import dagster as dg
-
-        from ctx_pipeline.defs import partitions
-        from ctx_pipeline.storage import open_store
-
-        with ExitStack() as stack:
-            # two processes that make the schema of a new instance at once lock each other out
-            with open_store(settings) as store, store.ledger.lease("dagster/instance"):
-                for line in set_aside_damaged(home) if of_person(settings) is None else ():
-                    sys.stderr.write(f"{line}\n")
-                found = stack.enter_context(_opened(home, chosen))
-                found.get_run_records(limit=1)
-                found.get_latest_materialization_event(dg.AssetKey(["raw", "segments"]))
-                partitions.synchronize(found, store.ledger.cells())
-            yield found
+        yield
     finally:
-        os.umask(mask)
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    """Open the persistent instance; the environment of this process is as before when it closes."""
+    home = prepare_home(settings)
+    chosen = in_force(home)
+    mask = os.umask(0o077)
+    with environment_of_runs(home), ExitStack() as stack:
+        stack.callback(os.umask, mask)
+        import dagster as dg
+
+        from ctx_pipeline.defs import partitions
+        from ctx_pipeline.storage import open_store
+
+        # two processes that make the schema of a new instance at once lock each other out
+        with open_store(settings) as store, store.ledger.lease("dagster/instance"):
+            for line in set_aside_damaged(home) if of_person(settings) is None else ():
+                sys.stderr.write(f"{line}\n")
+            found = stack.enter_context(_opened(home, chosen))
+            found.get_run_records(limit=1)
+            found.get_latest_materialization_event(dg.AssetKey(["raw", "segments"]))
+            partitions.synchronize(found, store.ledger.cells())
+        yield found
 
 
 def _opened(home: Path, chosen: Mapping[str, Any] | None) -> dg.DagsterInstance:

@@ -30,7 +30,7 @@ class Later:
 
     def __init__(self, builder, month):
         self._builder, self._month = builder, month
-        self.events, self.calls, self.model_calls = builder.events, builder.calls, builder.model_calls
+        self.events, self.calls, self.model_calls, self.threads = builder.events, builder.calls, builder.model_calls, builder.threads
 
     def row(self):
         return self._builder.row()._replace(month=self._month)

@@ -206,8 +206,10 @@ def test_a_worker_needs_an_instance_that_launches_on_workers(tmp_path: Path, pub
 
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    before = dict(os.environ)
     with pytest.raises(UsageError, match="launches no runs on workers"):
         hub_workers.work(settings_module.load(), published)
+    assert dict(os.environ) == before
 
 
 @pytest.mark.feature("team.deploy")
