@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.cli import main
+from ctx_pipeline.cli import process
 
 if __name__ == "__main__":
-    main()
+    process()

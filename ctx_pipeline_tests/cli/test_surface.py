@@ -301,6 +301,27 @@ def test_one_command_imports_everything_and_a_broken_session_leaves_the_others_a
     assert again["failed"] == 0
 
 
+@pytest.mark.feature("cli.exit-status")
+@pytest.mark.parametrize(("words", "status"), [(["--version"], 0), (["show", "no-such-session"], 1), (["lisst"], 2)])
+def test_a_process_ends_without_taking_its_modules_apart_and_nothing_of_its_end_is_lost(environ, words: list[str], status: int):
+    ended = f"""
+import atexit, sys
+class Module:
+    def __del__(self):
+        sys.__stdout__.write("taken apart")
+held = Module()
+atexit.register(print, "at the end", end="")
+sys.argv[1:] = {words!r}
+from ctx_pipeline.cli import process
+process()
+"""
+    done = subprocess.run([sys.executable, "-c", ended], env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == status
+    assert done.stdout.endswith("at the end")  # also what stood in the buffer of a pipe, and nothing after it
+    assert bool(done.stderr) == bool(status)
+
+
 @pytest.mark.feature("cli.interrupt")
 @pytest.mark.parametrize("module", ["ctx_pipeline.cli.root", "click", "ctx_pipeline.cli.sessions", "ctx_pipeline.sessions"])
 def test_an_interrupt_while_a_module_is_imported_is_one_word_and_130(environ, module: str):
