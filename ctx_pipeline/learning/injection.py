@@ -66,7 +66,6 @@ __all__ = [
     "START",
     "THRESHOLD",
     "Choice",
-    "current_session",
     "in_control_group",
     "inject",
     "injections",
@@ -74,7 +73,6 @@ __all__ = [
     "shares",
 ]
 
-_SESSION_NAMES = ("_SESSION_ID", "_THREAD_ID")
 _LOOKED_BACK = 400
 _PATIENCE = 0.05
 _FEW = 12
@@ -174,20 +172,6 @@ def log_injected(scored: Sequence[Scored], *, host: str, session_id: str, event:
         return
     finally:
         journal.close()
-
-
-def current_session(settings: Settings) -> tuple[str, str] | None:
-    """Return host and id of the session whose agent started this process, as it says in the environment; None for a person's shell."""
-    # hosts are imported only where such a name is set: it takes 30 ms
-    if not any(name.endswith(_SESSION_NAMES) and value for name, value in settings.environ.items()):
-        return None
-    from ctx_pipeline import discovery
-
-    for host in discovery.hosts().values():
-        for name in host.agent.session_env:
-            if settings.environ.get(name):
-                return host.key, settings.environ[name][:200]
-    return None
 
 
 def injections(*, limit: int = 20, settings: Settings) -> list[dict[str, Any]]:

@@ -48,6 +48,7 @@ class MemoryTools:
         """
         from ctx_pipeline.learning import injection
         from ctx_pipeline.learning import memories as memory_api
+        from ctx_pipeline.sessions.session_choice import current_session
 
         own = own_sessions(self._settings, own_session)
         asked = ("memories", query, cwd, accepted_only)
@@ -59,7 +60,7 @@ class MemoryTools:
         found = [s for s in found if not withheld(s.memory)]
         others = [s for s in found if not s.memory.sessions or {name.partition("/")[2] for name in s.memory.sessions} - own]
         told = others[place : place + limit]
-        host, session = injection.current_session(self._settings) or ("", "")
+        host, session = current_session(self._settings) or ("", "")
         if own_session and own_session != session:  # over HTTP the server's own environment says nothing of the caller
             host, session = "", own_session
         injection.log_injected(told, host=host, session_id=session, event="retrieve", settings=self._settings)

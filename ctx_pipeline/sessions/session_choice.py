@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.context.session_state.state import BUNDLE
 from ctx_pipeline.errors import NothingYet, UnknownName, UsageError
-from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.scope import git_folder, identity, place_of, same_repository
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.hook_kinds import asked_here
@@ -59,8 +58,23 @@ class Line(NamedTuple):
     """False for one of which an imported bundle alone tells"""
 
 
+_SESSION_NAMES = ("_SESSION_ID", "_THREAD_ID")
 _BEFORE, _AFTER = 60_000_000, 10_000_000
 """A session begins so long before its agent starts servers, or after, at most; microseconds."""
+
+
+def current_session(settings: Settings) -> tuple[str, str] | None:
+    """Return host and id of the session whose agent started this process, as it says in the environment; None for a person's shell."""
+    # hosts are imported only where such a name is set: it takes 30 ms
+    if not any(name.endswith(_SESSION_NAMES) and value for name, value in settings.environ.items()):
+        return None
+    from ctx_pipeline import discovery
+
+    for host in discovery.hosts().values():
+        for name in host.agent.session_env:
+            if settings.environ.get(name):
+                return host.key, settings.environ[name][:200]
+    return None
 
 
 def started_at(settings: Settings) -> int:

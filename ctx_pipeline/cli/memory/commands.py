@@ -320,7 +320,8 @@ def _current() -> str:
 
 def _asked_by_a_session(found: list[Scored], event: str, settings: Settings) -> None:
     """Log what an agent was told that ran this command, so that its session shows whether it used it; a person's shell is no session."""
-    from ctx_pipeline.learning.injection import current_session, log_injected
+    from ctx_pipeline.learning.injection import log_injected
+    from ctx_pipeline.sessions.session_choice import current_session
 
     asking = current_session(settings) if found else None
     if asking:

@@ -19,7 +19,6 @@ from ctx_pipeline.context.session_state.state import (
 )
 from ctx_pipeline.context.session_state.view import view_lines
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.safety import scan, untold
 from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.codec import iso, plain, time_of
@@ -29,6 +28,7 @@ from ctx_pipeline.sessions.session_choice import (
     HERE,
     PREVIOUS,
     Choice,
+    current_session,
     here,
     in_place,
     others_in_place,
