@@ -13,7 +13,7 @@ from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.compression.project_files import BEYOND, Project, is_plain_text, project_at, source_at
+from ctx_pipeline.compression.project_files import BEYOND, Project, files_by_git, is_plain_text, project_at, source_at
 from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.memory.prompt_block import name_for_agent
@@ -387,7 +387,11 @@ def _without_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob:
         raise UsageError(f"the pattern cannot be searched: {error}", hint="without regex it is plain text") from None
     chosen = _glob_matcher(glob) if glob else None
     if real.is_dir() and (found := _by_git(pattern, root, real, regex=regex, chosen=chosen)) is not None:
-        return found, False
+        kept = files_by_git(real)
+        for name in kept.inside if kept else ():
+            found += _without_ripgrep(pattern, root, real / name, regex=regex, glob=glob)[0] if len(found) <= MOST_COUNTED else ()
+        if found or not kept or not kept.is_ignored:
+            return found, False
     found = []
     project = project_at(real) if real.is_dir() else Project(real.parent, [real.name], {}, by_git=False)
     for name in project.files:

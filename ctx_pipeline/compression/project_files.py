@@ -25,6 +25,10 @@ MOST_BYTES = 20_000_000
 """Bytes of a project that are read in all."""
 
 _DEEPEST = 24
+_SUBMODULE = "160000 "
+_REPOSITORIES, _MOST_REPOSITORIES = 3, 50
+"""Levels of repositories inside of repositories that are looked at, and how many of each."""
+
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffd]")
 """What a name has that is no line of text, or no UTF-8."""
 
@@ -62,7 +66,7 @@ _LOOKED_AT = 8_192
 """Bytes at the beginning of a file in which a NUL makes it binary."""
 
 _SAID = {
-    "binary": "a binary file has no text to measure",
+    "binary": "a binary file has no text to read",
     "too large": "the file is too large",
     "outside": "the path leads out of the project",
     "missing": "there is no such file",
@@ -106,6 +110,7 @@ def is_plain_text(root: Path, name: str) -> bool:
 def project_at(folder: Path | str) -> Project:
     """Return the files of a folder: with git those that are tracked or new and not ignored, else a walk of it.
 
+    Submodules and other repositories inside of it are looked into; a folder that git ignores is walked.
     Links that lead out of the folder are left out, and so are names that are no line of text
     and what stands behind the first :data:`MOST_FILES`. Raises UsageError for what is no folder.
     """
@@ -156,13 +161,43 @@ def sizes_of(project: Project) -> dict[str, int]:
     return found
 
 
-def _listed(root: Path) -> list[str] | None:
+class GitFiles(NamedTuple):
+    """What git tells of a folder."""
+
+    files: list[str]
+    inside: list[str]
+    """submodules and other repositories, of which it tells no file"""
+    is_ignored: bool
+    """git keeps nothing of it, and it is no repository of its own: who names it means what is in it all the same"""
+
+
+def files_by_git(folder: Path) -> GitFiles | None:
+    """Return the files of a folder that git tracks, and the new ones that it does not ignore; None where it gives no answer."""
     from ctx_pipeline.recorded_paths.git import Failed, run
 
-    said = run(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    said = run(folder, "ls-files", "-t", "--stage", "--cached", "--others", "--exclude-standard", "-z", whole=True)
     if isinstance(said, Failed):
         return None
-    return [name for name in said.split("\0") if name]
+    files: list[str] = []
+    inside: list[str] = []
+    for entry in said.split("\0"):
+        tag, _, name = entry.partition(" ")
+        if tag == "?":
+            (inside if name.endswith("/") else files).append(name.removesuffix("/"))
+        elif name:
+            about, _, name = name.partition("\t")
+            (inside if about.startswith(_SUBMODULE) else files).append(name)
+    inside = [name for name in dict.fromkeys(inside) if (folder / name / ".git").exists() and not (folder / name).is_symlink()]
+    return GitFiles(files, inside, not files and not inside and not (folder / ".git").exists())
+
+
+def _listed(root: Path, levels: int = _REPOSITORIES) -> list[str] | None:
+    found = files_by_git(root)
+    if found is None or found.is_ignored:
+        return None
+    for name in found.inside[:_MOST_REPOSITORIES] if levels else ():
+        found.files.extend(f"{name}/{file}" for file in _listed(root / name, levels - 1) or ())
+    return found.files
 
 
 def _walked(root: Path) -> list[str]:

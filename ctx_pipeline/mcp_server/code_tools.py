@@ -109,6 +109,8 @@ class CodeTools:
         skip = place_of(cursor, *asked)
         found = code_reading.search_code(pattern, roots=self._roots(), path=path, regex=regex, glob=glob, skip=skip)
         head = f"{found.hits} hit{'' if found.hits == 1 else 's'} in {found.files} file{'' if found.files == 1 else 's'}"
+        if not found.hits:
+            head += " (not searched: what git ignores, unless path names it, binary files, files above 1 MB)"
         if found.ended:
             head = f"at least {head}; the search stopped there: name a folder, a glob or a longer pattern"
         if NOT_IN_CODE.search(found.text):

@@ -12,7 +12,7 @@ from ctx_pipeline.memory.safety import readable, scan, strings_of, unread, untol
 from ctx_pipeline.memory.scope import visible
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, TEAM
-from ctx_pipeline.model.raw import project_of
+from ctx_pipeline.model.repository_names import project_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

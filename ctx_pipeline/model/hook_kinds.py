@@ -28,6 +28,9 @@ def asked_here(cwd: str | None) -> bool:
     return bool(cwd) and _ASKED.search(str(cwd)) is not None
 
 
+MADE = "session.made"
+"""Kind of the facts that tell of an artifact that was made of a session, or imported."""
+
 CHOSEN = "session.profile"
 """Kind of the facts that switch the profile."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.memory.scope import identity, place_of
-from ctx_pipeline.model.raw import project_of
+from ctx_pipeline.model.repository_names import project_of
 from ctx_pipeline.recorded_paths import FILE, FOLDER, look_at
 from ctx_pipeline.usage.repositories import is_remote
 

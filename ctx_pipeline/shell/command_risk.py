@@ -8,7 +8,6 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline import discovery
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import steps
 from ctx_pipeline.shell.parsing import pieces
@@ -147,7 +146,12 @@ def _deep(path: str) -> bool:
 
 def is_outside(path: str, cwd: str | None) -> bool:
     """Tell whether a path leads out of a project; temporary files and the agent's own notes belong to no project and are not out."""
-    if not cwd or _TEMPORARY.match(path) or discovery.project_folder_pattern("files.state_folders").search(path):
+    if not cwd or _TEMPORARY.match(path):
+        return False
+    # what hosts declare is imported only where a path asks for it: a hook has no time for it
+    from ctx_pipeline import discovery
+
+    if discovery.project_folder_pattern("files.state_folders").search(path):
         return False
     if re.match(r"[A-Za-z]:[\\/]", path) or re.match(r"[A-Za-z]:[\\/]", cwd):
         return not path.replace("\\", "/").lower().startswith(f"{cwd.replace(chr(92), '/').lower().rstrip('/')}/")

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline import discovery
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.parsing import Piece, pieces
 
@@ -218,6 +217,8 @@ def command_text(argv: Sequence[str]) -> str:
 
 def _scripted(script: str) -> str:
     """Return the commands that a script of tool calls runs, a line each, by what its host declares."""
+    from ctx_pipeline import discovery
+
     lines = []
     for quoted in discovery.declared_pattern("shell.embedded").findall(script[: 4 * _LONGEST]):
         try:

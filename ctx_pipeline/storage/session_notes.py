@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.hook_kinds import MADE
 from ctx_pipeline.storage.text_index import FILE, ArtifactIndex
 
 if TYPE_CHECKING:
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
 
 SAID = "session.said"
-MADE = "session.made"
 REMOVED = "session.removed"
-"""Kinds of the facts in the journal: a note, an artifact, an artifact taken away."""
+"""Kinds of the facts in the journal, beside :data:`MADE`: a note, an artifact taken away."""
 
 FOLDER = "session"
 """Folder of the words in the store."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.memories import TEAM, TEAM_ID, Memory
-from ctx_pipeline.model.raw import project_of
+from ctx_pipeline.model.repository_names import project_of
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS_MONTH
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.raw import Identity, Parsed, SessionFacts, SessionInput, StreamBytes, project_of, repository_of
+from ctx_pipeline.model.raw import Identity, Parsed, SessionFacts, SessionInput, StreamBytes
+from ctx_pipeline.model.repository_names import project_of, repository_of
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.model.titles import title_line
 from ctx_pipeline.model.usage_rules import SAME_CALLS, ancestors, decide, is_running_total, replays, same_calls, with_replays

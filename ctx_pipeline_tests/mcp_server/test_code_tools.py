@@ -298,7 +298,9 @@ def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, 
             with monkeypatch.context() as few:
                 few.setattr(project_files, "MOST_FILES", 1)
                 assert code_reading.search_code("total", roots=(project,)).ended or shutil.which("rg")
-            assert await said(client, "ctx_search", pattern="line 399", glob="*.{py,md}") == "0 hits in 0 files"
+            assert await said(client, "ctx_search", pattern="line 399", glob="*.{py,md}") == (
+                "0 hits in 0 files (not searched: what git ignores, unless path names it, binary files, files above 1 MB)"
+            )
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="!src")
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="**/" * 40 + "*.txt")
 
@@ -350,6 +352,39 @@ def test_without_ripgrep_git_searches_and_finds_what_python_does(tmp_path, monke
     monkeypatch.setattr(code_reading, "_by_git", lambda *_, **__: None)
     assert [code_reading.search_code(roots=(project,), **one) for one in asked] == by_git
     assert read
+
+
+@pytest.mark.feature("mcp.inner-repositories")
+def test_submodules_repositories_inside_and_a_named_folder_that_git_ignores_are_searched_and_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(code_reading.shutil, "which", lambda *_, **__: None)
+    project = tmp_path / "shop"
+    for folder in (project, project / "nested", project / "lib" / "price", project / "lib" / "price" / "deep"):
+        (folder / "src").mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        (folder / "src" / "cart.py").write_text("total = 1\n")
+    git = ["git", "-c", "user.name=sam", "-c", "user.email=sam@example.org", "-C"]
+    price = project / "lib" / "price"
+    for words in (["add", "src"], ["commit", "-q", "-m", "price"]):
+        subprocess.run([*git, str(price), *words], check=True)
+    # a submodule is an entry of the index that names a commit
+    subprocess.run([*git, str(project), "add", "lib/price"], check=True, stderr=subprocess.DEVNULL)
+    (project / ".gitignore").write_text("made/\n*.log\n")
+    for name in ("made/deep/run.py", "logs/run.log"):
+        (project / name).parent.mkdir(parents=True)
+        (project / name).write_text("total = 2\n")
+
+    def places(**asked: Any) -> list[str]:
+        found = code_reading.search_code("total", roots=(project,), **asked).text.splitlines()
+        return sorted(set(re.findall(r"[\w/.]+\.(?:py|log)", "\n".join(found))))
+
+    assert code_reading.search_code("total", roots=(project,)).files == 4
+    assert places(path="lib") == ["lib/price/deep/src/cart.py", "lib/price/src/cart.py"]
+    assert places(path="nested", glob="nested/**/*.py") == ["nested/src/cart.py"]
+    assert [places(path=name) for name in ("made", "made/deep", "logs")] == [["made/deep/run.py"], ["made/deep/run.py"], ["logs/run.log"]]
+    drawn = folder_tree.tree(".", roots=(project,)).text.splitlines()
+    assert [line for line in drawn if "cart.py" in line] == ["    src/ cart.py", "   src/ cart.py", "  src/ cart.py", " src/ cart.py"]
+    assert not any("made" in line or "run.log" in line for line in drawn)
+    assert folder_tree.tree("made", roots=(project,)).text.splitlines() == ["made/", " deep/ run.py"]
 
 
 @pytest.mark.feature("mcp.quick-search")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.pipeline.ingest.decoding import project_of, repository_of
+from ctx_pipeline.model.repository_names import project_of, repository_of
 
 
 @pytest.mark.feature("normalize.repository")

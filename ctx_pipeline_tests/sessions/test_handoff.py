@@ -311,6 +311,7 @@ def test_a_resumed_chat_is_told_of_another_one_only_if_that_is_newer(own: Shop):
     assert f"claude --resume {WORK}" in said
     # what was written since the capture is read too
     later = ClaudeHome(home / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    later.started += timedelta(days=2)
     later.prompt("Count the crates in the cellar").call("x1", "Read", "a", file_path=f"{own.clone}/a.py").save()
     read_in(own)
     later.call("x2", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
@@ -332,21 +333,51 @@ def test_a_preview_of_a_handoff_says_the_same_before_and_keeps_nothing(own: Shop
 KEPT = """
 import json, sys
 from pathlib import Path
+import ctx_pipeline.learning.injection
 from ctx_pipeline.sessions.states.handoff import resume
 from ctx_pipeline.settings import bare
 payload = json.loads(sys.argv[1])
-print(json.dumps([resume(payload, host="claude", settings=bare()), "ctx_pipeline.sessions.states.resume" in sys.modules]))
+text = resume(payload, host="claude", settings=bare())
+print(json.dumps([text, "ctx_pipeline.sessions.states.resume" in sys.modules, list(sys.modules)]))
 """
 
 
 def told_in_a_process(shop: Shop, payload: dict[str, Any]) -> tuple[str, bool]:
     """Return what a new chat is told, and whether a transcript was read for it."""
+    return told_and_loaded(shop, payload)[:2]
+
+
+def told_and_loaded(shop: Shop, payload: dict[str, Any]) -> tuple[str, bool, list[str]]:
     env = {**shop.settings.environ, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
         [sys.executable, "-c", KEPT, json.dumps(payload)], env=env, capture_output=True, text=True, timeout=200, check=True
     )
-    text, was_read = json.loads(done.stdout)
-    return text, was_read
+    text, was_read, loaded = json.loads(done.stdout)
+    return text, was_read, loaded
+
+
+@pytest.mark.feature("hooks.light")
+def test_where_what_is_told_was_kept_nothing_is_loaded_of_what_hosts_declare(own: Shop):
+    first = told_in_a_process(own, begins(f"1{NEW[1:]}", own.clone))[0]
+
+    text, was_read, loaded = told_and_loaded(own, begins(f"2{NEW[1:]}", own.clone))
+
+    assert (text, was_read) == (first, False)
+    assert "ctx_pipeline.learning.injection" in loaded
+    unwanted = ("discovery", "model.declared", "model.raw", "storage.text_index", "storage.session_notes")
+    assert {f"ctx_pipeline.{name}" for name in unwanted}.isdisjoint(loaded)
+
+
+@pytest.mark.feature("hooks.last-recorded")
+def test_of_transcripts_that_were_copied_the_one_that_recorded_something_last_is_told(own: Shop, monkeypatch):
+    later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    later.started += timedelta(days=2)
+    later.prompt("Count the crates").call("x1", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
+    os.utime(later.path, (1_000_000_000, 1_000_000_000))
+    done = own.ctx(monkeypatch, "sync")
+    assert done.exit_code == 0, done.output
+
+    assert "Changed files, the last first: crates.py" in told_in_a_process(own, begins(NEW, own.clone))[0]
 
 
 @pytest.mark.feature("hooks.kept-handoff")

@@ -14,7 +14,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
 from ctx_pipeline.cli.session_names import complete_projects
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.raw import project_of
+from ctx_pipeline.model.repository_names import project_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

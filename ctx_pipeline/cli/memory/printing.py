@@ -8,7 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.cli.output import OPENS_EVIDENCE, counted, local_time, one_line, plain, say, table
-from ctx_pipeline.model.raw import project_of
+from ctx_pipeline.model.repository_names import project_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,7 +16,8 @@ from ctx_pipeline.facts.prompts import requests
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.host_records import ShellAnswers, approved_plan
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.model.raw import UNKNOWN, ThreadFacts, project_of, repository_of
+from ctx_pipeline.model.raw import ThreadFacts
+from ctx_pipeline.model.repository_names import UNKNOWN, project_of, repository_of
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
 from ctx_pipeline.model.titles import title_line
 from ctx_pipeline.pipeline.ingest.split_texts import split_secrets

@@ -21,7 +21,7 @@ from ctx_pipeline.memory.scope import below, identity, place_of, same_repository
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import short_id
-from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES, asked_here
+from ctx_pipeline.model.hook_kinds import CHOSEN, MADE, PROFILES, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
 from ctx_pipeline.storage import FORGETTING
 from ctx_pipeline.storage.files import Files
@@ -57,7 +57,7 @@ _BESIDE = 90
 _PATIENCE = 0.05
 _LOOKED_BACK = 100
 _CANDIDATES = 12
-"""Sessions of the repository whose transcripts are looked at, the last written first."""
+"""Sessions of the repository whose transcripts are looked at, the last active first."""
 
 _ELSEWHERE = 24
 """Folders outside of the repository's own that are looked at."""
@@ -186,7 +186,7 @@ def _other(
     if (own or source != "resume") and _was_imported(settings):
         from ctx_pipeline.sessions.states.resume import imported_block
 
-        since = max(own, others[0].mtime_ns // 1_000 if others else 0)
+        since = max(own, _active(others[0])[0] if others else 0)
         brought = imported_block(since, cwd, HANDOFF - _BESIDE, settings, profile[0])
         if brought is not None and brought[2]:
             about = {"host": host, "session_id": session, "source": source, "told_host": brought[0], "told_session": brought[1]}
@@ -205,14 +205,12 @@ def _other(
 
 
 def _last_write(session: str, settings: Settings) -> int:
-    """Return when the transcript of a session was written last, microseconds since 1970; 0 for one that was not captured."""
-    return next((one.mtime_ns // 1_000 for one in last_written(settings.home / "ledger.db") if one.session_id == session), 0)
+    """Return when a session recorded something last, microseconds since 1970; 0 for one that was not captured."""
+    return next((_active(one)[0] for one in last_written(settings.home / "ledger.db") if one.session_id == session), 0)
 
 
 def _was_imported(settings: Settings) -> bool:
     """Tell whether a session was imported lately: what reads bundles is loaded then alone."""
-    from ctx_pipeline.storage.session_notes import MADE
-
     facts = _newest(MADE, _LOOKED_BACK, settings)
     if not facts:
         return False
@@ -249,9 +247,9 @@ def ready(settings: Settings) -> None:
     profile = _profile(settings)
     lasts: dict[str, WrittenSession] = {}
     # as a chat chooses: before those that only asked something
-    for one in sorted(last_written(settings.home / "ledger.db", _LOOKED_AT), key=lambda one: not one.rows.get("tool_calls")):
+    for one in sorted(_last_active(settings, _LOOKED_AT), key=lambda one: not one.rows.get("tool_calls")):
         lasts.setdefault(str(one.rows.get("repository") or one.rows.get("cwd") or ""), one)
-    for last in sorted(lasts.values(), key=lambda one: -one.mtime_ns)[:_READY]:
+    for last in sorted(lasts.values(), key=lambda one: -_active(one)[0])[:_READY]:
         with suppress(Exception):  # it was captured all the same; the hook that needs it says what is wrong
             _block_of(last, settings, profile)
 
@@ -323,7 +321,7 @@ def _written_here(cwd: str, settings: Settings, session: str, *, before_own: boo
     not lie below the repository (other worktrees and clones of it) the newest are looked at: each takes
     a look at the disk.
     """
-    written = last_written(settings.home / "ledger.db")
+    written = _last_active(settings)
     if before_own:
         own = next((n for n, w in enumerate(written) if w.session_id == session), 0)
         written = written[:own]
@@ -362,6 +360,11 @@ def _also(others: Sequence[WrittenSession], last: WrittenSession, ids: Sequence[
 
 
 _DAY = 86_400_000_000
+
+
+def _last_active(settings: Settings, limit: int = 400) -> list[WrittenSession]:
+    """Return the sessions whose files were written last, by what they recorded: files that were copied have the time of that."""
+    return sorted(last_written(settings.home / "ledger.db", limit), key=lambda one: -_active(one)[0])
 
 
 def _active(session: WrittenSession) -> tuple[int, bool]:

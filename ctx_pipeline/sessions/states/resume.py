@@ -20,7 +20,8 @@ from ctx_pipeline.memory.prompt_block import framed, inline
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.hook_kinds import PROFILES
-from ctx_pipeline.model.raw import SessionInput, StreamBytes, project_of, repository_of
+from ctx_pipeline.model.raw import SessionInput, StreamBytes
+from ctx_pipeline.model.repository_names import project_of, repository_of
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.recorded_paths import FILE, look_at, real
