@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,10 +22,11 @@ from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.session_choice import others_in_place
 from ctx_pipeline.sessions.states import resume as states_resume
-from ctx_pipeline.sessions.states.handoff import begin, prepare, ready, resume
+from ctx_pipeline.sessions.states.handoff import RESUMED, begin, prepare, ready, resume
 from ctx_pipeline.sessions.states.resume import own_block
 from ctx_pipeline.sessions.states.state import counter, loaded, restored, resume_block, session_state
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import codex, patient_hook
@@ -543,6 +544,12 @@ def test_a_handoff_that_was_not_ready_in_time_is_there_for_the_next_chat_and_an_
     assert "\n- It was written to since this was noted: what it did last is not in here\n" in older
     assert older.count("\n- ") > 2
     assert counter()(older) <= 500
+    # what it costs is subtracted from the gain
+    with closing(Journal(own.settings.home / "journal.db", read_only=True)) as journal:
+        told = {str(f.payload["session_id"]): f.payload["tokens"] for f in journal.facts() if f.kind == RESUMED}
+    assert set(told) == {named[1], named[2]}
+    assert told[named[2]] > 100
+    assert asked_on_a_busy_machine(own, begins(named[2], own.clone)) == ""
 
 
 TOLD = """
@@ -575,7 +582,7 @@ def test_an_older_note_with_nothing_to_tell_is_not_told(own: Shop):
     for path in own.clone.parent.rglob("*.jsonl"):
         os.utime(path, (1_972_700_000, 1_972_700_000))
     spared: list[str] = []
-    resume(begins(LATER, own.clone), host="claude", settings=own.settings, spare=spared.append)
+    resume(begins(LATER, own.clone), host="claude", settings=own.settings, spare=lambda text, _: spared.append(text))
     assert spared == []
 
 

@@ -20,7 +20,7 @@ from ctx_pipeline.memory.hook_words import read
 from ctx_pipeline.model.hook_kinds import CAPTURE, PREPARE, SHORTEN, WEAVE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ctx_pipeline.settings import Settings
@@ -118,6 +118,8 @@ class _Late:
 
     def __init__(self, settings: Settings, does: str, host: str) -> None:
         self.answer = b""
+        self.logs: Callable[[], bool] | None = None
+        """what logs that the answer is told, and tells whether it is for the first time; none where that was done"""
         self.payload = b""
         """of the start of a session, while where the last one stood is worked out"""
         self.seconds = PREPARED if does == PREPARE else DEADLINE
@@ -125,14 +127,20 @@ class _Late:
         """who has it tells, and nobody after that"""
         self._settings, self._does, self._host = settings, does, host
 
-    def tell(self, answer: bytes) -> None:
-        """Have this told where the time is over."""
-        self.answer = answer
+    def tell(self, answer: bytes, logs: Callable[[], bool] | None = None) -> None:
+        """Have this told where the time is over, once it was logged."""
+        self.logs, self.answer = logs, answer
 
     def give_up(self) -> None:
         """End the process with 0."""
         try:
             ready = self.answer if self.turn.acquire(blocking=False) else b""
+            try:
+                if ready and self.logs and not self.logs():
+                    ready = b""
+            except Exception as error:  # noqa: BLE001 - what was not logged is not told
+                ready = b""
+                log(self._settings.home, f"{self._does} {self._host}: {type(error).__name__}: {error}")
             if self._does != CAPTURE:  # that one has begun, and waits for the end of the payload alone
                 told = f", told what was ready: {len(ready):,} bytes" if ready else ""
                 log(self._settings.home, f"{self._does} {self._host}: no answer within {self.seconds:g} s{told}")
@@ -218,7 +226,8 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings, la
         forget_shown(window_of(payload, host), settings)
     late.payload = data
     note = _resume(payload, host, named, settings, late)
-    late.payload, late.answer = b"", _context(payload, note) if note else b""
+    late.payload = b""
+    late.tell(_context(payload, note) if note else b"")
     try:
         note += inject(payload, host=host[:40], choice=parse_options(named), settings=settings)
     except Exception as error:
@@ -257,7 +266,7 @@ def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings:
     try:
         from ctx_pipeline.sessions.states.handoff import resume
 
-        text = resume(payload, host=host[:40], settings=settings, spare=lambda text: late.tell(_context(payload, text)))
+        text = resume(payload, host=host[:40], settings=settings, spare=lambda text, logs: late.tell(_context(payload, text), logs))
     except Exception as error:  # noqa: BLE001 - the memories are told all the same
         log(settings.home, f"resume {host}: {type(error).__name__}: {error}")
         return ""

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,12 @@ _SINCE = "- It was written to since this was noted: what it did last is not in h
 
 
 def resume(
-    payload: Mapping[str, Any], *, host: str, settings: Settings, preview: bool = False, spare: Callable[[str], None] | None = None
+    payload: Mapping[str, Any],
+    *,
+    host: str,
+    settings: Settings,
+    preview: bool = False,
+    spare: Callable[[str, Callable[[], bool]], None] | None = None,
 ) -> str:
     """Return the block for a session that starts; empty where there is nothing to say.
 
@@ -89,7 +95,8 @@ def resume(
     framed as notes are, so that it is never mined. A compaction is answered once, and so is
     the start of a session. What is returned was logged, but for a ``preview``, which keeps nothing.
     ``spare`` is given an older block of a session that was written to since, before its
-    transcript is read: what a hook tells whose time is over. Raises what reading the file
+    transcript is read: what a hook tells whose time is over, and what logs that it is told, which
+    answers whether that is for the first time. Raises what reading the file
     or writing the journal raises.
     """
     session, source = payload.get("session_id"), payload.get("source")
@@ -173,7 +180,13 @@ def _place(folder: str, *named: str) -> str:
 
 
 def _other(
-    payload: Mapping[str, Any], session: str, host: str, settings: Settings, *, keep: bool, spare: Callable[[str], None] | None
+    payload: Mapping[str, Any],
+    session: str,
+    host: str,
+    settings: Settings,
+    *,
+    keep: bool,
+    spare: Callable[[str, Callable[[], bool]], None] | None,
 ) -> tuple[dict[str, Any], str]:
     """Return of whom is told, and the block of the last other session of the repository around the folder in which a session starts."""
     cwd, source = payload.get("cwd"), payload.get("source")
@@ -195,12 +208,16 @@ def _other(
         # a transcript that its agent packed or moved is written in two files, of which one is there
         later = {w.session_id: w for w in others[n + 1 :] if w.session_id != last.session_id}
         also = "".join(f"- {line}\n" for line in _also(list(later.values())[:2], last, [w.session_id for w in others]))
-        told = _block_of(last, settings, profile, keep=keep, beside=bool(also), spare=spare)
+        about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
+
+        def older(text: str, about: dict[str, Any] = about) -> None:
+            if spare:
+                spare(text, partial(_logged, about, text, settings))
+
+        told = _block_of(last, settings, profile, keep=keep, beside=bool(also), spare=older)
         if told is None:
             continue  # the agent removed it; what was captured is what `ctx session resume` tells
-        text = framed(told + also) if told else ""
-        about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
-        return about, text
+        return about, framed(told + also) if told else ""
     return {}, ""
 
 
