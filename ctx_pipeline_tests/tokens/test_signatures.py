@@ -635,6 +635,24 @@ def test_signatures_tell_what_a_call_needs_to_be_right(language, text, expected)
         ),
         ("typescript", "class A { @Input() name: string = ''; y = 1 }\n", ["class A {@Input() name:string, y}"]),
         ("javascript", "class A { x = 1; #h; get z() { return 1 } }\n", ["class A {x, #h}", " prop z"]),
+        (
+            "javascript",
+            (
+                "module.exports = class Pipe extends Stream { write(chunk, cb) {} get size() { return 1 } }\n"
+                "exports.Tap = class { open(n) {} }\nconst Sink = class { end() {} }\nPipe.Inner = class { run() {} }\nthis.x = class {}\n"
+            ),
+            [
+                "class pub Pipe:Stream",
+                " fn pub write(chunk, cb)",
+                " prop pub size",
+                "class pub Tap",
+                " fn pub open(n)",
+                "class Sink",
+                " fn end()",
+                "class Pipe.Inner",
+                " fn run()",
+            ],
+        ),
         ("lua", "local a, b = 1, 2\n", ["const a", "const b"]),
         ("bash", "LIMIT=3\nfind_it() { local x=1; }\n", ["const pub LIMIT:number", "fn pub find_it()"]),
     ],

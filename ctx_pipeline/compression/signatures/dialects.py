@@ -51,7 +51,11 @@ def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     if left is None or right is None or around.level:
         return True
     name = left.text()
-    if name == "module.exports":
+    if right.kind() == "class" and re.fullmatch(r"[\w$]+(?:\.[\w$]+)*", name) and not name.startswith("this."):
+        exported = name.startswith(("exports.", "module.exports"))
+        short = name.rpartition(".")[2] if exported and name != "module.exports" else name
+        drawing.named_class(node, right, around, name_of(right) or name if name == "module.exports" else short, exported=exported)
+    elif name == "module.exports":
         found = [c.text() for c in right.children() if c.kind() == "shorthand_property_identifier"] or [right.text()]
         names = [one for one in found if re.fullmatch(r"[\w$]{1,100}", one)]
         if right.kind() == "object":

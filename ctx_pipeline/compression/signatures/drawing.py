@@ -288,11 +288,18 @@ class Drawing:
             elif value is not None and value.kind() in {"struct_declaration", "enum_declaration", "union_declaration"}:
                 self.add(one, around, "enum" if value.kind() == "enum_declaration" else "class", name, exported=exported)
                 self.members([value], level + 1, shown=exported, always=False)
+            elif value is not None and value.kind() == "class" and self._language in _SCRIPTS:
+                self.named_class(one, value, around, name, exported=exported)
             else:
                 written = returned_by(one) or returned_by(node)
                 self.add(one, around, "value", name, exported=exported, returns=written or inferred(value))
                 if value is not None and value.kind() == "object" and not level:
                     self.object(value, shown=exported)
+
+    def named_class(self, node: SgNode, made: SgNode, around: Around, name: str, *, exported: bool) -> None:
+        """Add a class without a declaration, to which a script gives a name or which it exports."""
+        self.add(node, around, "class", name, exported=exported, returns=bases_of(made))
+        self.members(made.children(), around.level + 1, shown=exported, always=False)
 
     def object(self, value: SgNode, *, shown: bool) -> None:
         """Add the functions of an object that a script names or exports."""
