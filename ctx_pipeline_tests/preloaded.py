@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -37,7 +38,10 @@ LIBRARIES = (
 )
 """What the commands import of others."""
 
-_ROOMS = ("cli", "dashboard", "defs", "facts", "findings", "hosts", "mining", "pipeline", "sessions", "signals", "storage", "usage")
+_ROOMS = (
+    *("cli", "dashboard", "defs", "facts", "findings", "hosts", "mcp_server", "mining", "pipeline", "sessions", "signals", "storage"),
+    *("team", "usage"),
+)
 """What they import of the package: modules that are imported do nothing yet and read no environment."""
 
 _CHOOSES = ("PYTHON", "LANG", "LC_", "LD_")
@@ -49,8 +53,8 @@ _server: list[tuple[str, subprocess.Popen[bytes]]] = []
 
 
 def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: str | None, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Return what ``ctx`` printed and how it ended; with everything that it started it is killed when it hangs."""
-    command = [*CTX, *words]
+    """Return what ``ctx``, or behind ``-c`` a program, printed and how it ended; with all that it started it is killed when it hangs."""
+    command = [sys.executable, *words] if "-c" in words[:1] else [*CTX, *words]
     asked = json.dumps([list(words), dict(env), str(cwd)]).encode()
     if _of_python(env) != _of_python(_environment()) or len(asked) > _LARGEST:
         return subprocess.run(command, env=dict(env), cwd=cwd, input=stdin, capture_output=True, text=True, check=False, timeout=seconds)
@@ -59,6 +63,47 @@ def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: str |
         given.seek(0)
         status = _ended(asked, [given, out, err], seconds, command)
         return subprocess.CompletedProcess(command, status, _text(out), _text(err))
+
+
+def begin(*words: str, env: Mapping[str, str], cwd: Path, seconds: float = 250.0) -> Future[subprocess.CompletedProcess[str]]:
+    """Start what :func:`run` does, beside others; the result is waited for."""
+    done: Future[subprocess.CompletedProcess[str]] = Future()
+
+    def ran() -> None:
+        try:
+            done.set_result(run(words, env=env, cwd=cwd, stdin=None, seconds=seconds))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            done.set_exception(error)
+
+    _forking()
+    threading.Thread(target=ran, daemon=True).start()
+    return done
+
+
+_RELAY = """
+import os, signal, socket, sys
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect(sys.argv[1])
+socket.send_fds(connection, [sys.argv[2].encode()], [0, 1, 2])
+group = int(connection.recv(32))
+signal.signal(signal.SIGTERM, lambda *_: os.killpg(group, signal.SIGTERM))
+sys.exit(os.waitstatus_to_exitcode(int(connection.recv(32))) & 255)
+"""
+
+
+def command(*words: str, env: Mapping[str, str], cwd: Path) -> list[str]:
+    """Return what starts ``ctx`` with an environment, for whoever starts programs; it ends with the one that is started."""
+    if _of_python(env) != _of_python(_environment()):
+        return [*CTX, *words]
+    return [sys.executable, "-I", "-S", "-c", _RELAY, _forking(), json.dumps([words, dict(env), str(cwd)])]
+
+
+def killed_after(seconds: float, words: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> int:
+    """Return how ``ctx`` ended, which is killed with all that it started where it takes longer."""
+    try:
+        return run(words, env=env, cwd=cwd, stdin=None, seconds=seconds).returncode
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL
 
 
 def _ended(asked: bytes, files: Sequence[IO[bytes]], seconds: float, command: Sequence[str]) -> int:
@@ -115,6 +160,8 @@ def serve(path: str) -> tuple[list[str], str] | None:
     """
     for name in (*LIBRARIES, *_modules()):
         importlib.import_module(name)
+    # the versions of all code, which a command over a new store works out for itself
+    sys.modules[_VERSIONS].collect(sys.modules["ctx_pipeline.settings"].Settings(home=Path(os.devnull)))
     assert threading.active_count() == 1, threading.enumerate()
     gc.collect()
     gc.freeze()
@@ -136,7 +183,10 @@ def serve(path: str) -> tuple[list[str], str] | None:
             connection.send(str(child).encode())
             for fd in files:
                 os.close(fd)
+            alive = [child]
+            threading.Thread(target=_kill_when_left, args=(connection, alive), daemon=True).start()
             status = os.waitpid(child, 0)[1]
+            alive.clear()
             with suppress(OSError):
                 connection.send(str(status).encode())
             os._exit(0)
@@ -145,6 +195,15 @@ def serve(path: str) -> tuple[list[str], str] | None:
         connection.close()
     shutil.rmtree(Path(path).parent, ignore_errors=True)
     return None
+
+
+def _kill_when_left(connection: socket.socket, alive: Sequence[int]) -> None:
+    """Kill the groups that are still alive when whoever asked for them is gone."""
+    with suppress(OSError):
+        connection.recv(1)
+    for group in alive:
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def _become(asked: bytes, files: Sequence[int]) -> tuple[list[str], str]:
@@ -163,10 +222,14 @@ def _become(asked: bytes, files: Sequence[int]) -> tuple[list[str], str]:
 
 def _run_command(words: list[str], folder: str) -> int:
     """Return the exit status of the command, run as a module in this process."""
-    sys.argv[1:], sys.path[0] = words, folder
+    program = words.pop(1) if "-c" in words[:1] else ""
+    sys.argv[program == "" :], sys.path[0] = words, folder
     for name in [name for name in sys.modules if name.partition(".")[0] == "ctx_pipeline_tests"]:
         del sys.modules[name]
     try:
+        if program:
+            exec(program, {"__name__": "__main__"})
+            return 0
         runpy.run_module("ctx_pipeline", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)

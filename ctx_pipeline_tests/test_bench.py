@@ -137,7 +137,7 @@ def test_a_row_above_its_budget_is_named_and_one_at_it_is_not():
 def test_the_benchmark_ends_with_1_and_names_the_row_where_one_is_above_its_budget(
     milliseconds: int, ended: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(main_module, "functions", lambda: {"mcp.rows": lambda: [Row("mcp: ctx_verify, median", milliseconds, "ms")]})
+    monkeypatch.setattr(main_module, "functions", lambda _: {"mcp.rows": lambda: [Row("mcp: ctx_verify, median", milliseconds, "ms")]})
     monkeypatch.setattr(sys, "argv", ["bench"])
     monkeypatch.setenv("CTX_HOME", os.environ.get("CTX_HOME", ""))
     try:

@@ -83,9 +83,7 @@ def _run(only: str, given: dict[str, Any], *, as_json: bool) -> list[str]:
     if not as_json:
         print(f"{'row':<64} {'measured':>12} {'budget':>12} {'of budget':>9} {'of floor':>9} {'of peer':>9}")
     above: list[str] = []
-    for name, function in functions().items():
-        if only not in name:
-            continue
+    for name, function in functions(only).items():
         wanted = inspect.signature(function).parameters
         if missing := [key for key in ("home", "members") if key in wanted and key not in given]:
             print(f"{name}: needs --{missing[0]}", file=sys.stderr)
@@ -130,8 +128,8 @@ def _compare(only: str, sizes: list[Size], folder: Path, picture: Path | None) -
     costs: dict[str, dict[Size, tuple[float, str]]] = {}
     for size in sorted(sizes, key=lambda one: (one.megabytes, one.sessions)):
         home = make_home(folder / "home", sessions=size.sessions, megabytes=size.megabytes)
-        for name, function in functions().items():
-            if only in name and "home" in inspect.signature(function).parameters:
+        for function in functions(only).values():
+            if "home" in inspect.signature(function).parameters:
                 for row in function(home=home):
                     costs.setdefault(row.name, {})[size] = (row.value, row.unit)
         shutil.rmtree(home)
@@ -141,16 +139,17 @@ def _compare(only: str, sizes: list[Size], folder: Path, picture: Path | None) -
         picture.write_text(plot(costs), "utf-8")
 
 
-def functions() -> dict[str, Callable[..., list[Row]]]:
-    """Return ``file.function`` -> what measures some rows."""
+def functions(only: str) -> dict[str, Callable[..., list[Row]]]:
+    """Return ``file.function`` -> what measures some rows, of those whose name holds a word; other files are not imported."""
     found = {}
+    of_file, dot, _ = only.partition(".")
     for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if info.name.startswith("bench_"):
+        if info.name.startswith("bench_") and (not dot or info.name.endswith(of_file)):
             module = importlib.import_module(f"ctx_pipeline_tests.bench.{info.name}")
             for name, function in inspect.getmembers(module, inspect.isfunction):
                 if name.endswith("_rows") and function.__module__ == module.__name__:
                     found[f"{info.name.removeprefix('bench_')}.{name}"] = function
-    return found
+    return {name: function for name, function in found.items() if only in name}
 
 
 _SECONDS = {"s": 1.0, "ms": 0.001}

@@ -16,6 +16,7 @@ from ctx_pipeline_tests.waiting import remove
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
 
 
 @dataclass
@@ -66,6 +67,17 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> Ctx:
 @pytest.fixture(scope="module")
 def ran(first_run: Ctx) -> Ctx:
     """The store after one run, as it was, for tests that only read."""
-    remove(first_run.store)
-    shutil.copytree(first_run.folder / "as-it-was", first_run.store, symlinks=True)
-    return first_run
+    return _as_it_was(first_run)
+
+
+@pytest.fixture
+def after_run(first_run: Ctx) -> Iterator[Ctx]:
+    """The store after one run, as it was, for a test that changes the store and leaves the homes as they are."""
+    yield _as_it_was(first_run)
+    _as_it_was(first_run)
+
+
+def _as_it_was(ctx: Ctx) -> Ctx:
+    remove(ctx.store)
+    shutil.copytree(ctx.folder / "as-it-was", ctx.store, symlinks=True)
+    return ctx

@@ -125,8 +125,8 @@ except Exception as error:
 
 
 @pytest.mark.feature("cli.full-disk")
-def test_a_limit_of_the_size_of_files_is_no_damage(ctx: Ctx):
-    ctx("run")
+def test_a_limit_of_the_size_of_files_is_no_damage(after_run: Ctx):
+    ctx = after_run
     begun = started(
         ctx,
         "backfill",
@@ -209,8 +209,8 @@ with open_store(chosen) as store:
 
 
 @pytest.mark.feature("cli.full-disk")
-def test_a_warehouse_that_the_disk_has_no_room_for_does_not_take_the_place_of_the_last_one(ctx: Ctx):
-    ctx("run")
+def test_a_warehouse_that_the_disk_has_no_room_for_does_not_take_the_place_of_the_last_one(after_run: Ctx):
+    ctx = after_run
     made = ctx.store / "serving" / "ctx.duckdb"
     before = made.stat()
     small = processes.run([sys.executable, "-c", REBUILD], env={**ctx.environ, "PYTHONDONTWRITEBYTECODE": "1"}, cwd=ctx.folder)

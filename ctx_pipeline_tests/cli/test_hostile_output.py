@@ -23,6 +23,7 @@ from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import codex, patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.shipped import environment
+from ctx_pipeline_tests.preloaded import CTX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -184,9 +185,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], 
         sessions = [worked(home, name, (number, of), payload, version) for of, version in enumerate(("1.0.120", "2.1.31", "2.1.31"))]
         by_codex(folder / "codex", name, number, payload)
         projects.append(Project(name, f"/home/dev/{name}", payload, sessions[-1].path, sessions[-1].session_id))
-    done = subprocess.run(
-        [sys.executable, "-m", "ctx_pipeline", "run", "--json"], env=environ, cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = processes.run([*CTX, "run", "--json"], env=environ, cwd=folder)
     assert done.returncode == 0, done.stderr
     return environ, projects
 
@@ -312,18 +311,8 @@ def test_a_refusal_with_words_in_the_records_of_the_host_is_a_rule_and_the_same_
         told.prompt("install what is missing")
         told.call("c1", tool, result, is_error=not isinstance(structured, dict), structured=structured, command=command)
         told.save()
-    done = subprocess.run(
-        [sys.executable, "-m", "ctx_pipeline", "run", "--json"], env=environ, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done, listed = (processes.run([*CTX, *words, "--json"], env=environ, cwd=tmp_path) for words in (["run"], ["memory", "list"]))
     assert done.returncode == 0, done.stderr
-    listed = subprocess.run(
-        [sys.executable, "-m", "ctx_pipeline", "memory", "list", "--json"],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
     rules = {m["cwd"].rpartition("/")[2]: m["text"] for m in json.loads(listed.stdout)["memories"]}
     assert rules == {
         "real": "the person refused `npm install`: “use pnpm”; run `pnpm install` instead",

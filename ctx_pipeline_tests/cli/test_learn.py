@@ -135,8 +135,8 @@ def test_lessons_that_were_drawn_are_a_list_and_no_finding(ran: Ctx):
 
 @pytest.mark.feature("learn.judged")
 @pytest.mark.slow
-def test_lessons_are_accepted_rejected_and_put_in_the_persons_own_words_one_after_the_other(ctx: Ctx):
-    ctx("run", "--json")
+def test_lessons_are_accepted_rejected_and_put_in_the_persons_own_words_one_after_the_other(after_run: Ctx):
+    ctx = after_run
     found = ctx.json("learn", "--everywhere", "--limit", "3")["proposals"]
     assert len(found) == 3
     ctx("learn", "--everywhere", "--limit", "3", "--ask", stdin="a\nr\ne\nAlways run the checks.\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
 
@@ -15,6 +14,7 @@ from ctx_pipeline.usage.repositories import by_repository, project_names
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
+from ctx_pipeline_tests.preloaded import command
 from ctx_pipeline_tests.terminal import on_terminal
 
 DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
@@ -22,7 +22,7 @@ DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 
 def screen(ctx: Ctx, columns: int, *words: str, status: int = 0, **more: str) -> list[str]:
     environ = ctx.environ | {"TERM": "xterm", "NO_COLOR": "1"} | more
-    return on_terminal([sys.executable, "-m", "ctx_pipeline", *words], environ, columns, status=status).splitlines()
+    return on_terminal(command(*words, env=environ, cwd=ctx.folder), environ, columns, status=status).splitlines()
 
 
 def rows_of(lines: list[str], head: str) -> list[str]:

@@ -77,9 +77,9 @@ def unique_words(own: Path, others: Iterable[Path]) -> list[str]:
 
 
 @pytest.mark.feature("forget.every-word")
-def test_no_word_that_only_a_forgotten_session_had_is_in_any_byte_also_after_journal_and_ledger_are_lost(ctx: Ctx):
+def test_no_word_that_only_a_forgotten_session_had_is_in_any_byte_also_after_journal_and_ledger_are_lost(after_run: Ctx):
+    ctx = after_run
     (own,) = (ctx.folder / "claude").rglob(f"{SESSION}.jsonl")
-    ctx("run")
     ctx("memory", "list")
     others = [
         path for host in ("claude", "codex") for path in (ctx.folder / host).rglob("*") if path.is_file() and SESSION not in path.name
@@ -169,8 +169,8 @@ def limited(ctx: Ctx, words: list[str], limit: int, most: int) -> subprocess.Com
 
 @pytest.mark.feature("faults.resources")
 @pytest.mark.parametrize(("limit", "most"), [(resource.RLIMIT_NOFILE, 9), (resource.RLIMIT_NOFILE, 14)], ids=["9 files", "14 files"])
-def test_too_few_files_are_said_as_such_and_nothing_is_called_damaged(ctx: Ctx, limit: int, most: int):
-    ctx("run")
+def test_too_few_files_are_said_as_such_and_nothing_is_called_damaged(after_run: Ctx, limit: int, most: int):
+    ctx = after_run
     for words in (["list"], ["status"], ["sync"], ["run"]):
         done = limited(ctx, words, limit, most)
         assert done.returncode in {0, 1}
@@ -183,9 +183,10 @@ def test_too_few_files_are_said_as_such_and_nothing_is_called_damaged(ctx: Ctx, 
 @pytest.mark.feature("faults.little-memory")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its address space")
 @pytest.mark.parametrize("captured", [True, False], ids=["a store", "no store"])
-def test_too_little_memory_is_said_in_one_sentence_and_what_was_begun_is_completed_by_the_next_run(ctx: Ctx, captured: bool):
-    if captured:
-        ctx("run")
+def test_too_little_memory_is_said_in_one_sentence_and_what_was_begun_is_completed_by_the_next_run(
+    request: pytest.FixtureRequest, captured: bool
+):
+    ctx: Ctx = request.getfixturevalue("after_run" if captured else "ctx")
     refused = 0
     for megabytes in (450, 300, 200):
         for words in (["usage", "daily"], ["list"], ["search", "export"], ["sync"], ["run"]):

@@ -102,8 +102,8 @@ def test_backfill_fills_a_family_by_the_name_of_a_signal_and_says_what_is_older_
 
 @pytest.mark.feature("cli.mine", "cli.memory-judge")
 @pytest.mark.slow
-def test_mined_lessons_are_shown_retrieved_woven_judged_and_rewarded(ctx: Ctx):
-    ctx("run", "--json")
+def test_mined_lessons_are_shown_retrieved_woven_judged_and_rewarded(after_run: Ctx):
+    ctx = after_run
     candidates = ctx.json("mine", "claude", DISCOUNTS)["candidates"]
     found = ctx.json("memory", "retrieve", "--everywhere", "--query", "pytest fails: No module named freezegun")["memories"]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from itertools import permutations
@@ -17,7 +14,8 @@ from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import contract_checks
-from ctx_pipeline_tests import processes
+from ctx_pipeline_tests import preloaded
+from ctx_pipeline_tests.factories.shipped import environment
 
 MARCH = Cell("claude", "2026-03")
 GAP_SECONDS = 0.3
@@ -85,13 +83,13 @@ def undisturbed(settings, tmp_path):
 @pytest.mark.slow
 @pytest.mark.feature("leases.all-orders")
 @pytest.mark.parametrize(("order", "point"), list(zip(permutations(("command", "daemon", "killed")), POINTS, strict=True)), ids=str)
-def test_nothing_is_lost_and_nothing_twice_whoever_comes_first(settings, home, undisturbed, order, point):
+def test_nothing_is_lost_and_nothing_twice_whoever_comes_first(settings, tmp_path, undisturbed, order, point):
     scripts = {"command": [COMMAND], "daemon": [DAEMON], "killed": [KILLED, *point]}
     running = {}
     for name in order:
-        running[name] = processes.start([sys.executable, "-c", *scripts[name]], env=os.environ, stdout=subprocess.DEVNULL)
+        running[name] = preloaded.begin("-c", *scripts[name], env=environment(tmp_path), cwd=tmp_path)
         time.sleep(GAP_SECONDS)
-    ended = {name: process.wait(250) for name, process in running.items()}
+    ended = {name: process.result().returncode for name, process in running.items()}
 
     assert (ended["command"], ended["daemon"]) == (0, 0)
     # it dies in the middle, or comes so late that nothing is left to do

@@ -20,8 +20,9 @@ from ctx_pipeline.defs.execution import Execution
 from ctx_pipeline.errors import OutOfResources, UnknownName
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage import open_store
-from ctx_pipeline_tests import processes
+from ctx_pipeline_tests import preloaded, processes
 from ctx_pipeline_tests.factories.months import write_month
+from ctx_pipeline_tests.factories.shipped import environment
 
 MARCH, APRIL = Cell("claude", "2026-03"), Cell("claude", "2026-04")
 
@@ -314,7 +315,7 @@ def test_the_ui_sees_the_same_store_and_homes(settings, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.feature("launch.two-processes")
-def test_two_processes_on_different_cells_both_end_well(settings):
+def test_two_processes_on_different_cells_both_end_well(settings, tmp_path):
     script = """
 import sys
 from ctx_pipeline import settings
@@ -327,8 +328,8 @@ with launch.instance(s) as instance, Execution(s, instance) as job:
     job.run_tail()
 sys.exit(bool(job.outcome.held))
 """
-    running = [processes.start([sys.executable, "-c", script, cell.key], env=os.environ) for cell in (MARCH, APRIL)]
-    assert [process.wait(250) for process in running] == [0, 0]
+    running = [preloaded.begin("-c", script, cell.key, env=environment(tmp_path), cwd=tmp_path) for cell in (MARCH, APRIL)]
+    assert [process.result().returncode for process in running] == [0, 0]
 
     with launch.instance(settings) as instance:
         assert materialized(instance, "mined/error_resolutions") == {MARCH.key, APRIL.key}

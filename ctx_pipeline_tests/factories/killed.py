@@ -1,9 +1,9 @@
-"""A program that kills copies of itself at named moments of a run: started once, forked for every moment.
+"""A program that does one thing with a store, and kills itself at a named moment of it.
 
-Reads one JSON request a line, ``{"store", "homes", "at", "do"}``, and answers each with one
-line: how the copy ended and what it found. ``at`` is ``[side, event, number]``: before or
-after the nth event of that name, or null. Events are ``swap NAME`` (a rename that gives a
-name below the store) and ``record ASSET``.
+Its argument is a JSON object ``{"store", "homes", "at", "do"}``, and the session to forget; it
+prints what it found. ``at`` is ``[side, event, number]``: before or after the nth event of that
+name, or null. Events are ``swap NAME`` (a rename that gives a name below the store) and
+``record ASSET``.
 """
 
 from __future__ import annotations
@@ -22,32 +22,12 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 
+PROGRAM = f"from {__name__} import main; main()"
+
+
 def main() -> None:
-    """Answer requests until the input ends."""
-
-    for line in sys.stdin:
-        ended, found = _copy(json.loads(line))
-        sys.stdout.write(json.dumps({"ended": ended, "found": found}) + "\n")
-        sys.stdout.flush()
-
-
-def _copy(request: dict[str, Any]) -> tuple[int, Any]:
-    out, into = os.pipe()
-    pid = os.fork()
-    if not pid:
-        status = 1
-        try:
-            os.close(out)
-            with os.fdopen(into, "w") as told:
-                json.dump(_do(request), told)
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(into)
-    with os.fdopen(out) as told:
-        text = told.read()
-    _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status), json.loads(text) if text else None
+    """Do what is asked and write what was found."""
+    sys.stdout.write(json.dumps(_do(json.loads(sys.argv[1]))))
 
 
 def _do(request: dict[str, Any]) -> Any:
@@ -58,7 +38,7 @@ def _do(request: dict[str, Any]) -> Any:
     settings = Settings(home=Path(request["store"]), demo_roots=homes, timezone="UTC")
     seen = _watch(settings.home, request["at"])
     with open_store(settings) as store:
-        found = globals()[f"do_{request['do']}"](store, settings)
+        found = globals()[f"do_{request['do']}"](store, settings, **{name: request[name] for name in ("session",) if name in request})
     return {"found": found, "events": seen}
 
 
@@ -69,12 +49,11 @@ def do_run(store: Any, settings: Settings) -> Any:
     return run_stages(store, settings).to_json()
 
 
-def do_forget(store: Any, settings: Settings) -> Any:
-    """Forget the session that the environment names."""
+def do_forget(store: Any, settings: Settings, session: str) -> Any:
+    """Forget a session of Claude Code."""
     from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 
-    host, _, session = os.environ["FORGET"].partition(" ")
-    return forget(store, settings, Selection(host=host, session_id=session)).totals
+    return forget(store, settings, Selection(host="claude", session_id=session)).totals
 
 
 def do_look(store: Any, settings: Settings) -> Any:
@@ -153,7 +132,3 @@ def _watch(home: Path, at: list[Any] | None) -> list[str]:
     for name in ("_note", "drop_saved", "blank_shared", "_remove_raw", "_rederive", "_clean_up"):
         setattr(forgetting, name, watched(getattr(forgetting, name), lambda *_, name=name: f"step {name}"))
     return seen
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import subprocess
-import sys
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.storage.memory_index import MemoryIndex
-from ctx_pipeline_tests import processes
+from ctx_pipeline_tests import preloaded, processes
 from ctx_pipeline_tests.factories.shipped import copied
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     folder = tmp_path_factory.mktemp("mcp")
     made = Home(folder, copied(folder))
     # a sync alone takes a tenth of a run, and the tools need no more
-    process = processes.start([sys.executable, "-m", "ctx_pipeline", "sync"], env=made.environ, cwd=folder)
-    assert process.wait(SECONDS) == 0
+    assert processes.run([*preloaded.CTX, "sync"], env=made.environ, cwd=folder).returncode == 0
     MemoryIndex(made.store / "memory.db").rebuild(remembered())
     return made
 
@@ -61,10 +59,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 @asynccontextmanager
 async def over_stdio(home: Home, *words: str, **environ: str) -> AsyncIterator[Client]:
     """A client of the server as programs use it; with words of its own as these say."""
-    args = ["-m", "ctx_pipeline", "mcp", *(words or ("--tools", "all", "--structured"))]
-    command = StdioServerParameters(command=sys.executable, args=args, env={**home.environ, **environ}, cwd=home.folder)
+    env = {**home.environ, **environ}
+    program, *args = preloaded.command("mcp", *(words or ("--tools", "all", "--structured")), env=env, cwd=home.folder)
     with anyio.fail_after(SECONDS):
-        async with Client(stdio_client(command)) as client:
+        async with Client(stdio_client(StdioServerParameters(command=program, args=args, env=env, cwd=home.folder))) as client:
             yield client
 
 
@@ -83,7 +81,7 @@ class Served:
 @contextmanager
 def served(home: Home) -> Iterator[Served]:
     process = processes.start(
-        [sys.executable, "-m", "ctx_pipeline", "mcp", "--http", "--tools", "all", "--structured"],
+        preloaded.command("mcp", "--http", "--tools", "all", "--structured", env=home.environ, cwd=home.folder),
         env=home.environ,
         cwd=home.folder,
         stdout=subprocess.PIPE,

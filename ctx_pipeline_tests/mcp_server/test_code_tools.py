@@ -16,8 +16,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-import ctx_pipeline
 from ctx_pipeline.compression import code_reading, folder_tree, project_files
+from ctx_pipeline_tests import preloaded
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.mcp_server.conftest import SECONDS, run
 from ctx_pipeline_tests.mcp_server.test_answer_text import BUDGET, tokens, told
 
@@ -56,10 +57,10 @@ def project(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def reading(project: Path, environ, *words: str) -> AsyncIterator[Client]:
-    args = ["-m", "ctx_pipeline", "mcp", "--tools", "read", *words]
-    env = {**environ, "PYTHONPATH": str(Path(ctx_pipeline.__file__).parents[1])}
+    env = {**environment(project), **environ}
+    program, *args = preloaded.command("mcp", "--tools", "read", *words, env=env, cwd=project)
     with anyio.fail_after(SECONDS):
-        async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=args, env=env, cwd=project))) as client:
+        async with Client(stdio_client(StdioServerParameters(command=program, args=args, env=env, cwd=project))) as client:
             yield client
 
 

@@ -53,7 +53,7 @@ def test_a_run_after_each_session_in_any_order_ends_with_the_content_of_one_run(
 @pytest.mark.feature("run.killed-parts")
 def test_a_kill_between_two_parts_of_a_partition_leaves_nothing_behind(tmp_path):
     added(tmp_path, OLD, "zebrafinch", "ruff")
-    killer = Killer({"claude": str(tmp_path / "claude")})
+    killer = Killer(tmp_path)
     before = tmp_path / "before"
     killer.run(before)
     added(tmp_path, NEW, "kingfisher", "pytest")

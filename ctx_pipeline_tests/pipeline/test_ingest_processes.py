@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import subprocess
-import sys
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,12 +22,15 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.lake import Lake
 from ctx_pipeline.storage.ledger import Source
-from ctx_pipeline_tests import processes
+from ctx_pipeline_tests import preloaded
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.pipeline.ingest_toy import hashes, rows, run, settings_of
 from ctx_pipeline_tests.pipeline.toy_home import append, line, write
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,14 +69,14 @@ with open_store(settings_of(folder)) as store:
 """
 
 
-def child(folder: Path, point: str = "nowhere") -> subprocess.Popen[str]:
-    return processes.start([sys.executable, "-c", CHILD, str(folder), point], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+def child(folder: Path, point: str = "nowhere") -> Future[subprocess.CompletedProcess[str]]:
+    return preloaded.begin("-c", CHILD, str(folder), point, env=environment(folder), cwd=ROOT)
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+def finish(process: Future[subprocess.CompletedProcess[str]]) -> tuple[int, str]:
     """Return the exit status and what was printed."""
-    printed, _ = process.communicate(timeout=250)
-    return process.returncode, printed
+    done = process.result()
+    return done.returncode, done.stdout
 
 
 def make_home(folder: Path) -> None:

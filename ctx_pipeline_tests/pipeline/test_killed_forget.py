@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
-from ctx_pipeline_tests import processes
+from ctx_pipeline_tests import preloaded
 from ctx_pipeline_tests.factories import claude as build
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.factories.stored_text import files_with
+from ctx_pipeline_tests.pipeline.test_killed_tail import Killer
 from ctx_pipeline_tests.waiting import remove
+
+if TYPE_CHECKING:
+    import subprocess
 
 ROOT = Path(__file__).resolve().parents[2]
 GONE = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -54,7 +57,7 @@ def made(tmp_path_factory):
     ]
     home.file("history.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     (folder / "codex").mkdir()
-    done = processes.run([sys.executable, "-m", "ctx_pipeline", "run"], env=environment(folder), cwd=ROOT)
+    done = ask(folder, "run")
     assert done.returncode == 0, done.stderr
     store = folder / "store"
     (store / "hooks.log").write_text(f"2026-03-05T10:00:00Z resume claude: 5 characters for session {GONE}\n2026-03-05T10:00:00Z kept\n")
@@ -73,29 +76,18 @@ def made(tmp_path_factory):
     return folder
 
 
-def environment(folder: Path) -> dict[str, str]:
-    named = {"CTX_HOME": "store", "CLAUDE_CONFIG_DIR": "claude", "CODEX_HOME": "codex", "HOME": "nobody"}
-    return {"PATH": os.environ["PATH"], **{name: str(folder / place) for name, place in named.items()}}
+@pytest.fixture
+def killed(folder):
+    """What begins to forget the session and is killed beside an event."""
 
+    def at(side: str, event: str) -> None:
+        assert Killer(folder).ask("forget", folder / "store", [side, event, 1], session=GONE)[0] == -signal.SIGKILL
 
-def killed(folder: Path, at: tuple[str, str]) -> None:
-    request = {"store": str(folder / "store"), "homes": {"claude": str(folder / "claude")}, "at": [*at, 1], "do": "forget"}
-    done = subprocess.run(
-        [sys.executable, "-m", "ctx_pipeline_tests.factories.killed"],
-        input=json.dumps(request) + "\n",
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment(folder), "FORGET": f"claude {GONE}"},
-        timeout=200,
-        check=True,
-    )
-    assert json.loads(done.stdout)["ended"] == -signal.SIGKILL
+    return at
 
 
 def ask(folder: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ctx_pipeline", *words]
-    return subprocess.run(command, input=given, capture_output=True, text=True, cwd=ROOT, env=environment(folder), timeout=200, check=False)
+    return preloaded.run(words, env=environment(folder), cwd=ROOT, stdin=given, seconds=200)
 
 
 def words_of_indexes(store: Path) -> set[str]:
@@ -120,10 +112,10 @@ def folder(made):
 @pytest.mark.timeout(280)
 @pytest.mark.feature("forget.finished-by-any-command", "forget.every-byte")
 @pytest.mark.parametrize(("side", "event"), POINTS)
-def test_after_a_kill_at_any_step_one_reading_command_ends_it(folder, side, event):
+def test_after_a_kill_at_any_step_one_reading_command_ends_it(folder, killed, side, event):
     store = folder / "store"
     assert len(files_with(store, *MARKS)) > 12
-    killed(folder, (side, event))
+    killed(side, event)
     assert (store / "forgetting.json").exists()
     shown = ask(folder, "usage", "session", "--json")
     assert shown.returncode == 0, shown.stderr
@@ -145,8 +137,8 @@ def test_after_a_kill_at_any_step_one_reading_command_ends_it(folder, side, even
 @pytest.mark.parametrize(
     "words", [["search", "zebrafinch", "--json"], ["show", "claude", KEPT], ["list", "--json"], ["mcp"], ["doctor"], ["sync"]]
 )
-def test_every_kind_of_command_ends_it(folder, words):
-    killed(folder, ("after", "step _remove_raw"))
+def test_every_kind_of_command_ends_it(folder, killed, words):
+    killed("after", "step _remove_raw")
     ask(folder, *words)
     assert not (folder / "store" / "forgetting.json").exists()
     assert files_with(folder / "store", *MARKS) == []
@@ -154,8 +146,8 @@ def test_every_kind_of_command_ends_it(folder, words):
 
 @pytest.mark.slow
 @pytest.mark.feature("forget.finished-by-any-command")
-def test_a_hook_tells_nothing_and_has_it_ended(folder):
-    killed(folder, ("after", "step _remove_raw"))
+def test_a_hook_tells_nothing_and_has_it_ended(folder, killed):
+    killed("after", "step _remove_raw")
     payload = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "zebrafinch parser flag", "cwd": "/home/dev/zebrafinch"}
     answered = ask(folder, "hook", "weave", "claude", given=json.dumps(payload))
     assert (answered.returncode, answered.stdout) == (0, "")
@@ -166,8 +158,8 @@ def test_a_hook_tells_nothing_and_has_it_ended(folder):
 
 @pytest.mark.slow
 @pytest.mark.feature("forget.finished-by-any-command")
-def test_a_store_in_which_it_cannot_be_ended_shows_nothing_of_the_session(folder):
-    killed(folder, ("after", "step _remove_raw"))
+def test_a_store_in_which_it_cannot_be_ended_shows_nothing_of_the_session(folder, killed):
+    killed("after", "step _remove_raw")
     marker = folder / "store" / "forgetting.json"
     with sqlite3.connect(folder / "store" / "ledger.db") as db:
         db.execute("BEGIN EXCLUSIVE")
@@ -187,8 +179,8 @@ def test_a_store_in_which_it_cannot_be_ended_shows_nothing_of_the_session(folder
 
 @pytest.mark.slow
 @pytest.mark.feature("forget.finished-by-any-command")
-def test_a_marker_that_cannot_be_read_is_made_up_for_by_the_journal(folder):
-    killed(folder, ("before", "step _remove_raw"))
+def test_a_marker_that_cannot_be_read_is_made_up_for_by_the_journal(folder, killed):
+    killed("before", "step _remove_raw")
     (folder / "store" / "forgetting.json").write_bytes(b"\xff{")
     assert ask(folder, "list").returncode == 0
     assert files_with(folder / "store", *MARKS) == []

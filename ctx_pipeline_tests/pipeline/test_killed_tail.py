@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ctx_pipeline_tests import processes
+from ctx_pipeline_tests import preloaded
 from ctx_pipeline_tests.factories import claude as build
+from ctx_pipeline_tests.factories import killed
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.waiting import remove
 
-ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 OLD = "aaaaaaaa-0000-4000-8000-000000000001"
 NEW = "bbbbbbbb-0000-4000-8000-000000000002"
 
@@ -31,20 +33,17 @@ RECORDED = ["search/index", "memory/used", "memory/consolidated", "memory/index"
 
 
 class Killer:
-    """The program of :mod:`ctx_pipeline_tests.factories.killed`."""
+    """Runs the program of :mod:`ctx_pipeline_tests.factories.killed` over the home below a folder."""
 
-    def __init__(self, homes: dict[str, str]) -> None:
-        self._homes = homes
-        command = [sys.executable, "-m", "ctx_pipeline_tests.factories.killed"]
-        self._program = processes.start(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    def ask(self, do: str, store: Path, at: list | None = None) -> tuple[int, dict | None]:
-        assert self._program.stdin is not None
-        assert self._program.stdout is not None
-        self._program.stdin.write(json.dumps({"store": str(store), "homes": self._homes, "at": at, "do": do}) + "\n")
-        self._program.stdin.flush()
-        told = json.loads(self._program.stdout.readline())
-        return told["ended"], told["found"]
+    def ask(self, do: str, store: Path, at: list | None = None, **more: str) -> tuple[int, dict | None]:
+        asked = {"store": str(store), "homes": {"claude": str(self._folder / "claude")}, "at": at, "do": do, **more}
+        words = ["-c", killed.PROGRAM, json.dumps(asked)]
+        done = preloaded.run(words, env=environment(self._folder), cwd=self._folder, stdin=None, seconds=250)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode, json.loads(done.stdout) if done.stdout else None
 
     def run(self, store: Path) -> list[str]:
         """Run every stage and return the events."""
@@ -61,9 +60,9 @@ class Killer:
 
 
 @pytest.fixture
-def homes(tmp_path):
+def killer(tmp_path):
     added(tmp_path, OLD, "zebrafinch", "ruff")
-    return {"claude": str(tmp_path / "claude")}
+    return Killer(tmp_path)
 
 
 def added(tmp_path: Path, session: str, mark: str, tool: str) -> None:
@@ -87,8 +86,7 @@ def grown(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(280)
 @pytest.mark.feature("run.killed-tail")
-def test_a_kill_beside_any_swap_or_record_of_the_tail_leaves_nothing_old(tmp_path, homes):
-    killer = Killer(homes)
+def test_a_kill_beside_any_swap_or_record_of_the_tail_leaves_nothing_old(tmp_path, killer):
     before = tmp_path / "before"
     killer.run(before)
     grown(tmp_path)
@@ -131,8 +129,7 @@ def _of_the_tail(event: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.feature("run.record-follows-file")
-def test_an_old_file_under_a_new_record_is_made_again(tmp_path, homes):
-    killer = Killer(homes)
+def test_an_old_file_under_a_new_record_is_made_again(tmp_path, killer):
     store, old = tmp_path / "store", tmp_path / "old"
     killer.run(store)
     shutil.copytree(store, old)

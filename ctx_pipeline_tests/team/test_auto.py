@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +13,13 @@ from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.auto import publish_quietly
 from ctx_pipeline.team.membership import demand, join
+from ctx_pipeline_tests import preloaded
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 from ctx_pipeline_tests.waiting import eventually
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterable
 
 
@@ -34,14 +34,9 @@ def there(url: str) -> list[str]:
 
 
 def ran(ann: TeamMachine, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ctx_pipeline", *words],
-        env={**os.environ, **ann.settings.environ, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        input='{"hook_event_name": "SessionEnd", "session_id": "x"}' if words[0] == "hook" else None,
-    )
+    own = {**environment(ann.folder), **ann.settings.environ, **environ}
+    said = '{"hook_event_name": "SessionEnd", "session_id": "x"}' if words[0] == "hook" else None
+    return preloaded.run(words, env=own, cwd=ann.folder, stdin=said, seconds=250)
 
 
 @pytest.mark.feature("team.auto")

@@ -56,15 +56,15 @@ def test_a_forgotten_session_leaves_no_word_in_the_bucket(tmp_path: Path, folder
 
 
 @pytest.mark.feature("team.erase")
-def test_a_narrower_policy_leaves_no_word_of_what_it_withholds(tmp_path: Path, s3_bucket: str, unpacked: Unpacked):
-    ann = machine(tmp_path, s3_bucket)
+def test_a_narrower_policy_leaves_no_word_of_what_it_withholds(tmp_path: Path, folder_bucket: str, unpacked: Unpacked):
+    ann = machine(tmp_path, folder_bucket)
     ann.works(1, words="lighthouse keeper")
     ann.publish()
 
     save(ann.settings, shared(demand(ann.settings), "*", "counts"))
     ann.publish()
 
-    assert unpacked(s3_bucket, "lighthouse", session_id(1)) == {session_id(1)}
+    assert unpacked(folder_bucket, "lighthouse", session_id(1)) == {session_id(1)}
     ann.works(2)
     assert ann.publish().sessions == 1  # the log that is left takes new commits
 
@@ -123,22 +123,22 @@ def test_a_machine_that_leaves_and_erases_is_gone_and_others_stay(tmp_path: Path
 
 
 @pytest.mark.feature("team.erase")
-def test_who_left_and_erased_is_named_in_no_byte_of_the_bucket(tmp_path: Path, s3_bucket: str, unpacked: Unpacked):
-    gone, bob = machine(tmp_path, s3_bucket, "annabel-lee", name="kingdom"), machine(tmp_path, s3_bucket, "bob")
+def test_who_left_and_erased_is_named_in_no_byte_of_the_bucket(tmp_path: Path, folder_bucket: str, unpacked: Unpacked):
+    gone, bob = machine(tmp_path, folder_bucket, "annabel-lee", name="kingdom"), machine(tmp_path, folder_bucket, "bob")
     for number, one in enumerate((gone, bob), 1):
         one.works(number, words="lighthouse" if one is gone else "pier")
         one.publish()
-    hub = hub_of(tmp_path, s3_bucket)
+    hub = hub_of(tmp_path, folder_bucket)
     hub.refresh()
     hub.lessons()
     words = ("annabel-lee", "kingdom", session_id(1), "lighthouse", "pier")
-    assert unpacked(s3_bucket, *words) == set(words)
+    assert unpacked(folder_bucket, *words) == set(words)
 
     with open_store(gone.settings) as store:
         leave(store, gone.settings, erase=True)
     hub.refresh()
 
-    assert unpacked(s3_bucket, *words) == {"pier"}
+    assert unpacked(folder_bucket, *words) == {"pier"}
     kept = b"".join(path.read_bytes() for path in hub.folder.rglob("*") if path.is_file())
     assert {word for word in words if word.encode() in kept} == {"pier"}
 

@@ -6,11 +6,8 @@ import os
 import random
 import re
 import signal
-import sys
 from collections import Counter
-from contextlib import suppress
 from datetime import timedelta
-from subprocess import DEVNULL, TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,9 +18,10 @@ from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.published_tables import PUBLISHED
-from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.failing_proxy import failing
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine
+from ctx_pipeline_tests.preloaded import killed_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,13 +59,8 @@ def test_a_week_over_a_bucket_that_fails_with_processes_killed_equals_one_machin
 
     def killed(words: list[str], environ: Any) -> None:
         """Begin a command, and kill it at a moment that is drawn."""
-        process = processes.start(
-            [sys.executable, "-m", "ctx_pipeline", *words], env={**os.environ, **environ}, stdout=DEVNULL, stderr=DEVNULL
-        )
-        with suppress(TimeoutExpired):
-            process.wait(drawn.uniform(0.3, 3))
-        processes.end(process)
-        ends.append(process.returncode)
+        of_bucket = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        ends.append(killed_after(drawn.uniform(0.1, 1.5), words, env={**environment(tmp_path), **of_bucket, **environ}, cwd=tmp_path))
 
     with failing(s3_server, SEED, fails=0.03, slow=0.1) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)

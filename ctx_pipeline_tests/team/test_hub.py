@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +25,9 @@ from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_upkeep import compact_tables, doctor
 from ctx_pipeline.team.membership import Agreement
 from ctx_pipeline.team.published_tables import PARTITIONS
+from ctx_pipeline_tests import preloaded
 from ctx_pipeline_tests.factories import codex
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine, session_id
 
 if TYPE_CHECKING:
@@ -345,9 +344,7 @@ def test_a_table_of_a_member_is_named_as_not_collected_and_one_of_the_hub_ends_t
     ann.publish()
     for path in Path(folder_bucket).glob("team/model_calls/_delta_log/*.json"):
         path.write_text('{"garbage')
-    own = subprocess.run(
-        [sys.executable, "-m", "ctx_pipeline", *words], env={**os.environ, **environ}, capture_output=True, text=True, check=False
-    )
+    own = preloaded.run(words, env={**environment(tmp_path), **environ}, cwd=tmp_path, stdin=None, seconds=250)
 
     assert (member.exit_code, "not collected: bob|2026-03 " in member.output, "refused:" in member.output) == (0, True, False)
     assert own.returncode == 1

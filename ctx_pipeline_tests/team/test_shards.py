@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import tarfile
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +30,8 @@ from ctx_pipeline.team.membership import demand, save, shared
 from ctx_pipeline.team.publish import leave, withdraw
 from ctx_pipeline.team.raw_out import bundle_path
 from ctx_pipeline.team.shard_claim import claimed, committed
-from ctx_pipeline_tests import processes
+from ctx_pipeline_tests import preloaded
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
 pyrage = pytest.importorskip("pyrage")
@@ -260,8 +257,8 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, folder_bucket: st
         one.works(1, turns=2)
         one.works(2)
         one.publish()
-    command = [sys.executable, "-c", _KILLED, where, str(tmp_path / "killed"), folder_bucket, str(key[1])]
-    assert subprocess.run(command, check=False, env=dict(os.environ)).returncode == -signal.SIGKILL
+    words = ["-c", _KILLED, where, str(tmp_path / "killed"), folder_bucket, str(key[1])]
+    assert preloaded.run(words, env=environment(tmp_path), cwd=tmp_path, stdin=None, seconds=200).returncode == -signal.SIGKILL
     expire(folder_bucket)
 
     (done,) = work(tmp_path, folder_bucket, key[1], "next", members=["ci"])
@@ -287,12 +284,9 @@ def test_killed_at_random_moments_on_three_machines_no_row_is_lost_or_there_twic
             machine.works(number, turns=turns[number])
             machine.publish()
         home = str(tmp_path / f"worker-{step % 3}")
-        command = [sys.executable, "-m", "ctx_pipeline", "hub", "shards", "ci", "--url", folder_bucket, "--identity", str(key[1])]
-        process = processes.start(command, env={**os.environ, "HOME": home, "CTX_HOME": home, "TZ": "UTC"}, stdout=subprocess.DEVNULL)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(drawn.uniform(0.3, 2.5))
-        processes.end(process)
-        ends.append(process.returncode)
+        words = ["hub", "shards", "ci", "--url", folder_bucket, "--identity", str(key[1])]
+        environ = {**environment(tmp_path), "HOME": home, "CTX_HOME": home}
+        ends.append(preloaded.killed_after(drawn.uniform(0.1, 1.5), words, env=environ, cwd=tmp_path))
         expire(folder_bucket)
 
     (last,) = work(tmp_path, folder_bucket, key[1], "last", members=["ci"])
@@ -327,30 +321,30 @@ def test_what_a_machine_takes_back_leaves_bundles_rows_and_the_shard(tmp_path: P
 
 
 @pytest.mark.feature("team.shard-forget")
-def test_a_narrower_policy_and_leaving_take_all_back(tmp_path: Path, s3_bucket: str, key: tuple[str, Path]):
-    ci, other = runner(tmp_path, s3_bucket, key[0]), runner(tmp_path, s3_bucket, key[0], "job-2")
+def test_a_narrower_policy_and_leaving_take_all_back(tmp_path: Path, folder_bucket: str, key: tuple[str, Path]):
+    ci, other = runner(tmp_path, folder_bucket, key[0]), runner(tmp_path, folder_bucket, key[0], "job-2")
     ci.works(1)
     ci.works(2, project="till")
     other.works(3)
     ci.publish()
     other.publish()
-    work(tmp_path, s3_bucket, key[1])
+    work(tmp_path, folder_bucket, key[1])
 
     save(ci.settings, shared(demand(ci.settings), "till", "none"))
     ci.publish()
-    work(tmp_path, s3_bucket, key[1])
-    assert [r["session_id"] for r in rows(s3_bucket, "sessions")] == [session_id(1), session_id(3)]
+    work(tmp_path, folder_bucket, key[1])
+    assert [r["session_id"] for r in rows(folder_bucket, "sessions")] == [session_id(1), session_id(3)]
 
     with open_store(ci.settings) as store:
         assert leave(store, ci.settings, erase=True) == 1
-    work(tmp_path, s3_bucket, key[1])
-    assert [r["session_id"] for r in rows(s3_bucket, "sessions")] == [session_id(3)]
+    work(tmp_path, folder_bucket, key[1])
+    assert [r["session_id"] for r in rows(folder_bucket, "sessions")] == [session_id(3)]
 
     with open_store(other.settings) as store:
         leave(store, other.settings, erase=True)
-    work(tmp_path, s3_bucket, key[1])
-    assert {e.path.split("/")[0] for e in Bucket(s3_bucket).entries()} <= {"team.json", "shards", "team"}
-    assert not Bucket(s3_bucket).entries("shards/ci/objects")
+    work(tmp_path, folder_bucket, key[1])
+    assert {e.path.split("/")[0] for e in Bucket(folder_bucket).entries()} <= {"team.json", "shards", "team"}
+    assert not Bucket(folder_bucket).entries("shards/ci/objects")
     assert not list(worker(tmp_path).home.glob("hub/*/shards/ci"))
 
 
