@@ -388,6 +388,8 @@ def repeated_since(memory: Memory) -> list[str]:
         if isinstance(body.get(name), int) and isinstance(body.get(count), int):
             times = body[count]
             found += [f"said again {times} time{'s' if times > 1 else ''} since {since} ({_day(body[name])})"] if times else []
+    if isinstance(body.get("broken"), int):
+        found.append(f"broken {body['times']} time{'s' if body['times'] != 1 else ''} since it stood in {body['written_in']}")
     return found
 
 

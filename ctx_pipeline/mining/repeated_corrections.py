@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.prompts import answered
 from ctx_pipeline.facts.turns import turns
+from ctx_pipeline.mining.lessons.commands import listed, outside, runs
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.said_rules import (
     LONGEST,
+    PROGRAMS_OF_CHOICE,
     Rule,
     contradict,
     is_firm,
@@ -46,7 +48,7 @@ _HELD = 90
 """Likeness of a saying and a line of a rules file that holds it."""
 
 _WORDS = (3, 30)
-_WRITTEN, _MOST_LINES, _MOST_SAID = "written", 80, 12
+_WRITTEN, _BROKEN, _MOST_LINES, _MOST_SAID = "written", "broken", 80, 12
 _OTHER_RULES_FILES = ("AGENTS.md", "GEMINI.md", ".cursorrules", "copilot-instructions.md")
 """Beside those that hosts declare: what other agents read lies in the same repositories."""
 
@@ -206,41 +208,82 @@ def _laid_down(said: str, meant: Rule, begun: bool, stopped: bool) -> bool:
 
 
 def _written(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield the rules of the files that the host put before the agent, or that were read or changed in the session."""
-    texts: list[tuple[str, Any]] = []
+    """Yield the rules of each file that the host put before the agent, or that was read or changed, and which of them were broken."""
+    texts: dict[str, list[Any]] = {}
     files = (*_OTHER_RULES_FILES, *discovery.declared_texts("files.rules_files"))
     named = re.compile(rf"(?:{'|'.join(map(re.escape, files))})\b")
     for event in view.of_kinds("injected"):
         found = named.search((event.text or "")[:4000])
         if found:
-            texts.append((found[0], event))
+            texts.setdefault(found[0], []).append(event)
     for call in view.tool_calls:
-        if call.is_error or not any(p.endswith(files) for p in call.paths):
-            continue
-        file = next((f for p in call.paths for f in files if p.endswith(f)), "")
-        if file:
-            both = (call.call_event, call.result_event if call.action == "read" else None)
-            texts += [(file, view.by_event[e]) for e in both if e in view.by_event]
-    rules: dict[str, None] = {}
-    for _, event in texts:
-        for line in re.split(r"\\n|\n|(?<=[.!?;])\s+", (event.text or "")[:40_000]):
-            if not _HINT.search(line):
-                continue
-            said = re.sub(r"^\s*\d+\s*[→:]", "", clean(line)).strip(" -*•.\"'`")
-            if _WORDS[0] <= len(said.split()) <= _WORDS[1] and len(rules) < _MOST_LINES:
-                rules.setdefault(said)
-    if rules:
-        file, event = texts[0]
+        file = "" if call.is_error else next((f for p in call.paths if (f := _rules_file(p.replace("\\", "/"), files))), "")
+        both = (call.call_event, call.result_event if call.action == "read" else None)
+        if file and (known := [view.by_event[e] for e in both if e in view.by_event]):
+            texts.setdefault(file, []).extend(known)
+    for file, events in texts.items():
+        rules: dict[str, Any] = {}
+        for event in events:
+            for line in re.split(r"\\n|\n|(?<=[.!?;])\s+", (event.text or "")[:40_000]):
+                if not _HINT.search(line):
+                    continue
+                said = re.sub(r"^\s*\d+\s*[→:]", "", clean(line)).strip(" -*•.\"'`")
+                if _WORDS[0] <= len(said.split()) <= _WORDS[1] and len(rules) < _MOST_LINES:
+                    rules.setdefault(said, event)
+        if rules:
+            yield MemoryCandidate(
+                kind="case",
+                text=f"{len(rules)} rules of {file} stood before the agent",
+                evidence_refs=(events[0].event_id,),
+                confidence=0.1,
+                priority=1,
+                risk="low",
+                structured={"what": _WRITTEN, "file": file, "rules": list(rules)},
+                subject=f"rules file {file}",
+                ts=events[0].ts,
+            )
+        for said, event in rules.items():
+            yield from _broken(view, file, said, event)
+
+
+def _rules_file(path: str, files: Sequence[str]) -> str:
+    """Return the name of the rules file at a path: declared by a host, in the folder of rules of one, or a README; empty for others."""
+    declared = next((f for f in files if path.endswith(f)), "")
+    in_folder = _IN_FOLDER.search(path) if discovery.project_folder_pattern().search(path) else None
+    return declared or (in_folder[1] if in_folder else "README.md" if path.endswith("/README.md") and not outside(path) else "")
+
+
+_IN_FOLDER = re.compile(r"/(\.\w+/rules/[\w./-]+\.mdc?)$")
+
+
+def _broken(view: SessionView, file: str, said: str, event: Any) -> Iterator[MemoryCandidate]:
+    """Yield a rule of a file that names a program to avoid, where one of these ran after the rule stood before the agent."""
+    words = set(re.findall(r"[\w-]+", said.lower()))
+    meant = rule(said) if len(words & PROGRAMS_OF_CHOICE) > 1 else None
+    if meant is None or meant.form != "pair" or not stands_alone(meant):
+        return
+    wanted, avoided = meant.want & PROGRAMS_OF_CHOICE, meant.avoid & PROGRAMS_OF_CHOICE - meant.want
+    times: dict[str, tuple[str, str]] = {}
+    for run in view.once(runs):
+        program = run.step.words[0].rpartition("/")[2] if run.step.words else ""
+        if wanted and program in avoided and run.row.seq > event.seq and run.call.thread_id == event.thread_id:
+            times.setdefault(run.row.call_event, (program, run.step.subject))
+    if times:
+        # a file of a repository is anybody's: of its words only the names of known programs are told
+        told = f"use {listed(sorted(wanted))}, not {listed(sorted(avoided))}"
+        body = {"what": _BROKEN, "file": file, "form": meant.form, "want": sorted(wanted), "avoid": sorted(avoided)}
         yield MemoryCandidate(
-            kind="case",
-            text=f"{len(rules)} rules of {file} stood before the agent",
-            evidence_refs=(event.event_id,),
-            confidence=0.1,
-            priority=1,
+            kind="user_preference",
+            text=told,
+            when_to_use=f"{listed(sorted(avoided))} is about to be used",
+            evidence_refs=(event.event_id, *list(times)[:_MOST_SAID]),
+            confidence=_ONCE,
+            priority=4,
+            scope="repo",
             risk="low",
-            structured={"what": _WRITTEN, "file": file, "rules": list(rules)},
-            subject="rules file",
+            subject=" ".join(sorted(wanted | avoided)),
             ts=event.ts,
+            structured=body | {"ran": list(dict.fromkeys(subject for _, subject in times.values())), "times": len(times)},
         )
 
 
@@ -263,7 +306,8 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     written = [c for c in candidates if c.body.get("what") == _WRITTEN]
     meanings: list[Rule] = []
     groups: list[list[StoredCandidate]] = []
-    for candidate in sorted((c for c in candidates if c.body.get("what") != _WRITTEN), key=lambda c: (c.ts or 0, c.candidate_id)):
+    sayings = (c for c in candidates if c.body.get("what") not in (_WRITTEN, _BROKEN))
+    for candidate in sorted(sayings, key=lambda c: (c.ts or 0, c.candidate_id)):
         meant = _rule_of(candidate)
         group = next((g for meaning, g in zip(meanings, groups, strict=True) if same(meaning, meant)), None)
         if group is None:
@@ -272,6 +316,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         else:
             group.append(candidate)
     told = [t for group in groups if (t := _proposed(group, written)) is not None]
+    told += _not_kept([c for c in candidates if c.body.get("what") == _BROKEN])
     for place, rule_ in enumerate(told):
         later = next((o for o in told[::-1] if o is not rule_ and _overrules(o, rule_)), None)
         earlier = [o.text for o in told[:place] + told[place + 1 :] if _overrules(rule_, o)]
@@ -285,6 +330,35 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
                 confidence=rule_.confidence,
                 priority=rule_.priority,
             )
+
+
+def _not_kept(broken: Sequence[StoredCandidate]) -> list[_Proposal]:
+    """Return the rules of files that agents broke after these stood before them, each with how often and in how many sessions."""
+    groups: dict[tuple[str | None, str], list[StoredCandidate]] = {}
+    for c in sorted(broken, key=lambda c: (c.ts or 0, c.candidate_id)):
+        groups.setdefault((c.repository or c.cwd, c.subject), []).append(c)
+    return [_not_kept_of(group) for group in groups.values()]
+
+
+def _not_kept_of(group: list[StoredCandidate]) -> _Proposal:
+    # a fork repeats its parent's calls with their times
+    once = list({(c.ts or c.candidate_id, c.text): c for c in reversed(group)}.values())
+    sessions, last = len({(c.host, c.session_id) for c in once}), group[-1]
+    ran = list(dict.fromkeys(str(subject) for c in group for subject in c.body["ran"]))
+    often = f"{sessions} session{'s' if sessions > 1 else ''}"
+    body = {
+        "subject": last.subject,
+        "signature": " ".join(last.text.lower().split()),
+        "times": sum(int(c.body["times"]) for c in once),
+        "broken": sessions,
+        "line": f"- {last.text[:1].upper()}{last.text[1:]}.",
+        "instead_of": last.body["avoid"],
+        "written_in": last.body["file"],
+        "written_ts": group[0].ts,
+        **{name: last.body[name] for name in ("form", "want", "avoid")},
+    }
+    text = f"{last.text}: {last.body['file']} says so, and {listed(ran[:3])} ran all the same in {often}"
+    return _Proposal(group, text, last.when_to_use, body, False, min(0.9, 0.4 + 0.1 * sessions), 4)
 
 
 class _Proposal(NamedTuple):
@@ -392,16 +466,22 @@ def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate],
     return {}
 
 
-_ASKS_FOR = re.compile(r"(?i)^(?:let'?s\s+(?!not\b)|(?:i|we)(?:'d|\s+would)\s+(?=rather\b)|make\s+sure\s+that\s+you\s+)")
+_ASKS_FOR = re.compile(r"(?i)^(?:let'?s\s+(?!not\b)|make\s+sure\s+that\s+you\s+)")
 _LETS_NOT = re.compile(r"(?i)^(?:let'?s|please|i(?:'d|\s+would)\s+rather)\s+not\s+")
+_RATHER = re.compile(r"(?i)^(?:i|we)(?:'d|\s+would)\s+rather\s+(.+)$")
 _PLEASE = re.compile(r"(?i),?\s*please$")
 """What asks for a rule and is none of it."""
+
+
+def _preferred(found: re.Match[str]) -> str:
+    """Return "I'd rather do A than B" as what is preferred."""
+    return f"prefer to {re.sub(' than ', ' rather than ', found[1], count=1) if ' rather than ' not in found[1] else found[1]}"
 
 
 def _line(candidate: StoredCandidate) -> str:
     """Return a rule as a line for a rules file."""
     text = _OPENING.sub("", _REMEMBER.sub("", _BEFORE.sub("", candidate.text))).strip(" !.")
-    text = _PLEASE.sub("", _ASKS_FOR.sub("", _LETS_NOT.sub("do not ", text)))
+    text = _PLEASE.sub("", _ASKS_FOR.sub("", _RATHER.sub(_preferred, _LETS_NOT.sub("do not ", text))))
     if candidate.body.get("form") == "please" and not candidate.body.get("avoid"):
         text = f"Use {text}" if rivals(frozenset(candidate.body.get("want", ()))) else text
     return f"- {text[:1].upper()}{text[1:]}."
@@ -409,7 +489,7 @@ def _line(candidate: StoredCandidate) -> str:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=15,
+    version=16,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read, answers to the agent's questions among them. "
@@ -418,7 +498,8 @@ REPEATED_CORRECTIONS = Method(
         "always, or that it was said before, and was typed after the agent had begun to work; "
         "what was said in several repositories becomes a preference of the person. `again` counts the sessions that said it once "
         "more after it was proposed, `again_since_written` those after it stood in a rules file of the project: a rule that is "
-        "written down and said again is not followed."
+        "written down and said again is not followed. A rule of such a file is told where a program that it says not to use ran after "
+        "the agent had read it; `broken` counts the sessions."
     ),
     extract=extract,
     combine=combine,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
-OPENS = (
+_OPENING_WORD = (
     r"(?:(?:no|nope|ok|okay|alright|yes|yeah|yep|so|well|please|also|and|but|remember(?:\ that)?|again|wait|hey|actually|instead|then"
     r"|i\ think|i\ mean|as\ i\ said|like\ i\ said|i\ said|i\ told\ you(?:\ to)?|one\ more\ thing"
     r"|from\ now\ on|going\ forward|in\ (?:the\ )?future|(?:for\ )?(?:the\ )?next\ time|for\ (?:the\ )?future(?:\ reference)?|as\ a\ rule|in\ general|generally"
@@ -13,8 +13,13 @@ OPENS = (
     r"|endpoints|functions|classes|code|docs|prs|commits|migrations)"
     r"(?=[,:]?\ (?:use|prefer|always|never|don'?t|avoid|write|only)\b)"
     r"|btw|note(?:\ that)?|fyi|to\ be\ clear|important|reminder|(?:new\ )?rule)"
-    r"[,:!.\s]+)*"
+    r"[,:!.\s]+)"
 )
+"""One word or phrase that opens an order and says nothing of it: "please", "from now on"."""
+
+OPENS = f"{_OPENING_WORD}*"
+_ONE_OPENING_WORD = lazy_pattern(rf"(?ix){_OPENING_WORD}")
+
 TO = (
     r"(?:(?:please|you\ should(?:\ be)?|you\ must|(?:you(?:'re|\ are)|we(?:'re|\ are))\ (?:supposed|meant)\ to|(?:you|we)\ (?:need|have|ought)\ to"
     r"|we\ should(?:\ be)?|we\ must|i(?:'d|\ would)?\ (?:want|like|need|prefer)\ you\ to|let'?s|make\ sure\ (?:to|you|that\ you|we)|be\ sure\ to"
@@ -70,7 +75,7 @@ _HABITS = (
 """What people say that they do in a project, without always: "we squash everything"."""
 
 FORMS = tuple(
-    (name, lazy_pattern(rf"(?ix)^{OPENS}{pattern}$"))
+    (name, lazy_pattern(rf"(?ix){pattern}$"))
     for name, pattern in (
         (
             "pair",
@@ -352,7 +357,19 @@ FORMS = tuple(
         ),
     )
 )
-"""Name of a form and its pattern; the first that fits counts. ``want``, ``avoid`` and ``stops`` are what it is about."""
+"""Name of a form and its pattern, which begins behind opening words; ``want``, ``avoid`` and ``stops`` are what it is about."""
+
+
+def beginnings(said: str) -> list[int]:
+    """Return where a form may begin in a sentence: behind each of its opening words, the last one first, and where it begins itself.
+
+    They are looked for once: inside each of the patterns they took three quarters of the time to compile these.
+    """
+    found = [0]
+    while (opened := _ONE_OPENING_WORD.match(said, found[-1])) is not None:
+        found.append(opened.end())
+    return found[::-1]
+
 
 HINT = lazy_pattern(
     r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"

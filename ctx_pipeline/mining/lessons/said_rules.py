@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.mining.lessons import rule_languages
 from ctx_pipeline.mining.lessons.order_scope import EXPLICIT, of_the_work_at_hand, ordered_for_ever, spelled_out
-from ctx_pipeline.mining.lessons.rule_forms import FORMS, HINT, OF_WORK, OPENS, TO
+from ctx_pipeline.mining.lessons.rule_forms import FORMS, HINT, OF_WORK, OPENS, TO, beginnings
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ FAMILIES = (
 )
 """Programs of which a project uses one: to want another is to want this one no longer."""
 
-_PROGRAMS = frozenset().union(*FAMILIES) | {"cargo", "mise", "git", "gh", "go", "node", "deno", "terraform", "helm", "tsc", "nix", "bazel"}
+PROGRAMS_OF_CHOICE = frozenset().union(*FAMILIES)
+_PROGRAMS = PROGRAMS_OF_CHOICE | {"cargo", "mise", "git", "gh", "go", "node", "deno", "terraform", "helm", "tsc", "nix", "bazel"}
 
 _OF_NOW = lazy_pattern(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|below|one|yet|today|currently|for the moment)\b")
 _REPO = lazy_pattern(
@@ -163,8 +164,9 @@ def _laid_down_in(said: str, *, beside: bool = False) -> Rule | None:
 
 def _in_form(said: str, *, beside: bool) -> Rule | None:
     """Return the rule of the first form that a sentence fits."""
+    places = beginnings(said)
     for form, pattern in FORMS:
-        found = pattern.match(said)
+        found = next((fits for place in places if (fits := pattern.match(said, place)) is not None), None)
         if found is not None and (meant := _meant(said, form, found.groupdict(), beside=beside)) is not None:
             return meant
     return None
