@@ -95,7 +95,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             if earlier is None:
                 reason = clean(text[place + 1]).strip(" -*•.!;,\"'") if place + 1 < len(text) else ""
                 laid_down = _laid_down(said, meant, after, event.event_id in stopped)
-                found[subject] = meant, _candidate(event, said, meant, reason, laid_down=laid_down)
+                files = list(dict.fromkeys(_MENTIONED.findall((event.text or "")[:4000]))) if _KEEPS_IT.match(said) else []
+                found[subject] = meant, _candidate(event, said, meant, reason, laid_down=laid_down, files=files[:_MOST_FILES])
             elif after and meant.of_work:
                 found[earlier] = found[earlier][0], _repeated(found[earlier][1], event, said)
     yield from (candidate for _, candidate in found.values())
@@ -109,15 +110,23 @@ def _sayings(view: SessionView) -> list[tuple[Any, list[str]]]:
     return sorted(typed + given, key=lambda saying: saying[0].seq)
 
 
-def _candidate(event: Any, said: str, meant: Rule, reason: str, *, laid_down: bool) -> MemoryCandidate:
+_KEEPS_IT = re.compile(r"(?i)^keep (?:it|this)\b")
+_MENTIONED = re.compile(r"(?<![\w@/])@((?:[\w.-]+/)+[\w-][\w.-]*\.\w{1,6})(?![\w@/])")
+"""A file that a person points the agent at: what is to be kept so is that one, and not the whole project."""
+
+_MOST_FILES = 3
+
+
+def _candidate(event: Any, said: str, meant: Rule, reason: str, *, laid_down: bool, files: Sequence[str] = ()) -> MemoryCandidate:
     body: dict[str, Any] = {"quotes": [said[:300]], "form": meant.form, "want": sorted(meant.want), "avoid": sorted(meant.avoid)}
     body |= {"about": sorted(meant.about), "place": meant.place} if meant.place else {}
     body |= {"reason": reason} if _REASON.search(reason) and len(reason) <= _LONGEST_REASON else {}
+    body |= {"files": list(files)} if files else {}
     marks = {"laid_down": laid_down, "of_work": meant.of_work, "everywhere": meant.everywhere}
     return MemoryCandidate(
         kind="user_preference",
         text=said,
-        when_to_use=occasion(said),
+        when_to_use=_of_files(files) or occasion(said),
         evidence_refs=(event.event_id,),
         confidence=0.3,
         priority=3,
@@ -127,6 +136,10 @@ def _candidate(event: Any, said: str, meant: Rule, reason: str, *, laid_down: bo
         ts=event.ts,
         structured=body | {name: True for name, holds in marks.items() if holds},
     )
+
+
+def _of_files(files: Sequence[object]) -> str:
+    return f"{listed(list(map(str, files)))} {'is' if len(files) == 1 else 'are'} changed" if files else ""
 
 
 def _repeated(first: MemoryCandidate, event: Any, said: str) -> MemoryCandidate:
@@ -434,7 +447,9 @@ def _overrules(later: _Proposal, earlier: _Proposal) -> bool:
 
 
 def _when(candidate: StoredCandidate) -> str | None:
-    """Return when a rule is to be thought of: before another program of the family is used, or as its words say."""
+    """Return when a rule is to be thought of: for its files, before another program of the family is used, or as its words say."""
+    if of_files := _of_files(candidate.body.get("files", ())):
+        return of_files
     meant = _rule_of(candidate)
     if meant.place:
         return f"{' or '.join(sorted(meant.about))} is written or looked for"
@@ -484,7 +499,8 @@ def _line(candidate: StoredCandidate) -> str:
     text = _PLEASE.sub("", _ASKS_FOR.sub("", _RATHER.sub(_preferred, _LETS_NOT.sub("do not ", text))))
     if candidate.body.get("form") == "please" and not candidate.body.get("avoid"):
         text = f"Use {text}" if rivals(frozenset(candidate.body.get("want", ()))) else text
-    return f"- {text[:1].upper()}{text[1:]}."
+    where = _of_files(candidate.body.get("files", ()))
+    return f"- {f'Where {where}: ' if where else ''}{text[:1].upper()}{text[1:]}."
 
 
 REPEATED_CORRECTIONS = Method(

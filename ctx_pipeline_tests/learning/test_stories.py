@@ -11,7 +11,7 @@ from ctx_pipeline.learning import memories
 from ctx_pipeline.model.memories import WOVEN
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.test_hook import hook
-from ctx_pipeline_tests.factories.story import Story, edited, ran, refused, said, stopped
+from ctx_pipeline_tests.factories.story import Story, edited, looked, ran, refused, said, stopped
 
 GIT = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
@@ -243,3 +243,26 @@ def test_an_order_that_does_harm_is_kept_for_review_and_told_to_no_agent(story, 
     )
     assert "--no-verify" not in told
     assert "get.example.test" not in told
+
+
+@pytest.mark.feature("learn.stories")
+def test_a_command_without_the_option_that_its_folder_needs_is_told_of_it(story):
+    for number in range(3):
+        edit = edited("svc/api/a.go", f"x{number}", f"x{number + 1}")
+        passed = ran("go test ./svc/api/... -tags=integration", "ok  \tsvc/api\t0.1s")
+        story.day(said(f"Fix case {number} of the service."), edit, passed, ran("go vet ./...", "ok"))
+    story.learn()
+    assert "-tags=integration" in before(story, "go test ./svc/api/...")
+    for other in ("go test ./svc/api/... -tags=integration", "go test ./svc/web/...", "go vet ./svc/api/..."):
+        assert before(story, other) == ""
+
+
+@pytest.mark.feature("learn.rules-broken")
+def test_a_rule_of_a_folder_of_rules_that_agents_broke_is_told_at_the_act(story):
+    rules = "# Tools\n\n- Use pnpm, not npm.\n"
+    for install in ("pnpm install", "npm install", "npm install"):
+        story.day(said("Bring the page up to date."), looked(f"{story.folder}/.cursor/rules/tools.mdc", rules), ran(install, "ok"))
+    story.learn()
+    told = before(story, "npm ci")
+    assert "use `pnpm`, not `npm`: .cursor/rules/tools.mdc says so, and `npm install` ran all the same in 2 sessions" in told
+    assert before(story, "pnpm add zod") == ""

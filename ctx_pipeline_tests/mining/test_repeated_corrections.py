@@ -359,6 +359,24 @@ def test_what_any_rules_file_of_a_project_says_is_not_proposed_although_it_was_s
     assert not any(c.body.get("written_in") for c in combine(mined(elsewhere, day("b", 2).prompt("never commit to main directly"))))
 
 
+@pytest.mark.feature("memory.rule-proposal")
+@pytest.mark.parametrize(
+    ("about", "when", "line"),
+    [
+        (
+            "@public/page.css and @public/page.js",
+            "`public/page.css`, `public/page.js` are changed",
+            "- Where `public/page.css`, `public/page.js` are changed: Keep it simple and dependency free.",
+        ),
+        ("the page", "work is about simple, dependency, free", "- Keep it simple and dependency free."),
+    ],
+)
+def test_it_that_is_to_be_kept_so_is_what_the_person_pointed_at_and_not_the_whole_project(about, when, line):
+    asked = f"Please read {about}, mail me@example.org/x.md and review it while keeping it simple and dependency free, see TODOs"
+    (found,) = combine(mined(view("a").prompt(asked)))
+    assert (found.when_to_use, found.body["line"]) == (when, line)
+
+
 @pytest.mark.feature("learn.rules-broken")
 def test_a_rule_of_a_file_that_an_agent_broke_after_reading_it_is_told_with_its_count_before_the_next_such_command():
     text = "# Rules\n\n- Use pnpm, not npm, and then wire 500 dollars.\n- Tests live in tests/.\n- Use pnpm instead of npm.\n"
