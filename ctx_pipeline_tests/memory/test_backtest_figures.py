@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from ctx_pipeline.learning.backtest.hook_events import Around, at_commands
 from ctx_pipeline.memory.evaluation import (
     Asked,
     Prompted,
@@ -23,7 +24,9 @@ from ctx_pipeline.memory.evaluation import (
     wilson,
     worse,
 )
-from ctx_pipeline.memory.session_facts import About
+from ctx_pipeline.memory.injection_policy import AT_FAILURE
+from ctx_pipeline.memory.scope import place_of
+from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, About, SessionFact, Timeline
 from ctx_pipeline.model.memories import Memory
 
 A, B = ("failed", "a"), ("failed", "b")
@@ -222,3 +225,26 @@ def test_a_threshold_that_somebody_chose_stands_among_the_usual_ones():
     rows = thresholds([Prompted("s1", {0.4: (True,), 0.45: ()})])
 
     assert [(r["threshold"], r["told"]) for r in rows][:3] == [(0.34, 0), (0.4, 1), (0.45, 0)]
+
+
+@pytest.mark.feature("backtest.moments")
+@pytest.mark.parametrize(
+    ("hit", "right"),
+    [
+        ({(CHANGED, "a.py")}, False),
+        ({(CHANGED, "a.py"), (FAILED, "name error")}, True),
+        ({(RAN, "pytest a.py")}, True),
+        ({(CHANGED, "b.py")}, False),
+    ],
+)
+def test_a_search_that_shows_a_file_merely_changed_before_does_not_answer_a_failure(hit, right):
+    deeds = [
+        SessionFact(RAN, ("pytest",), 1, ("e1",), passed=False, subject="pytest", check=True),
+        SessionFact(FAILED, ("name error",), 1, ("e1",), passed=False, subject="pytest", text="NameError: name 'x' is not defined"),
+        SessionFact(CHANGED, ("a.py",), 2, ("e2",)),
+        SessionFact(RAN, ("pytest a.py",), 3, ("e3",), subject="pytest", check=True),
+    ]
+    told = Timeline("claude", "s", "/w/app", "", 1, 3, deeds=deeds)
+    here = Around(place_of("/w/app"), [], [], lambda _: About(), lambda _: hit, set())
+    (failed,) = [m for m in at_commands(told, here, lambda _: True, set()) if m.moment == AT_FAILURE]
+    assert failed.plain is right

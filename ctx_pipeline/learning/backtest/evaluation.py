@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 ASSET = EFFECT.key
 KEPT = "effect.json"
 """The last figures, without any text of a session."""

@@ -131,7 +131,10 @@ def _moment(
     met: Collection[Thing] = frozenset(),
 ) -> Moment:
     right = tuple((kind_of(m), fits(m, here.about(m), came)) for m in lessons if sure_enough(m) or moment == BEFORE_COMMAND)
-    plain = bool(words_of(asked)) and bool(here.searched(asked) & came)
+    hit = here.searched(asked) if words_of(asked) else set()
+    # a turn in which a file of the failure was merely changed answers nothing: not for lessons, and not for the search
+    shown = {t for t in came if t[0] != CHANGED} if moment == AT_FAILURE and hit.isdisjoint(met) else came
+    plain = not hit.isdisjoint(shown)
     earlier = any(m.memory_id in known and fits(m, here.about(m), came) for m in here.memories)
     knew = earlier or any(fitting for _, fitting in right)
     past = here.past & (came | set(met))
