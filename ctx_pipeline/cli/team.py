@@ -150,7 +150,7 @@ def leave(erase: bool, yes: bool, as_json: bool) -> None:
     """Take this machine out of its team; with --erase also what it published."""
     from ctx_pipeline.cli.output import confirm
     from ctx_pipeline.team.membership import demand
-    from ctx_pipeline.team.publish import leave as run
+    from ctx_pipeline.team.withdraw import leave as run
 
     with _opened() as (settings, store):
         member = demand(settings)

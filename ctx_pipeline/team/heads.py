@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _MOST_MONTHS, _MOST_HEAD = 1_200, 1 << 20
 """Months that a machine can say it sent, and bytes of the object that says so: each month is work for the hub."""
 
+_MOST_TABLES = 100
 _MOST_VERSION = 40
 """Characters of what a machine says is its version."""
 
@@ -40,6 +41,10 @@ class Head:
     """how often the machine removed rows for good"""
     raw: tuple[int, str] = (0, "")
     """number of its last bundle of exact transcripts, and a digest of those that it wants forgotten"""
+    rows: dict[str, dict[str, int]] = field(default_factory=dict)
+    """month -> table -> rows that it sent; of months of which an earlier version did not say it nothing"""
+    tables: dict[str, int] = field(default_factory=dict)
+    """table -> its version when the machine had sent its rows"""
 
 
 class _SaidRaw(msgspec.Struct):
@@ -57,6 +62,10 @@ class _Said(msgspec.Struct):
     package: str = ""
     erased: _Count = 0
     raw: _SaidRaw = msgspec.field(default_factory=_SaidRaw)
+    rows: Annotated[
+        dict[str, Annotated[dict[str, _Count], msgspec.Meta(max_length=_MOST_TABLES)]], msgspec.Meta(max_length=_MOST_MONTHS)
+    ] = {}
+    tables: Annotated[dict[str, _Count], msgspec.Meta(max_length=_MOST_TABLES)] = {}
 
 
 def _head(member: str, machine: str, body: bytes, received: float) -> Head | None:
@@ -70,8 +79,21 @@ def _head(member: str, machine: str, body: bytes, received: float) -> Head | Non
         skew = 0.0
     at = datetime.fromtimestamp(received, UTC).isoformat(timespec="seconds")
     raw = (said.raw.number, said.raw.revoked)
+    package = said.package[:_MOST_VERSION]
     return Head(
-        member, machine, said.number, said.months, said.lessons, said.published_at, at, said.package[:_MOST_VERSION], skew, said.erased, raw
+        member,
+        machine,
+        said.number,
+        said.months,
+        said.lessons,
+        said.published_at,
+        at,
+        package,
+        skew,
+        said.erased,
+        raw,
+        said.rows,
+        said.tables,
     )
 
 
@@ -83,6 +105,8 @@ class Heads:
         self._known: dict[str, tuple[str, Head | None]] = {}
         self.unreadable: dict[tuple[str, str], datetime] = {}
         """member and machine whose head could not be read last time -> when the server got it"""
+        self.last: list[Head] = []
+        """what :meth:`read` returned last"""
 
     def read(self) -> list[Head]:
         """Return the last word of every machine; one listing, and a read for each that is new.
@@ -108,4 +132,5 @@ class Heads:
                 found.append(known[1])
             else:
                 self.unreadable[member, machine] = entry.modified
+        self.last = found
         return found

@@ -11,6 +11,7 @@ import shutil
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreError, UsageError
@@ -24,9 +25,11 @@ from ctx_pipeline.storage.team_tables.bucket import Bucket, at_once, json_object
 from ctx_pipeline.storage.team_tables.delta import TeamTable, without_zone
 from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
 from ctx_pipeline.team.checked_rows import checked
+from ctx_pipeline.team.failed_parts import FailedParts
 from ctx_pipeline.team.heads import Heads
 from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured, tables_read
 from ctx_pipeline.team.membership import Agreement, agreement, membership
+from ctx_pipeline.team.missing_rows import missing
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED, TEAM_LESSONS
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.team.failed_parts import Notes
     from ctx_pipeline.team.heads import Head
 
 URL = "CTX_TEAM_URL"
@@ -121,6 +125,7 @@ class Hub:
         kept = {name: (*PLACE, *(c for c in declared(name) if c.name != "month")) for name in (*_LOADED, "readings")}
         self.database = HubDatabase(self.folder, {**kept, LESSONS: lessons})
         self.said = Heads(self.bucket)
+        self.failed = FailedParts(self.bucket)
         self._tables: dict[str, TeamTable] = {}
 
     def table(self, path: str) -> TeamTable:
@@ -189,6 +194,9 @@ class Hub:
             if error := next((one for one in read.values() if isinstance(one, StoreError)), None):
                 done.failed[part] = NotReadable(error.message, hint=error.hint)
                 continue
+            if lacks := missing(self.said.last, *part, read):
+                done.failed[part] = NotReadable(f"members/{part.member}/{lacks}", hint="on that machine: ctx publish --all")
+                continue
             rows = done.rows[part] = {}
             for name, source in read.items():
                 rows[name] = (
@@ -210,30 +218,13 @@ class Hub:
         members: dict[str, list[Part]] = {}
         for part in parts:
             members.setdefault(part.member, []).append(part)
-        at_once(lambda member: self._note_failures(member, members[member], done), list(members))
+        self.failed.change({member: partial(_with_failures, member, chosen, done) for member, chosen in members.items()})
         return done
 
-    def _note_failures(self, member: str, parts: Sequence[Part], done: Collected) -> None:
-        """Note which parts of a member could not be collected, until they are: a read a member, and a write where something failed."""
-        path = _failed_path(member)
-        before = json_object(self.bucket.read(path))
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        failed = {month: one for month, one in before.items() if Part(member, month) not in done.rows}
-        for part in parts:
-            if error := done.failed.get(part):
-                held = failed.get(part.month, {})
-                failed[part.month] = {"since": held.get("since", now), "last": now, "tries": held.get("tries", 0) + 1, "why": error.message}
-        if failed:
-            self.bucket.write(path, json.dumps(failed).encode())
-        elif before:
-            self.bucket.remove([path])
-
     def failures(self) -> dict[Part, dict[str, Any]]:
-        """Return the parts that could not be collected when it was tried last: since when, how often and why. A small read a member."""
-        parts = self.parts()
-        members = sorted({part.member for part in parts})
-        found = dict(zip(members, at_once(lambda member: json_object(self.bucket.read(_failed_path(member))), members), strict=True))
-        return {part: failed for part in parts if (failed := found[part.member].get(part.month))}
+        """Return the parts that could not be collected when it was tried last: since when, how often and why."""
+        found = self.failed.read()
+        return {part: noted for part in self.parts() if (noted := found.get(part.member, {}).get(part.month))}
 
     def made(self, parts: Mapping[Part, str]) -> set[Part]:
         """Return which parts the team's tables have as they were published, with readings of that; two small reads a part."""
@@ -458,6 +449,7 @@ class Hub:
             members = {name.partition("/")[0] for name in said} | set(failed)
             left = [e.path for e in self.bucket.entries(STATE) if e.path.removeprefix(f"{STATE}/").partition("/")[0] not in members]
             self.bucket.remove(path for path in left if path != ERASED)
+            self.failed.forget(members)
             gone = sum(self.table(f"team/{name}").vacuum(0) for name in (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS))
         self.bucket.write(ERASED, json.dumps(said, sort_keys=True).encode())
         return gone
@@ -503,8 +495,15 @@ def _collected_path(part: Part) -> str:
     return f"{STATE}/{part.member}/{part.month}/collected.json"
 
 
-def _failed_path(member: str) -> str:
-    return f"{STATE}/{member}/failed.json"
+def _with_failures(member: str, parts: Iterable[Part], done: Collected, before: Notes) -> Notes:
+    """Return which months of a member could not be collected, until they are: those noted before, and what became of some parts now."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    failed = {month: one for month, one in before.items() if Part(member, month) not in done.rows}
+    for part in parts:
+        if error := done.failed.get(part):
+            held = failed.get(part.month, {})
+            failed[part.month] = {"since": held.get("since", now), "last": now, "tries": held.get("tries", 0) + 1, "why": error.message}
+    return failed
 
 
 def _places(parts: Iterable[Part]) -> list[dict[str, set[str]]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.storage.team_tables.delta import VACUUM_HOURS, TeamTable
 from ctx_pipeline.team.hub_signals import READINGS_TABLE
+from ctx_pipeline.team.missing_rows import missing_rows
 from ctx_pipeline.team.published_tables import LESSONS, PUBLISHED
 from ctx_pipeline.team.shard_claim import SHARDS
 from ctx_pipeline.team.shards import waiting
@@ -23,6 +24,8 @@ _SKEW = 300.0
 _LAG = 7 * 86_400.0
 _STORED, _PUT, _GET = 0.023, 0.005 / 1000, 0.0004 / 1000
 """US dollars of a GB and month stored, of a write or listing, and of a read: list prices of the first region of S3, 2026-11."""
+_PUTS, _GETS = 44, 115
+"""Writes and listings, and reads, of a publication of one session, as counted at an S3-shaped server over ten of them."""
 
 
 def compact_tables(hub: Hub) -> int:
@@ -87,7 +90,9 @@ def doctor(hub: Hub) -> HubHealth:
         found.problems.append(f"{name}: transcripts wait since {waits.since}: {waits.why}")
     known = {head.member for head in hub.heads()}
     sizes: dict[str, list[int]] = defaultdict(list)
-    for entry in hub.bucket.entries():
+    entries = hub.bucket.entries()
+    found.problems += [f"{one}; on a machine of the member: ctx publish --all" for one in missing_rows(hub.bucket, hub.said.last, entries)]
+    for entry in entries:
         parts = entry.path.split("/")
         owner = (
             parts[1] if parts[0] in {"members", SHARDS} and len(parts) > 1 else next((p[7:] for p in parts if p.startswith("member=")), "")
@@ -119,5 +124,5 @@ def doctor(hub: Hub) -> HubHealth:
 
 
 def month_cost(octets: int, commits: int) -> float:
-    """Return US dollars of a month for what is stored and for so many commits, each of about nine tables with eight writes and reads."""
-    return round(octets / 1e9 * _STORED + commits * 9 * 8 * (_PUT + _GET), 4)
+    """Return US dollars of a month for what is stored and for so many commits with the requests of a publication."""
+    return round(octets / 1e9 * _STORED + commits * (_PUTS * _PUT + _GETS * _GET), 4)

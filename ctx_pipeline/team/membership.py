@@ -69,6 +69,10 @@ def head_path(member: str, machine: str) -> str:
     return f"{HEADS}/{member}/{machine}.json"
 
 
+class NoAgreement(StoreError):
+    """What the team agreed on is not there or cannot be read."""
+
+
 class Agreement(msgspec.Struct, frozen=True):
     """What ``team.json`` says that the team agrees on."""
 
@@ -248,7 +252,7 @@ def agreement(bucket: Bucket) -> Agreement | None:
     try:
         return msgspec.json.decode(held, type=Agreement)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise StoreError(
+        raise NoAgreement(
             f"{bucket.url}/{TEAM_FILE} cannot be read: {str(error)[:120]}",
             hint=f"write there what the team agrees on: {msgspec.json.encode(Agreement()).decode()}",
         ) from error
@@ -258,7 +262,9 @@ def demand_agreement(bucket: Bucket) -> Agreement:
     """Return what ``team.json`` says; raises StoreError as :func:`agreement` does, and where there is none."""
     found = agreement(bucket)
     if found is None:
-        raise StoreError(f"no team is at {bucket.url}: {TEAM_FILE} is not there", hint=f"is it the right place? ctx team join {bucket.url}")
+        raise NoAgreement(
+            f"no team is at {bucket.url}: {TEAM_FILE} is not there", hint=f"is it the right place? ctx team join {bucket.url}"
+        )
     return found
 
 

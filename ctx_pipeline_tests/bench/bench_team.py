@@ -36,17 +36,26 @@ if TYPE_CHECKING:
 
 MEMBERS, SESSIONS, TURNS = 200, 5, 10
 CHANGES = 5
+PAIRS = 3
 FAMILY = "activity"
 
 _WORKER = """
-import sys
+import os, sys, time
 from ctx_pipeline import settings
 from ctx_pipeline.team.hub import Hub, Part
-home, url, family, *keys = sys.argv[1:]
+from ctx_pipeline.team.hub_signals import measurable
+home, url, family, core, *keys = sys.argv[1:]
+if core and hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {int(core)})
 hub = Hub(settings.load({"HOME": home, "CTX_HOME": home, "TZ": "UTC"}), url)
 parts = [Part(*key.split("|", 1)) for key in keys]
+hub.heads(), measurable()
+print("ready", flush=True)
+sys.stdin.readline()
+before = time.process_time()
 for start in range(0, len(parts), 25):
     hub.measure(parts[start : start + 25], [family])
+print(time.process_time() - before)
 """
 
 
@@ -72,6 +81,7 @@ def team_rows() -> list[Row]:
         Row(f"team: refresh after one member's change, {told}", figures.change),
         Row(f"team: a signal family filled over {told}, one worker", figures.one.seconds),
         Row(f"team: a signal family filled over {told}, two workers", figures.two.seconds, peer=figures.one.seconds),
+        Row(f"team: a signal family filled over {told}, the busier of two workers", figures.two.busiest, peer=figures.one.processor),
     ]
 
 
@@ -113,6 +123,7 @@ def _rows_of(where: str, figures: Figures, size: float) -> list[Row]:
         Row(f"team: whole homes, a signal family filled, two workers, {where}", two.seconds, peer=one.seconds),
         Row(f"team: whole homes, a signal family filled, one worker, processor, {where}", one.processor),
         Row(f"team: whole homes, a signal family filled, two workers, processor, {where}", two.processor, peer=one.processor),
+        Row(f"team: whole homes, a signal family filled, the busier of two workers, {where}", two.busiest, peer=one.processor),
     ]
     return [row._replace(megabytes=size) for row in rows]
 
@@ -139,10 +150,11 @@ def _hub(home: Path, url: str) -> Hub:
 
 
 class Filled(NamedTuple):
-    """Seconds until all workers were done, and what they took of the processors."""
+    """Seconds until all workers were done, and what all of them and the busiest one took of the processors."""
 
     seconds: float
     processor: float
+    busiest: float
 
 
 class Figures(NamedTuple):
@@ -167,27 +179,50 @@ def _figures(home: Path, hub: Hub, machines: Sequence[TeamMachine]) -> Figures:
         machine.capture()
         publish.append(_seconds(machine.publish))
         change.append(_seconds(hub.refresh))
+    one, two = in_turns(home, hub, many(PAIRS))
+    return Figures(statistics.median(publish), nothing, statistics.median(change), one, two)
+
+
+def in_turns(home: Path, hub: Hub, pairs: int) -> tuple[Filled, Filled]:
+    """Let one worker, then two, fill a family again and again, so that other work meets both; return the medians of each."""
     keys = [part.key for part in hub.parts()]
-    one = _filled(home, hub, [keys])
-    return Figures(statistics.median(publish), nothing, statistics.median(change), one, _filled(home, hub, [keys[::2], keys[1::2]]))
+    made = [(_filled(home, hub, [keys]), _filled(home, hub, [keys[::2], keys[1::2]])) for _ in range(pairs)]
+    one, two = (Filled(*(statistics.median(figures) for figures in zip(*side, strict=True))) for side in zip(*made, strict=True))
+    return one, two
 
 
 def _filled(home: Path, hub: Hub, shares: Sequence[Sequence[str]]) -> Filled:
-    """Let workers, one a share of the partitions, take readings that nobody has taken yet."""
+    """Let workers, one a share of the partitions, take readings that nobody has taken yet, once all of them have started."""
     hub.bucket.remove(e.path for e in hub.bucket.entries(STATE) if e.path.endswith("readings.json"))
-    began = time.perf_counter()
     workers = [
-        subprocess.Popen([sys.executable, "-c", _WORKER, str(home / f"worker-{n}"), hub.bucket.url, FAMILY, *share])
+        subprocess.Popen(
+            [sys.executable, "-c", _WORKER, str(home / f"worker-{n}"), hub.bucket.url, FAMILY, _core(n), *share],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for n, share in enumerate(shares)
     ]
-    processor = 0.0
     for worker in workers:
-        _, end, usage = os.wait4(worker.pid, 0)
-        worker.returncode = os.waitstatus_to_exitcode(end)
-        processor += usage.ru_utime + usage.ru_stime
+        if worker.stdout is None or worker.stdout.readline() != "ready\n":
+            raise RuntimeError("a worker did not start")
+    began = time.perf_counter()
+    for worker in workers:
+        if worker.stdin is not None:
+            worker.stdin.write("\n")
+            worker.stdin.flush()
+    told = [worker.communicate()[0] for worker in workers]
+    took = time.perf_counter() - began
     if any(worker.returncode for worker in workers):
         raise RuntimeError("a worker failed")
-    return Filled(time.perf_counter() - began, processor)
+    processor = [float(one) for one in told]
+    return Filled(took, sum(processor), max(processor))
+
+
+def _core(number: int) -> str:
+    """Return the processor of a worker: each has one of its own, as on machines of its own; empty where there are too few."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return str(cores[number]) if number < len(cores) else ""
 
 
 def _seconds(what: Callable[[], object]) -> float:

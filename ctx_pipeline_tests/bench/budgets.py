@@ -76,6 +76,7 @@ BUDGETS = {
     "team: refresh after one member's change, 200 members": Budget(5),
     "team: a signal family filled over 200 members, one worker": Budget(None),
     "team: a signal family filled over 200 members, two workers": Budget(None),
+    "team: a signal family filled over 200 members, the busier of two workers": Budget(None),
     "team: whole homes, read and published, each": Budget(None),
     "team: whole homes, first refresh of a hub, folder": Budget(None),
     **{
@@ -88,6 +89,7 @@ BUDGETS = {
             ("a signal family filled, one worker", None),
             ("a signal family filled, two workers", None),
             ("a signal family filled, one worker, processor", None),
+            ("a signal family filled, the busier of two workers", None),
             ("a signal family filled, two workers, processor", None),
         )
     },

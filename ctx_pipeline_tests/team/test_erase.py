@@ -14,7 +14,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.membership import demand, save, shared
-from ctx_pipeline.team.publish import leave, withdraw
+from ctx_pipeline.team.withdraw import leave, withdraw
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
 if TYPE_CHECKING:
@@ -196,3 +196,49 @@ def test_a_machine_may_leave_without_the_bucket_and_what_it_published_stays(tmp_
         assert leave(store, ann.settings) == 0
 
     assert unpacked(folder_bucket, session_id(1)) == {session_id(1)}
+
+
+@pytest.mark.feature("team.erase")
+@pytest.mark.parametrize("body", [b"\x00 garbage", b'{"votes": "many"}', b""])
+def test_what_is_ones_own_can_be_erased_though_nobody_can_read_what_the_team_agreed_on(
+    tmp_path: Path, folder_bucket: str, unpacked: Unpacked, body: bytes
+):
+    ann = machine(tmp_path, folder_bucket)
+    for number, words in enumerate(("lighthouse keeper", "harbor master"), 1):
+        ann.works(number, words=words)
+    ann.publish()
+    agreed = Path(folder_bucket) / "team.json"
+    if body:
+        agreed.write_bytes(body)
+    else:
+        agreed.unlink()
+
+    with open_store(ann.settings) as store:
+        assert withdraw(store, ann.settings, [("claude", session_id(1))]) == 1
+    assert unpacked(folder_bucket, "lighthouse", session_id(1), "harbor") == {"harbor"}
+    with open_store(ann.settings) as store:
+        assert leave(store, ann.settings, erase=True) == 1
+
+    assert [e.path for e in Bucket(folder_bucket).entries() if e.path != "team.json"] == []
+
+
+@pytest.mark.feature("team.erase")
+def test_nothing_counts_as_erased_where_a_folder_is_not_the_one_that_the_machine_joined(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path, folder_bucket)
+    ann.works(1)
+    ann.publish()
+    away = Path(folder_bucket).rename(tmp_path / "not mounted")
+    Path(folder_bucket).mkdir()
+
+    with open_store(ann.settings) as store:
+        for take_back in (
+            lambda: withdraw(store, ann.settings, [("claude", session_id(1))]),
+            lambda: leave(store, ann.settings, erase=True),
+        ):
+            with pytest.raises(StoreError, match="no team is at"):
+                take_back()
+    Path(folder_bucket).rmdir()
+    away.rename(folder_bucket)
+
+    with open_store(ann.settings) as store:
+        assert leave(store, ann.settings, erase=True) == 1

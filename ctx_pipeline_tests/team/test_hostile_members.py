@@ -23,8 +23,8 @@ from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_upkeep import doctor
-from ctx_pipeline.team.publish import leave
 from ctx_pipeline.team.published_tables import PARTITIONS, PUBLISHED
+from ctx_pipeline.team.withdraw import leave
 from ctx_pipeline_tests.factories.team_machines import TeamMachine
 
 if TYPE_CHECKING:

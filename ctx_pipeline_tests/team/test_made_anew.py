@@ -16,8 +16,8 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket, NotATable
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.membership import TEAM_FILE
-from ctx_pipeline.team.publish import leave
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS_MONTH, PARTITIONS, PLACE
+from ctx_pipeline.team.withdraw import leave
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine, session_id
 
 deltalake = pytest.importorskip("deltalake")

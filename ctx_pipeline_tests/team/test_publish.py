@@ -19,7 +19,9 @@ from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
 from ctx_pipeline.team import membership
 from ctx_pipeline.team.membership import FILE, TEAM_FILE, demand, join, save, shared
-from ctx_pipeline.team.publish import RECORD, publish
+from ctx_pipeline.team.publish import publish
+from ctx_pipeline.team.published_tables import PUBLISHED
+from ctx_pipeline.team.sent_record import RECORD
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
 
@@ -238,7 +240,7 @@ def test_a_new_session_is_appended_and_no_log_is_read_for_the_numbers_of_a_machi
 def test_many_publications_leave_few_files_and_nothing_of_another_machine_is_touched(
     tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setitem(publish.__globals__, "_PRUNED", 4)
+    monkeypatch.setattr("ctx_pipeline.team.table_sender._PRUNED", 4)
     desk = machine(tmp_path, name="desk").join(folder_bucket)
     desk.works(90)
     desk.publish()
@@ -405,7 +407,7 @@ def test_a_machine_whose_credentials_are_gone_says_so_when_it_publishes_and_send
 def test_an_older_publisher_and_a_newer_one_write_one_table(tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch):
     ann = machine(tmp_path).join(folder_bucket)
     ann.works(1)
-    tables = publish.__globals__["PUBLISHED"]
+    tables = PUBLISHED
 
     class Older(type(tables[0])):
         @property
@@ -414,13 +416,15 @@ def test_an_older_publisher_and_a_newer_one_write_one_table(tmp_path: Path, fold
 
     older = (Older(*tables[0]), *tables[1:])
     with monkeypatch.context() as patch:
-        patch.setitem(publish.__globals__, "PUBLISHED", older)
+        for module in ("publish", "table_sender"):
+            patch.setattr(f"ctx_pipeline.team.{module}.PUBLISHED", older)
         ann.publish()
     desktop = machine(tmp_path, "ann", "desktop").join(folder_bucket)
     desktop.works(2)
     desktop.publish()
     with monkeypatch.context() as patch:
-        patch.setitem(publish.__globals__, "PUBLISHED", older)
+        for module in ("publish", "table_sender"):
+            patch.setattr(f"ctx_pipeline.team.{module}.PUBLISHED", older)
         ann.works(3)
         with open_store(ann.settings) as store:
             publish(store, ann.settings)

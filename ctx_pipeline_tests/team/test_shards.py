@@ -27,9 +27,9 @@ from ctx_pipeline.team import bundles, shards
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.hub_upkeep import doctor
 from ctx_pipeline.team.membership import demand, save, shared
-from ctx_pipeline.team.publish import leave, withdraw
 from ctx_pipeline.team.raw_out import bundle_path
 from ctx_pipeline.team.shard_claim import claimed, committed
+from ctx_pipeline.team.withdraw import leave, withdraw
 from ctx_pipeline_tests import preloaded
 from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id

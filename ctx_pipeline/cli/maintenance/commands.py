@@ -307,7 +307,7 @@ def _withdraw(store: Store, settings: Settings, sessions: Sequence[tuple[str, st
 
     if not sessions or not (settings.home / FILE).exists():
         return
-    from ctx_pipeline.team.publish import withdraw
+    from ctx_pipeline.team.withdraw import withdraw
 
     try:
         removed = withdraw(store, settings, sessions)

@@ -23,6 +23,12 @@ _ATTEMPTS = 6
 _CHECKPOINT = "10"
 """Commits after which a table's log is summed up: who opens it reads so many entries at most, each an object."""
 
+_LISTED = 20
+"""Values of one list in a predicate: by a longer one files are not told apart, so that commits to other partitions conflict.
+
+Lists that are joined by OR become one; those with a range before them do not.
+"""
+
 _GONE = "delta.deletedFileRetentionDuration"
 _SETTINGS = {"delta.checkpointInterval": _CHECKPOINT, _GONE: "interval 0 hours"}
 """Of a new table; a file that is gone is named in no summed-up log, since its path names the member. Vacuums look at all files instead."""
@@ -33,6 +39,10 @@ VACUUM_HOURS = 168
 
 class Fenced(StoreLocked):
     """Another writer of the same name committed first: what this one made is not in the table."""
+
+
+class _Overtaken(StoreLocked):
+    """A commit of another writer came between, to rows that cannot be told from those of this one: it is tried again."""
 
 
 def utc(arrow: pa.Table) -> pa.Table:
@@ -133,6 +143,18 @@ class TeamTable:
         another process commits under its name now. Columns
         that the table lacks are added; rows without a column that it has hold nulls there.
         """
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                return self._put_once(rows, numbers=numbers, keys=keys, by=by)
+            except _Overtaken:
+                if not left:
+                    raise
+                self.opened(anew=True)
+        raise AssertionError
+
+    def _put_once(
+        self, rows: pa.Table, *, numbers: Mapping[str, int], keys: Sequence[Mapping[str, Collection[str]]] | None, by: Iterable[str]
+    ) -> int:
         from deltalake import CommitProperties, PostCommitHookProperties, Transaction, write_deltalake
 
         table = self.opened()
@@ -182,8 +204,11 @@ class TeamTable:
         return self.bucket.table_uri(self.path)
 
     def _conflict(self, error: Exception, writers: Iterable[str]) -> Exception:
-        if "concurrent transaction" in str(error).lower():
+        said = str(error).lower()
+        if "concurrent transaction failed" in said:
             return fenced(self.path, ", ".join(sorted(writers)[:3]))
+        if "concurrent transaction" in said:
+            return _Overtaken(f"other writers commit to {self.path} all the time", hint="run the command again", path=self.path)
         return error
 
     def rows(self, columns: Collection[str] | None = None, **partition: str) -> pa.Table | None:
@@ -248,18 +273,32 @@ class TeamTable:
 
     def files(self) -> dict[tuple[str, ...], list[int]]:
         """Return partition -> the bytes of each of its live files."""
-        table = self.opened()
         found: dict[tuple[str, ...], list[int]] = {}
+        for row in self._live_files():
+            found.setdefault(tuple(str(row[name]) for name in row if name.startswith("partition.")), []).append(int(row["size_bytes"]))
+        return found
+
+    def row_counts(self, *by: str) -> dict[tuple[str, ...], int | None]:
+        """Return values of partitions -> rows, as the log says; None where one of its files came without."""
+        found: dict[tuple[str, ...], int | None] = {}
+        for row in self._live_files():
+            place = tuple(str(row.get(f"partition.{name}")) for name in by)
+            before, count = found.get(place, 0), row.get("num_records")
+            found[place] = None if before is None or count is None else before + count
+        return found
+
+    def _live_files(self) -> list[dict[str, Any]]:
+        """Return bytes, rows and partition of each file of the newest version, from the log alone."""
+        table = self.opened()
         if table is None:
-            return found
+            return []
         with self.bucket.explained(self.path):
             import pyarrow as pa
 
             actions = pa.table(table.get_add_actions(flatten=True))
-        names = [name for name in actions.column_names if name.startswith("partition.")]
-        for row in actions.select(["size_bytes", *names]).to_pylist():
-            found.setdefault(tuple(str(row[name]) for name in names), []).append(int(row["size_bytes"]))
-        return found
+        names = [name for name in actions.column_names if name in {"size_bytes", "num_records"} or name.startswith("partition.")]
+        rows: list[dict[str, Any]] = actions.select(names).to_pylist()
+        return rows
 
 
 def fenced(path: str, writer: str) -> Fenced:
@@ -278,7 +317,12 @@ def condition(*keys: Mapping[str, Collection[str]]) -> str:
     for one in keys:
         parts = []
         for name, values in one.items():
-            listed = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(values))
-            parts.append(f"{name} IN ({listed})" if len(values) != 1 else f"{name} = {listed}")
+            listed = ["'" + value.replace("'", "''") + "'" for value in sorted(values)]
+            lists = [listed[start : start + _LISTED] for start in range(0, len(listed), _LISTED)]
+            if len(lists) > 1:
+                ranges = [f"({name} BETWEEN {some[0]} AND {some[-1]} AND {name} IN ({', '.join(some)}))" for some in lists]
+                parts.append(f"({' OR '.join(ranges)})")
+            else:
+                parts.append(f"{name} IN ({', '.join(listed)})" if len(listed) != 1 else f"{name} = {listed[0]}")
         found.append(" AND ".join(parts))
     return " OR ".join(f"({one})" for one in found) if len(found) != 1 else found[0]

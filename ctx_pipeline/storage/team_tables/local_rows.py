@@ -20,7 +20,7 @@ _PATH = r"^(/|~|[A-Za-z]:[\\/])"
 
 
 class LocalSession(NamedTuple):
-    """A session that may be published, and a hash of its rows in each table."""
+    """A session that may be published, and a hash and the number of its rows in each table."""
 
     host: str
     session_id: str
@@ -28,22 +28,25 @@ class LocalSession(NamedTuple):
     project: str
     repository: str | None
     hashes: Mapping[str, str]
+    rows: Mapping[str, int]
 
 
 def local_sessions(store: Store, cells: Collection[Cell], tables: Mapping[str, Collection[str]]) -> list[LocalSession]:
-    """Return the sessions of some cells with a hash of what each of the tables (name -> columns) holds of them."""
+    """Return the sessions of some cells with a hash and the number of the rows that each of the tables (name -> columns) has of them."""
     hashes: dict[tuple[str, str], dict[str, str]] = {}
+    counts: dict[tuple[str, str], dict[str, int]] = {}
     with closing(store.lake.connect()) as connection:
         for name, columns in tables.items():
             sql = (
-                f"SELECT host, session_id, CAST(sum(CAST(hash(t) AS HUGEINT)) AS VARCHAR) FROM"
+                f"SELECT host, session_id, CAST(sum(CAST(hash(t) AS HUGEINT)) AS VARCHAR), count(*) FROM"
                 f" (SELECT {_listed(columns)} FROM ({store.lake.relation_sql(name, cells)})) t GROUP BY ALL"
             )
-            for host, session, found in connection.execute(sql).fetchall():
+            for host, session, found, count in connection.execute(sql).fetchall():
                 hashes.setdefault((host, session), {})[name] = found
+                counts.setdefault((host, session), {})[name] = count
         sql = f"SELECT host, session_id, month, project, repository FROM ({store.lake.relation_sql('sessions', cells)}) ORDER BY ALL"
         rows = connection.execute(sql).fetchall()
-    return [LocalSession(h, s, m, project, repo, hashes.get((h, s), {})) for h, s, m, project, repo in rows]
+    return [LocalSession(h, s, m, project, repo, hashes.get((h, s), {}), counts.get((h, s), {})) for h, s, m, project, repo in rows]
 
 
 class SentSession(NamedTuple):
