@@ -262,7 +262,8 @@ def test_rows_of_another_member_and_tables_of_wrong_types_are_refused_and_named(
     assert rows is not None
     forged = rows.set_column(0, "member", pa.array(["ann"]))
     TeamTable(bucket, "members/bob/sessions").put(forged, writer="forger", number=1, by=PARTITIONS)
-    garbage = pa.table({"member": ["bob"], "machine": ["laptop"], "month": ["2026-03"], "call_key": [b"\xff"], "input": ["many"]})
+    place = {"member": ["bob"] * 2, "machine": ["laptop"] * 2, "month": ["2026-03"] * 2}  # as many rows as the machine sent
+    garbage = pa.table({**place, "call_key": [b"\xff"] * 2, "input": ["many"] * 2})
     shutil.rmtree(Path(folder_bucket) / "members/bob/model_calls")
     TeamTable(bucket, "members/bob/model_calls").put(garbage, writer="forger", number=1, by=PARTITIONS)
     bucket.write("heads/eve/laptop.json", b"\x00garbage")

@@ -497,3 +497,11 @@ def test_a_hub_over_a_wrong_address_writes_nothing_there_and_loses_nothing_of_it
     for wrong in ("s3:/acme", "S3:acme", "gs:/x/y"):
         with pytest.raises(UsageError, match="no address of a bucket"):
             Bucket(wrong)
+
+
+@pytest.mark.feature("team.bad-input")
+def test_an_error_that_says_what_to_do_keeps_what_it_came_from(tmp_path: Path):
+    with pytest.raises(StoreError) as raised, Bucket(str(tmp_path)).explained("members/ann"):
+        raise StoreError("another process was first") from ValueError("commit failed")
+
+    assert isinstance(raised.value.__cause__, ValueError)

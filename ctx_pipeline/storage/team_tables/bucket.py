@@ -170,7 +170,10 @@ class Bucket:
         try:
             yield
         except Exception as error:
-            raise self._translated(error, path) from error
+            told = self._translated(error, path)
+            if told is error:
+                raise
+            raise told from error
 
     def _translated(self, error: Exception, path: str) -> Exception:
         module = type(error).__module__.partition(".")[0]
