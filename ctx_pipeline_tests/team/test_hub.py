@@ -611,7 +611,8 @@ def test_the_doctor_names_lag_clocks_versions_files_and_costs(tmp_path: Path, fo
     assert head is not None
     import json
 
-    bucket.write("heads/bob/laptop.json", json.dumps(json.loads(head) | {"published_at": "2031-01-01T00:00:00+00:00"}).encode())
+    forged = json.loads(head) | {"published_at": "2031-01-01T00:00:00+00:00", "rows": {}}  # it sent none
+    bucket.write("heads/bob/laptop.json", json.dumps(forged).encode())
     hub = hub_of(tmp_path, folder_bucket)
     hub.collect([MARCH])
 
