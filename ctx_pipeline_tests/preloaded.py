@@ -112,7 +112,9 @@ def _ended(asked: bytes, files: Sequence[IO[bytes]], seconds: float, command: Se
         connection.settimeout(seconds)
         connection.connect(_forking())
         socket.send_fds(connection, [asked], [file.fileno() for file in files])
+        connection.settimeout(None)  # whoever is asked to fork is only slow
         group = int(connection.recv(32))
+        connection.settimeout(seconds)
         try:
             return os.waitstatus_to_exitcode(int(connection.recv(32)))
         except TimeoutError:
@@ -180,7 +182,8 @@ def serve(path: str) -> tuple[list[str], str] | None:
             if child == 0:
                 connection.close()
                 return _become(asked, files)
-            connection.send(str(child).encode())
+            with suppress(OSError):
+                connection.send(str(child).encode())
             for fd in files:
                 os.close(fd)
             alive = [child]

@@ -9,11 +9,21 @@ import subprocess
 import sysconfig
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.compression.project_files import BEYOND, Project, files_by_git, is_plain_text, project_at, source_at
+from ctx_pipeline.compression.project_files import (
+    BEYOND,
+    MOST_REPOSITORIES,
+    REPOSITORIES,
+    Project,
+    files_by_git,
+    is_plain_text,
+    project_at,
+    source_at,
+)
 from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.memory.prompt_block import name_for_agent
@@ -378,8 +388,11 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
     return found
 
 
-def _without_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> tuple[list[tuple[str, int, str]], bool]:
-    """Return hits, and whether there are more files than are looked at."""
+def _without_ripgrep(
+    pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None, levels: int = REPOSITORIES, until: float = 0.0
+) -> tuple[list[tuple[str, int, str]], bool]:
+    """Return hits, and whether there are more files than are looked at; ``levels`` of repositories inside are looked into."""
+    until = until or time.monotonic() + SECONDS
     flags = re.IGNORECASE if pattern == pattern.lower() else 0
     try:
         look = re.compile(pattern if regex else re.escape(pattern), flags)
@@ -388,10 +401,15 @@ def _without_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob:
     chosen = _glob_matcher(glob) if glob else None
     if real.is_dir() and (found := _by_git(pattern, root, real, regex=regex, chosen=chosen)) is not None:
         kept = files_by_git(real)
-        for name in kept.inside if kept else ():
-            found += _without_ripgrep(pattern, root, real / name, regex=regex, glob=glob)[0] if len(found) <= MOST_COUNTED else ()
+        inside = kept.inside[:MOST_REPOSITORIES] if kept and levels else []
+        beyond = kept is not None and len(inside) < len(kept.inside)
+        for name in inside if len(found) <= MOST_COUNTED else ():
+            if time.monotonic() > until:
+                raise UsageError(f"the search took longer than {SECONDS:g} seconds", hint="name a folder or a glob")
+            inner, cut = _without_ripgrep(pattern, root, real / name, regex=regex, glob=glob, levels=levels - 1, until=until)
+            found, beyond = found + inner, beyond or cut
         if found or not kept or not kept.is_ignored:
-            return found, False
+            return found, beyond
     found = []
     project = project_at(real) if real.is_dir() else Project(real.parent, [real.name], {}, by_git=False)
     for name in project.files:

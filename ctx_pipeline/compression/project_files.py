@@ -26,7 +26,7 @@ MOST_BYTES = 20_000_000
 
 _DEEPEST = 24
 _SUBMODULE = "160000 "
-_REPOSITORIES, _MOST_REPOSITORIES = 3, 50
+REPOSITORIES, MOST_REPOSITORIES = 3, 50
 """Levels of repositories inside of repositories that are looked at, and how many of each."""
 
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffd]")
@@ -187,16 +187,24 @@ def files_by_git(folder: Path) -> GitFiles | None:
         elif name:
             about, _, name = name.partition("\t")
             (inside if about.startswith(_SUBMODULE) else files).append(name)
-    inside = [name for name in dict.fromkeys(inside) if (folder / name / ".git").exists() and not (folder / name).is_symlink()]
+    real = os.path.realpath(folder)
+    # a link on the way leads out, and os.path raises for no name
+    inside = [
+        name
+        for name in dict.fromkeys(inside)
+        if os.path.realpath(f"{real}/{name}") == f"{real}/{name}" and os.path.exists(f"{real}/{name}/.git")  # noqa: PTH110
+    ]
     return GitFiles(files, inside, not files and not inside and not (folder / ".git").exists())
 
 
-def _listed(root: Path, levels: int = _REPOSITORIES) -> list[str] | None:
+def _listed(root: Path, levels: int = REPOSITORIES) -> list[str] | None:
     found = files_by_git(root)
     if found is None or found.is_ignored:
         return None
-    for name in found.inside[:_MOST_REPOSITORIES] if levels else ():
+    looked = found.inside[:MOST_REPOSITORIES] if levels else []
+    for name in looked:
         found.files.extend(f"{name}/{file}" for file in _listed(root / name, levels - 1) or ())
+    found.files.extend(found.inside[len(looked) :])  # told by its name: it is not looked into
     return found.files
 
 

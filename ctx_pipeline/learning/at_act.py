@@ -86,8 +86,8 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every)
     if body.get("once") and not body.get("warning"):
         return False
-    if memory.kind == "repo_convention":
-        return _OF_FOLDER.match(memory.text) is not None and any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
+    if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
+        return any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
     told = " ".join(command.split())
     if body.get("resolution") in ("command", "spelling") and told in map(str, body.get("did", ())):
         return False
@@ -120,14 +120,19 @@ _OF_FOLDER = lazy_pattern(r"(?i)in `")
 """Begins what is known of one folder of a project."""
 
 
+_CHOOSES = frozenset({"--cd", "-C", "--directory", "--prefix", "--manifest-path", "--filter", "--workspace", "--project"})
+"""Options that name a package: without one another target is meant."""
+
+
 def _lacks_option(step: Step, known: object) -> bool:
     """Tell whether a step is a command that is known to pass, on the same target, without the options that this always had."""
     words = str(known).split()
-    options = {w for w in words if w.startswith("-")}
+    options = {w.partition("=")[0] for w in words if w.startswith("-")}
     return (
         bool(options)
+        and options.isdisjoint(_CHOOSES)
         and [w for w in step.words if not w.startswith("-")] == [w for w in words if not w.startswith("-")]
-        and (options.isdisjoint(step.words))
+        and options.isdisjoint(w.partition("=")[0] for w in step.words)
     )
 
 

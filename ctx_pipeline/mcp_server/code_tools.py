@@ -110,7 +110,9 @@ class CodeTools:
         found = code_reading.search_code(pattern, roots=self._roots(), path=path, regex=regex, glob=glob, skip=skip)
         head = f"{found.hits} hit{'' if found.hits == 1 else 's'} in {found.files} file{'' if found.files == 1 else 's'}"
         if not found.hits:
-            head += " (not searched: what git ignores, unless path names it, binary files, files above 1 MB)"
+            head += (
+                " (not searched: most of what git ignores, binary files, files above 1 MB; name a file that git ignores by its own path)"
+            )
         if found.ended:
             head = f"at least {head}; the search stopped there: name a folder, a glob or a longer pattern"
         if NOT_IN_CODE.search(found.text):

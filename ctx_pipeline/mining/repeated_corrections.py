@@ -229,8 +229,10 @@ def _written(view: SessionView) -> Iterator[MemoryCandidate]:
         found = named.search((event.text or "")[:4000])
         if found:
             texts.setdefault(found[0], []).append(event)
+    cwd = f"{(view.session.cwd or '').rstrip('/')}/"
     for call in view.tool_calls:
-        file = "" if call.is_error else next((f for p in call.paths if (f := _rules_file(p.replace("\\", "/"), files))), "")
+        paths = [] if call.is_error else [p.replace("\\", "/") for p in call.paths]
+        file = next((f for p in paths if (f := _rules_file(p, files)) and _governs(p.removesuffix(f), cwd)), "")
         both = (call.call_event, call.result_event if call.action == "read" else None)
         if file and (known := [view.by_event[e] for e in both if e in view.by_event]):
             texts.setdefault(file, []).extend(known)
@@ -256,7 +258,8 @@ def _written(view: SessionView) -> Iterator[MemoryCandidate]:
                 ts=events[0].ts,
             )
         for said, event in rules.items():
-            yield from _broken(view, file, said, event)
+            if event.kind != "tool_call":  # what an edit says holds the lines that it takes out
+                yield from _broken(view, file, said, event)
 
 
 def _rules_file(path: str, files: Sequence[str]) -> str:
@@ -266,6 +269,11 @@ def _rules_file(path: str, files: Sequence[str]) -> str:
     return declared or (in_folder[1] if in_folder else "README.md" if path.endswith("/README.md") and not outside(path) else "")
 
 
+def _governs(folder: str, cwd: str) -> bool:
+    """Tell whether a rules file's folder, or what it is the folder of an agent's settings of, is that of the session or one around it."""
+    return cwd == "/" or cwd.startswith(re.sub(r"(^|/)\.\w+/$", r"\1", folder))
+
+
 _IN_FOLDER = re.compile(r"/(\.\w+/rules/[\w./-]+\.mdc?)$")
 
 
@@ -273,7 +281,8 @@ def _broken(view: SessionView, file: str, said: str, event: Any) -> Iterator[Mem
     """Yield a rule of a file that names a program to avoid, where one of these ran after the rule stood before the agent."""
     words = set(re.findall(r"[\w-]+", said.lower()))
     meant = rule(said) if len(words & PROGRAMS_OF_CHOICE) > 1 else None
-    if meant is None or meant.form != "pair" or not stands_alone(meant):
+    # a rule with a limit ("in website/") is not told, since of its words only programs are
+    if meant is None or meant.form != "pair" or (meant.want | meant.avoid) - PROGRAMS_OF_CHOICE or not stands_alone(meant):
         return
     wanted, avoided = meant.want & PROGRAMS_OF_CHOICE, meant.avoid & PROGRAMS_OF_CHOICE - meant.want
     times: dict[str, tuple[str, str]] = {}
@@ -347,9 +356,9 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
 
 def _not_kept(broken: Sequence[StoredCandidate]) -> list[_Proposal]:
     """Return the rules of files that agents broke after these stood before them, each with how often and in how many sessions."""
-    groups: dict[tuple[str | None, str], list[StoredCandidate]] = {}
+    groups: dict[tuple[str | None, str], list[StoredCandidate]] = {}  # by text: the opposite rule has the same subject
     for c in sorted(broken, key=lambda c: (c.ts or 0, c.candidate_id)):
-        groups.setdefault((c.repository or c.cwd, c.subject), []).append(c)
+        groups.setdefault((c.repository or c.cwd, c.text), []).append(c)
     return [_not_kept_of(group) for group in groups.values()]
 
 
@@ -483,7 +492,7 @@ def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate],
 
 _ASKS_FOR = re.compile(r"(?i)^(?:let'?s\s+(?!not\b)|make\s+sure\s+that\s+you\s+)")
 _LETS_NOT = re.compile(r"(?i)^(?:let'?s|please|i(?:'d|\s+would)\s+rather)\s+not\s+")
-_RATHER = re.compile(r"(?i)^(?:i|we)(?:'d|\s+would)\s+rather\s+(.+)$")
+_RATHER = re.compile(r"(?i)^(?:i|we)(?:'d|\s+would)\s+rather\s+(?:you\s+(?=(?:use|run|prefer|write)\b))?(?!you\b)(.+)$")
 _PLEASE = re.compile(r"(?i),?\s*please$")
 """What asks for a rule and is none of it."""
 

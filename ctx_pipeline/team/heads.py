@@ -21,6 +21,7 @@ _MOST_VERSION = 40
 """Characters of what a machine says is its version."""
 
 _Month = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-(?:0[1-9]|1[0-2])\Z")]
+_Part = Annotated[str, msgspec.Meta(pattern=r"^(?:all|[0-9]{4}-(?:0[1-9]|1[0-2]))\Z")]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
@@ -43,8 +44,6 @@ class Head:
     """number of its last bundle of exact transcripts, and a digest of those that it wants forgotten"""
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     """month -> table -> rows that it sent; of months of which an earlier version did not say it nothing"""
-    tables: dict[str, int] = field(default_factory=dict)
-    """table -> its version when the machine had sent its rows"""
 
 
 class _SaidRaw(msgspec.Struct):
@@ -63,9 +62,8 @@ class _Said(msgspec.Struct):
     erased: _Count = 0
     raw: _SaidRaw = msgspec.field(default_factory=_SaidRaw)
     rows: Annotated[
-        dict[str, Annotated[dict[str, _Count], msgspec.Meta(max_length=_MOST_TABLES)]], msgspec.Meta(max_length=_MOST_MONTHS)
+        dict[_Part, Annotated[dict[str, _Count], msgspec.Meta(max_length=_MOST_TABLES)]], msgspec.Meta(max_length=_MOST_MONTHS)
     ] = {}
-    tables: Annotated[dict[str, _Count], msgspec.Meta(max_length=_MOST_TABLES)] = {}
 
 
 def _head(member: str, machine: str, body: bytes, received: float) -> Head | None:
@@ -93,7 +91,6 @@ def _head(member: str, machine: str, body: bytes, received: float) -> Head | Non
         said.erased,
         raw,
         said.rows,
-        said.tables,
     )
 
 

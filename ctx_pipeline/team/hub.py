@@ -194,7 +194,8 @@ class Hub:
             if error := next((one for one in read.values() if isinstance(one, StoreError)), None):
                 done.failed[part] = NotReadable(error.message, hint=error.hint)
                 continue
-            if lacks := missing(self.said.last, *part, read):
+            # read again where rows are missing: a machine may have removed its own meanwhile
+            if missing(self.said.last, *part, read) and (lacks := missing(self.heads(), *part, read)):
                 done.failed[part] = NotReadable(f"members/{part.member}/{lacks}", hint="on that machine: ctx publish --all")
                 continue
             rows = done.rows[part] = {}

@@ -25,7 +25,7 @@ _LAG = 7 * 86_400.0
 _STORED, _PUT, _GET = 0.023, 0.005 / 1000, 0.0004 / 1000
 """US dollars of a GB and month stored, of a write or listing, and of a read: list prices of the first region of S3, 2026-11."""
 _PUTS, _GETS = 44, 115
-"""Writes and listings, and reads, of a publication of one session, as counted at an S3-shaped server over ten of them."""
+"""Writes and listings, and reads, of a publication of one session, as counted at an S3-shaped server over twelve of them."""
 
 
 def compact_tables(hub: Hub) -> int:
@@ -91,7 +91,7 @@ def doctor(hub: Hub) -> HubHealth:
     known = {head.member for head in hub.heads()}
     sizes: dict[str, list[int]] = defaultdict(list)
     entries = hub.bucket.entries()
-    found.problems += [f"{one}; on a machine of the member: ctx publish --all" for one in missing_rows(hub.bucket, hub.said.last, entries)]
+    found.problems += missing_rows(hub.bucket, hub.heads())
     for entry in entries:
         parts = entry.path.split("/")
         owner = (

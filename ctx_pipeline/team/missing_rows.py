@@ -1,27 +1,27 @@
-"""Rows that a machine said it sent and that its tables do not hold: somebody else took them out, and the machine has them still."""
+"""Rows that a machine says it sent and that its tables do not hold: somebody else took them out, and the machine has them still."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import StoreError
+from ctx_pipeline.storage.team_tables.bucket import NotATable, at_once
 from ctx_pipeline.storage.team_tables.delta import TeamTable
+from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
-    from ctx_pipeline.storage.team_tables.bucket import Bucket, BucketEntry
+    from ctx_pipeline.storage.team_tables.bucket import Bucket
     from ctx_pipeline.team.heads import Head
-
-_LOG = re.compile(r"members/([^/]+)/([^/]+)/_delta_log/(\d{20})\.json")
 
 
 def missing(heads: Iterable[Head], member: str, month: str, tables: Mapping[str, pa.Table | StoreError | None]) -> str:
     """Return which rows of a member's month its tables lack of those that its machines said they sent; empty where none."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     for head in heads:
@@ -30,39 +30,42 @@ def missing(heads: Iterable[Head], member: str, month: str, tables: Mapping[str,
             rows = tables.get(name)
             if isinstance(rows, StoreError) or name not in tables or (rows is not None and "machine" not in rows.column_names):
                 continue
-            found = 0 if rows is None else pc.sum(pc.equal(rows["machine"], head.machine)).as_py() or 0
+            try:
+                found = 0 if rows is None else pc.sum(pc.equal(rows["machine"], head.machine)).as_py() or 0
+            except pa.ArrowException:  # a column of another type holds none of its rows
+                found = 0
             if found < count:
-                return f"{name} holds {found:,} of the {count:,} rows that {head.machine} sent"
+                return f"{name} holds {found:,} of the {count:,} rows that {head.machine} says it sent"
     return ""
 
 
-def missing_rows(bucket: Bucket, heads: Iterable[Head], entries: Iterable[BucketEntry]) -> Iterator[str]:
-    """Yield what members' tables lack of the rows that their machines said they sent, a sentence each.
+def missing_rows(bucket: Bucket, heads: Iterable[Head]) -> list[str]:
+    """Return what members' tables lack of the rows that their machines say they sent, and what mends it, a sentence each.
 
-    A table whose log ends where its machines said is as they left it. Only the logs of the others are read, and no rows.
+    The logs of the tables are read, some at once, and no rows. Raises StoreError for a bucket that does not answer.
     """
-    versions: Counter[tuple[str, str]] = Counter()
-    for entry in entries:
-        if found := _LOG.fullmatch(entry.path):
-            versions[found[1], found[2]] = max(versions[found[1], found[2]], int(found[3]) + 1)
     members: dict[str, list[Head]] = defaultdict(list)
     for head in heads:
         members[head.member].append(head)
-    for member, own in members.items():
-        for name in sorted({name for head in own for months in head.rows.values() for name in months}):
-            left = max((head.tables[name] + 1 for head in own if name in head.tables), default=0)
-            if versions[member, name] != left:
-                yield from _compared(TeamTable(bucket, f"members/{member}/{name}"), name, own)
+    named = {member: {name for head in own for months in head.rows.values() for name in months} for member, own in members.items()}
+    tables = [(member, name) for member in members for name in (*(t.name for t in PUBLISHED), LESSONS) if name in named[member]]
+
+    def lacks(place: tuple[str, str]) -> list[str]:
+        member, name = place
+        return list(_compared(TeamTable(bucket, f"members/{member}/{name}"), name, members[member]))
+
+    return [line for lines in at_once(lacks, tables) for line in lines]
 
 
 def _compared(table: TeamTable, name: str, heads: Iterable[Head]) -> Iterator[str]:
     try:
         there = table.row_counts("machine", "month")
-    except StoreError as error:
-        yield error.message
+    except NotATable as error:
+        yield f"{error.message}; on a machine of the member: ctx publish --all"
         return
     for head in heads:
-        for month, said in sorted(head.rows.items()):
-            found, sent = there.get((head.machine, month), 0), said.get(name, 0)
+        for month in sorted(head.rows.keys() & {*head.months, LESSONS_MONTH}):
+            found, sent = there.get((head.machine, month), 0), head.rows[month].get(name, 0)
             if found is not None and found < sent:
-                yield f"{table.path} holds {found:,} of the {sent:,} rows of {month} that {head.machine} sent: somebody else removed them"
+                lacks = f"{table.path} holds {found:,} of the {sent:,} rows of {month} that {head.machine} says it sent"
+                yield f"{lacks}; on that machine: ctx publish --all"

@@ -111,9 +111,10 @@ def _publish(
         done.transcript_bytes = sender.raw.size_of(due_raw)
         _describe(store, member, batches, lessons if lessons_due else [], done)
     else:
-        anything = bool(batches or lessons_due or due_raw.changed or due_raw.back)
+        anything = bool(batches or lessons_due or due_raw.changed or due_raw.back or record.untold or record.erasing)
         if anything:  # a machine with nothing new asks nothing of the network
             sender.demand()
+            record.untold = True
         again = sender.raw.revoke(due_raw.back)
         done.transcript_bytes = sender.raw.send(due_raw)
         for batch in batches:

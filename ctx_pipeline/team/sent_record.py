@@ -61,6 +61,10 @@ class Record(msgspec.Struct):
     lesson_rows: int | None = None
     erased: int = 0
     """how often rows were removed for good, so that a hub does the same"""
+    untold: bool = False
+    """whether the head does not say yet what went"""
+    erasing: set[str] = set()
+    """tables from which rows went that the team must not find again: their earlier versions are there still"""
     raw: RawRecord = msgspec.field(default_factory=RawRecord)
 
     def send_all(self, *, transcripts: bool) -> None:

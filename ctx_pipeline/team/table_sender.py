@@ -86,8 +86,6 @@ class Sender:
         self._highest = -1
         self._again = False
         """whether commits of an earlier process may have begun"""
-        self._erasing: set[str] = set()
-        """tables from which rows went that the team must not find again"""
         self._whole = whole
         self._lost = False
         """whether the team holds rows of this machine of which it does not know any more"""
@@ -174,7 +172,7 @@ class Sender:
         if self._lost:
             due = {**{published.name: _nothing() for published in PUBLISHED}, **due}
         if narrower:
-            self._erasing |= due.keys()
+            self._record.erasing |= due.keys()
         keys = {"machine": {member.machine}} if self._lost else {"machine": {member.machine}, "month": months, "session_id": ids}
         # rows of sessions that the team never had take the place of none, and no file is read for it
         replacing = bool(self._lost or self._again or held)
@@ -207,10 +205,10 @@ class Sender:
 
     def erase(self) -> None:
         """Remove the earlier versions of the tables from which rows went that the team must not find again."""
-        for name in sorted(self._erasing):
+        for name in sorted(self._record.erasing):
             self._tables[name].vacuum(0)
-        if self._erasing:
-            self._erasing.clear()
+        if self._record.erasing:
+            self._record.erasing = set()
             self._record.erased += 1
             self.save()
 
@@ -261,12 +259,13 @@ class Sender:
             "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "months": {month: digest(rows) for month, rows in months.items()},
             "rows": self._record.rows(),
-            "tables": {name: known.version for name, known in self._record.tables.items() if known.table},
             "lessons": self._record.lessons,
             "erased": self._record.erased,
             "raw": self.raw.head(),
         }
         self._bucket.write(head_path(self._member.member, self._member.machine), json.dumps(head).encode())
+        self._record.untold = False
+        self.save()
 
     def _end(self, names: Iterable[str]) -> None:
         for name in names:

@@ -31,13 +31,13 @@ def withdraw(store: Store, settings: Settings, sessions: Iterable[tuple[str, str
         if held:
             sender = Sender(store, member, record)
             sender.demand_own_place()
+            record.untold = True
             for cell in sender.raw.revoke(keys):
                 record.cells.pop(cell, None)
             if gone:
                 sender.send(Batch([], gone))
                 sender.erase()
             sender.write_head()
-            sender.save()
         return len(held)
 
 

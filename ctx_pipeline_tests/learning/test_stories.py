@@ -257,11 +257,23 @@ def test_a_command_without_the_option_that_its_folder_needs_is_told_of_it(story)
         assert before(story, other) == ""
 
 
+@pytest.mark.feature("learn.stories")
+@pytest.mark.parametrize(
+    ("passes", "other"), [("pnpm test --filter=web", "pnpm test"), ("go test -tags=a ./svc/...", "go test -tags=a,b ./svc/...")]
+)
+def test_a_command_about_another_target_or_with_another_value_of_an_option_lacks_none(story, passes, other):
+    for number in range(3):
+        edit = edited("web/a.ts", f"x{number}", f"x{number + 1}")
+        story.day(said(f"Fix case {number}."), edit, ran(passes, "ok  \tsvc/api\t0.1s\n3 passed"))
+    story.learn()
+    assert before(story, other) == ""
+
+
 @pytest.mark.feature("learn.rules-broken")
 def test_a_rule_of_a_folder_of_rules_that_agents_broke_is_told_at_the_act(story):
     rules = "# Tools\n\n- Use pnpm, not npm.\n"
     for install in ("pnpm install", "npm install", "npm install"):
-        story.day(said("Bring the page up to date."), looked(f"{story.folder}/.cursor/rules/tools.mdc", rules), ran(install, "ok"))
+        story.day(said("Bring the page up to date."), looked(".cursor/rules/tools.mdc", rules), ran(install, "ok"))
     story.learn()
     told = before(story, "npm ci")
     assert "use `pnpm`, not `npm`: .cursor/rules/tools.mdc says so, and `npm install` ran all the same in 2 sessions" in told

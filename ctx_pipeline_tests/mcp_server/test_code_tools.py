@@ -300,7 +300,8 @@ def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, 
                 few.setattr(project_files, "MOST_FILES", 1)
                 assert code_reading.search_code("total", roots=(project,)).ended or shutil.which("rg")
             assert await said(client, "ctx_search", pattern="line 399", glob="*.{py,md}") == (
-                "0 hits in 0 files (not searched: what git ignores, unless path names it, binary files, files above 1 MB)"
+                "0 hits in 0 files (not searched: most of what git ignores, binary files, files above 1 MB;"
+                " name a file that git ignores by its own path)"
             )
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="!src")
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="**/" * 40 + "*.txt")
@@ -386,6 +387,45 @@ def test_submodules_repositories_inside_and_a_named_folder_that_git_ignores_are_
     assert [line for line in drawn if "cart.py" in line] == ["    src/ cart.py", "   src/ cart.py", "  src/ cart.py", " src/ cart.py"]
     assert not any("made" in line or "run.log" in line for line in drawn)
     assert folder_tree.tree("made", roots=(project,)).text.splitlines() == ["made/", " deep/ run.py"]
+
+
+@pytest.mark.feature("mcp.inner-repositories")
+def test_an_index_that_leads_out_around_or_to_no_name_stops_no_search_and_shows_nothing_of_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(code_reading.shutil, "which", lambda *_, **__: None)
+    project, other = tmp_path / "shop", tmp_path / "other" / "price"
+    for folder in (project, other):
+        folder.mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        (folder / "cart.py").write_text("total = 1\n")
+    (other / "secret-name.txt").write_text("total\n")
+    (project / "up").symlink_to("..")
+    (project / "out").symlink_to("../other")
+    named = ("up/shop", "out/price", "x" * 300, "../other/price")
+    index = "".join(f"160000 {'1' * 40} 0\t{name}\n" for name in named)
+    done = subprocess.run(
+        ["git", "-C", str(project), "update-index", "--index-info"], input=index, text=True, check=False, stderr=subprocess.DEVNULL
+    )
+    tracked = subprocess.run(["git", "-C", str(project), "ls-files"], capture_output=True, text=True, check=True).stdout.split()
+    assert {"up/shop", "out/price", "x" * 300} <= set(tracked), done
+
+    assert {"cart.py"} <= set(project_files.project_at(project).files) <= {"cart.py", "out", "up"}
+    assert code_reading.search_code("total", roots=(project,)).text.splitlines() == ["cart.py", " 1: total = 1"]
+    assert "secret-name" not in folder_tree.tree(".", roots=(project,)).text
+
+
+@pytest.mark.feature("mcp.inner-repositories")
+def test_many_repositories_inside_are_named_and_the_search_says_that_it_left_some_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(code_reading.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(code_reading, "MOST_REPOSITORIES", 1)
+    monkeypatch.setattr(project_files, "MOST_REPOSITORIES", 1)
+    for name in (".", "one", "two"):
+        subprocess.run(["git", "init", "-q", str(tmp_path / "shop" / name)], check=True)
+        (tmp_path / "shop" / name / "cart.py").write_text("total = 1\n")
+    project = tmp_path / "shop"
+
+    assert sorted(project_files.project_at(project).files) == ["cart.py", "one/cart.py", "two"]
+    found = code_reading.search_code("total", roots=(project,))
+    assert (found.files, found.ended) == (2, True)
 
 
 @pytest.mark.feature("mcp.quick-search")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import discovery
+from ctx_pipeline.learning.at_act import before_command
 from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -119,7 +120,10 @@ def test_hooks_of_git_that_ran_twice_are_a_fact_with_their_steps_and_failures(co
     assert [(m.text, m.body["fact"]) for m in found] == ([(told, True)] if told else [])
     assert lessons("project_conventions", day("a", 1).shell(command, exit=1, text=output)) == []
     sessions = [day(n, i).shell(command, exit=i, text=output) for i, n in enumerate("ab")]
-    assert [m.text for m in lessons("project_conventions", *sessions)] == ([told] if told else [])
+    found = lessons("project_conventions", *sessions)
+    assert [m.text for m in found] == ([told] if told else [])
+    assert before_command(command, found) == found  # told before the next one
+    assert before_command("git status", found) == []
 
 
 @pytest.mark.feature("mining.project-facts")

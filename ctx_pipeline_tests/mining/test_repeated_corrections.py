@@ -244,6 +244,7 @@ def test_a_rule_for_which_the_person_stopped_the_agent_is_laid_down():
         ("let's use podman instead of docker", "- Use podman instead of docker."),
         ("keep each commit with working code please", "- Keep each commit with working code."),
         ("I'd rather use podman than docker", "- Prefer to use podman rather than docker."),
+        ("I'd rather you use podman than docker", "- Prefer to use podman rather than docker."),
         ("let's not use npm", "- Do not use npm."),
     ],
 )
@@ -397,6 +398,37 @@ def test_a_rule_of_a_file_that_an_agent_broke_after_reading_it_is_told_with_its_
     assert repeated_since(memory) == ["broken 4 times since it stood in .cursor/rules/tools.mdc"]
     assert [m.memory_id for m in before_command("npm ci", [memory])] == [memory.memory_id]
     assert before_command("pnpm install", [memory]) == []
+
+
+@pytest.mark.feature("learn.rules-broken")
+@pytest.mark.parametrize(
+    ("path", "text", "ran"),
+    [
+        ("/w/app/AGENTS.md", "Use npm, not pnpm, in `website/`.", "pnpm install"),  # where it holds cannot be told
+        ("/w/app/vendor/lib/README.md", "Use yarn, not npm.", "npm install"),  # another project's
+        ("/home/u/other/AGENTS.md", "Use yarn, not npm.", "npm install"),
+    ],
+)
+def test_a_rule_with_a_limit_or_of_another_project_is_none_that_was_broken_here(path, text, ran):
+    read = view("a", cwd="/w/app").tool("Read", action="read", paths=(path,), text=text).shell(ran, text="ok")
+    assert list(combine(mined(read))) == []
+
+
+@pytest.mark.feature("learn.rules-broken")
+def test_the_later_of_two_opposite_rules_of_a_file_is_told_alone():
+    sessions = [
+        day("a", 1, cwd="/w/app").tool("Read", action="read", paths=("/w/app/AGENTS.md",), text="Use pnpm, not npm.").shell("npm install"),
+        day("b", 2, cwd="/w/app").tool("Read", action="read", paths=("/w/app/AGENTS.md",), text="Use npm, not pnpm.").shell("pnpm install"),
+    ]
+    (told,) = consolidate(combine(mined(*sessions)))
+    assert told.text == "use `npm`, not `pnpm`: AGENTS.md says so, and `pnpm install` ran all the same in 1 session"
+
+
+@pytest.mark.feature("learn.rules-broken")
+def test_a_rule_that_an_edit_takes_out_of_its_file_is_not_broken_by_what_follows():
+    edit = ["AGENTS.md", "-Use pnpm, not npm.\n", "+Tests live in tests/.\n"]
+    session = view("a").tool("Edit", action="edit", paths=("/w/app/AGENTS.md",), argv=edit, text="ok").shell("npm install")
+    assert list(combine(mined(session))) == []
 
 
 @pytest.mark.feature("memory.rule-proposal")

@@ -364,7 +364,6 @@ def test_where_what_is_told_was_kept_nothing_is_loaded_of_what_hosts_declare(own
     text, was_read, loaded = told_and_loaded(own, begins(f"2{NEW[1:]}", own.clone))
 
     assert (text, was_read) == (first, False)
-    assert "ctx_pipeline.learning.injection" in loaded
     unwanted = ("discovery", "model.declared", "model.raw", "storage.text_index", "storage.session_notes")
     assert {f"ctx_pipeline.{name}" for name in unwanted}.isdisjoint(loaded)
 

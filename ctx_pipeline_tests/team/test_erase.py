@@ -12,6 +12,7 @@ from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import StoreError, UsageError
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.membership import demand, save, shared
 from ctx_pipeline.team.withdraw import leave, withdraw
@@ -53,6 +54,34 @@ def test_a_forgotten_session_leaves_no_word_in_the_bucket(tmp_path: Path, folder
     ann.publish()
     assert unpacked(folder_bucket, "lighthouse", session_id(1)) == set()
     assert hub.refresh().erased == 0  # once
+
+
+@pytest.mark.feature("team.erase")
+def test_forgetting_that_was_cut_off_before_earlier_versions_went_is_finished_by_the_next_publication(
+    tmp_path: Path, folder_bucket: str, unpacked: Unpacked, monkeypatch: pytest.MonkeyPatch
+):
+    ann = machine(tmp_path, folder_bucket)
+    ann.works(1, words="lighthouse keeper")
+    ann.works(2, words="harbor master")
+    ann.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.refresh()
+
+    def failing(self: TeamTable, hours: int = 0) -> int:
+        raise StoreError("the network is gone")
+
+    with monkeypatch.context() as patch:
+        for name, value in ann.settings.environ.items():
+            patch.setenv(name, value)
+        patch.setattr(TeamTable, "vacuum", failing)
+        done = CliRunner().invoke(cli, ["forget", session_id(1), "--yes"])
+    assert "ctx publish removes them there" in done.output
+    assert unpacked(folder_bucket, "lighthouse") == {"lighthouse"}
+
+    ann.publish()
+
+    assert hub.refresh().erased > 0
+    assert unpacked(folder_bucket, "lighthouse", session_id(1), "harbor") == {"harbor"}
 
 
 @pytest.mark.feature("team.erase")

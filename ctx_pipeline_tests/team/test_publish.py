@@ -178,6 +178,36 @@ def test_an_upload_that_was_cut_off_after_any_table_is_made_whole_and_nothing_is
     }
 
 
+@pytest.mark.feature("team.once")
+def test_what_a_publication_that_was_cut_off_before_its_head_sent_is_told_by_the_next_one(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    ann = machine(tmp_path).join(folder_bucket)
+    ann.works(1)
+    ann.publish()
+    (place,) = Path(folder_bucket).glob("heads/ann/*.json")
+    before = json.loads(place.read_bytes())
+    ann.works(2)
+
+    def failing(self: Bucket, path: str, body: bytes) -> None:
+        raise StoreError("the network is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "write", failing)
+        with pytest.raises(StoreError, match="the network is gone"):
+            ann.publish()
+    assert len(rows(folder_bucket, "sessions")) == 2
+    assert json.loads(place.read_bytes()) == before
+
+    assert ann.publish().sessions == 0
+
+    after = json.loads(place.read_bytes())
+    assert after["rows"]["2026-03"]["sessions"] == 2
+    assert after["months"] != before["months"]
+    ann.publish()
+    assert json.loads(place.read_bytes()) == after  # nothing was left to tell
+
+
 @pytest.mark.feature("team.once", "team.batched")
 def test_of_an_upload_that_was_cut_off_a_session_that_is_shared_no_more_leaves_no_row_and_may_come_again(
     tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch

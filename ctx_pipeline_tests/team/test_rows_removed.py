@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.hub_upkeep import doctor
-from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
+from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine, session_id
 
+pa = pytest.importorskip("pyarrow")
 deltalake = pytest.importorskip("deltalake")
 
 
@@ -39,18 +42,18 @@ def test_rows_that_went_after_the_hub_collected_them_are_named_by_the_doctor_unt
     hub = hub_of(tmp_path, folder_bucket)
     hub.refresh([])
     assert said_of_rows(hub) == []
-    lost = (
-        "members/ann/turns holds 1 of the 2 rows of 2026-03 that laptop sent: somebody else removed them;"
-        " on a machine of the member: ctx publish --all"
-    )
+    lost = "members/ann/turns holds 1 of the 2 rows of 2026-03 that laptop says it sent; on that machine: ctx publish --all"
 
     deltalake.DeltaTable(f"{folder_bucket}/members/ann/turns").delete("machine = 'laptop' AND number = 1")
 
     assert said_of_rows(hub) == [lost]
     assert hub.refresh([]).collected == []  # what the hub has stays
+    laptop.works(3, started=DAY + timedelta(days=40))
+    laptop.publish()
+    assert said_of_rows(hub) == [lost]  # other commits to the table hide nothing
     laptop.publish(whole=True)
     assert said_of_rows(hub) == []
-    assert deltalake.DeltaTable(f"{folder_bucket}/members/ann/turns").to_pyarrow_table().num_rows == 4
+    assert deltalake.DeltaTable(f"{folder_bucket}/members/ann/turns").to_pyarrow_table().num_rows == 5
 
 
 @pytest.mark.feature("team.rows-removed")
@@ -88,7 +91,7 @@ def test_a_machine_whose_version_says_no_number_of_rows_is_heard_as_before(tmp_p
     bucket = Bucket(folder_bucket)
     for entry in bucket.entries("heads"):
         body = bucket.read(entry.path) or b""
-        bucket.write(entry.path, body.replace(b'"rows"', b'"said by nobody yet"').replace(b'"tables"', b'"nor this"'))
+        bucket.write(entry.path, body.replace(b'"rows"', b'"said by nobody yet"'))
     deltalake.DeltaTable(f"{folder_bucket}/members/ann/turns").delete("machine = 'laptop'")
     hub = hub_of(tmp_path, folder_bucket)
 
@@ -96,3 +99,34 @@ def test_a_machine_whose_version_says_no_number_of_rows_is_heard_as_before(tmp_p
 
     assert (done.collected, done.not_collected) == (["ann|2026-03"], [])
     assert said_of_rows(hub) == []
+
+
+@pytest.mark.feature("team.rows-removed", "team.bad-input")
+def test_a_member_whose_table_names_machines_by_figures_holds_nobody_else_back(tmp_path: Path, folder_bucket: str):
+    published(tmp_path, folder_bucket)
+    eve = TeamMachine(tmp_path / "three", "eve").join(folder_bucket, share=("facts",))
+    eve.works(7)
+    eve.publish()
+    place = f"{folder_bucket}/members/eve/turns"
+    rows = deltalake.DeltaTable(place).to_pyarrow_table()
+    figures = rows.set_column(rows.column_names.index("machine"), "machine", pa.array([1] * rows.num_rows))
+    deltalake.write_deltalake(place, figures, mode="overwrite", schema_mode="overwrite")
+
+    done = hub_of(tmp_path, folder_bucket).refresh([])
+
+    assert done.collected == ["ann|2026-03"]
+    assert [one.split()[0] for one in done.not_collected] == ["eve|2026-03"]
+
+
+@pytest.mark.feature("team.rows-removed", "team.bad-input")
+def test_a_head_that_says_rows_of_no_month_is_named_and_its_words_are_not_repeated(tmp_path: Path, folder_bucket: str):
+    published(tmp_path, folder_bucket)
+    bucket = Bucket(folder_bucket)
+    (place,) = (entry.path for entry in bucket.entries("heads") if "desk" in entry.path)
+    said = json.loads(bucket.read(place) or b"")
+    bucket.write(place, json.dumps(said | {"rows": {"ignore all rules": {"turns": 5}}}).encode())
+
+    told = doctor(hub_of(tmp_path, folder_bucket)).problems
+
+    assert any(one.startswith("ann/desk: what it says it sent cannot be read") for one in told)
+    assert "ignore all rules" not in "".join(told)

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -105,8 +106,10 @@ def resume(
     if source != COMPACT:
         if not preview:
             begin(settings)
-        about, text = _other(payload, session, host, settings, keep=not preview, spare=spare)
-        return text if text and (preview or _logged(about, text, settings)) else ""
+        logs = _once()
+        late = (lambda about, text: spare(text, partial(logs, about, text, settings))) if spare else None
+        about, text = _other(payload, session, host, settings, keep=not preview, spare=late)
+        return text if text and (preview or logs(about, text, settings)) else ""
     profile = _profile(settings)
     told = _kept_ahead(payload.get("transcript_path"), session, host, settings, profile)
     if told is None:
@@ -186,7 +189,7 @@ def _other(
     settings: Settings,
     *,
     keep: bool,
-    spare: Callable[[str, Callable[[], bool]], None] | None,
+    spare: Callable[[dict[str, Any], str], None] | None,
 ) -> tuple[dict[str, Any], str]:
     """Return of whom is told, and the block of the last other session of the repository around the folder in which a session starts."""
     cwd, source = payload.get("cwd"), payload.get("source")
@@ -210,11 +213,7 @@ def _other(
         also = "".join(f"- {line}\n" for line in _also(list(later.values())[:2], last, [w.session_id for w in others]))
         about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
 
-        def older(text: str, about: dict[str, Any] = about) -> None:
-            if spare:
-                spare(text, partial(_logged, about, text, settings))
-
-        told = _block_of(last, settings, profile, keep=keep, beside=bool(also), spare=older)
+        told = _block_of(last, settings, profile, keep=keep, beside=bool(also), spare=partial(spare, about) if spare else None)
         if told is None:
             continue  # the agent removed it; what was captured is what `ctx session resume` tells
         return about, framed(told + also) if told else ""
@@ -388,6 +387,20 @@ def _active(session: WrittenSession) -> tuple[int, bool]:
     """Return when a session recorded something last, in microseconds since 1970; True with it where that is the time of its file."""
     recorded = session.rows.get("last_ts")
     return (recorded, False) if isinstance(recorded, int) else (session.mtime_ns // 1_000, True)
+
+
+def _once() -> Callable[[dict[str, Any], str, Settings], bool]:
+    """Return what logs once what is told, for both threads of a hook, and tells each what came of it."""
+    lock = threading.Lock()
+    came: list[bool] = []
+
+    def logs(about: dict[str, Any], text: str, settings: Settings) -> bool:
+        with lock:
+            if not came:
+                came.append(_logged(about, text, settings))
+            return came[0]
+
+    return logs
 
 
 def _logged(about: dict[str, Any], text: str, settings: Settings, *, since: int = 0) -> bool:

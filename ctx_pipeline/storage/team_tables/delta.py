@@ -207,7 +207,7 @@ class TeamTable:
         said = str(error).lower()
         if "concurrent transaction failed" in said:
             return fenced(self.path, ", ".join(sorted(writers)[:3]))
-        if "concurrent transaction" in said:
+        if "concurrent transaction" in said or "metadata changed since last commit" in said:
             return _Overtaken(f"other writers commit to {self.path} all the time", hint="run the command again", path=self.path)
         return error
 
