@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import StoreError, StoreFull
+from ctx_pipeline.errors import StoreError, StoreFull, scarce
 from ctx_pipeline.storage import blocked, temporary
 
 if TYPE_CHECKING:
@@ -290,6 +290,8 @@ def _drop(waiting: list[_Waiting]) -> None:
 
 def translated(error: OSError, path: Path) -> StoreError:
     """Return the error that says what cannot be written, and why."""
+    if error.errno == errno.EFBIG and (refused := scarce(error)) is not None:
+        return StoreFull(refused.message, hint=refused.hint, path=str(path))
     if error.errno in _FULL:
         return StoreFull(f"no room left for {path}", hint="free some disk space and run again", path=str(path))
     return StoreError(f"{path} cannot be written: {error.strerror}", hint="check CTX_HOME and its permissions", path=str(path))

@@ -50,6 +50,33 @@ def test_a_new_a_grown_and_a_vanished_session_leave_the_rows_that_a_build_from_n
             assert grown["reading_values"]
 
 
+@pytest.mark.feature("warehouse.kept-sessions")
+def test_what_another_process_commits_while_a_warehouse_is_made_is_in_the_next_one(environ, monkeypatch):
+    home = Path(environ["CLAUDE_CONFIG_DIR"])
+    settings = settings_of(environ)
+    original = database.views
+    with open_store(settings) as store:
+        write_month(home, "2026-03", 1, prompts=2)
+        for name in ("ingest", "derive"):
+            step(name, store, settings)
+
+        def views(lake):
+            seen = original(lake)
+            write_month(home, "2026-04", 2)
+            for name in ("ingest", "derive"):
+                step(name, store, settings)
+            return seen
+
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "views", views)
+            build_warehouse(store, settings)
+        build_warehouse(store, settings)
+        beside = rows_of(store)
+        build_warehouse(store, settings, force=True)
+        assert beside == rows_of(store)
+        assert len({session for _, session, *_ in beside["reading_values"]}) == 2
+
+
 @pytest.mark.feature("warehouse.readings-asked")
 def test_readings_are_asked_of_the_warehouse_and_of_the_lake_as_soon_as_that_holds_others(environ, monkeypatch):
     home = Path(environ["CLAUDE_CONFIG_DIR"])

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
     ProjectNames = Callable[[Iterable[tuple[str, str | None]]], Mapping[tuple[str, str | None], str]]
 
-SCHEMA_VERSION = 9
-"""Rises when an aggregate table changes."""
+SCHEMA_VERSION = 10
+"""Rises when an aggregate table changes, or when files made before may lack rows."""
 
 MEMORY = "512MB"
 """The most that a connection to the warehouse holds."""

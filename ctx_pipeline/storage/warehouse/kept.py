@@ -107,7 +107,10 @@ def fill(connection: DuckDBPyConnection, former: DuckDBPyConnection | None, lake
                 rows = f"(SELECT * FROM {rows} SEMI JOIN stale USING (session_id))"
                 connection.execute(f"INSERT INTO {name} {kept.query.format(rows=rows)}")
         else:
-            connection.execute(f"CREATE TABLE {name} AS {kept.query.format(rows=f'main.{kept.table}')}")
+            # what another process commits after the parts were listed is read as well, and anew by the next build; the view
+            # is older than the list, and what came between would count as read for good
+            rows = f"main.{kept.table}" if lake is None else f"({lake.relation_sql(kept.table)}) AS whole"
+            connection.execute(f"CREATE TABLE {name} AS {kept.query.format(rows=rows)}")
         if parts:
             rows_of = [(name, path, gone, json.dumps(list(live[path]))) for path, gone in now.items()]
             _insert(connection, _PARTS, ("name", "path", "gone", "sessions"), rows_of)
