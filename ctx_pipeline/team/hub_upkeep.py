@@ -90,9 +90,8 @@ def doctor(hub: Hub) -> HubHealth:
         found.problems.append(f"{name}: transcripts wait since {waits.since}: {waits.why}")
     known = {head.member for head in hub.heads()}
     sizes: dict[str, list[int]] = defaultdict(list)
-    entries = hub.bucket.entries()
     found.problems += missing_rows(hub.bucket, hub.heads())
-    for entry in entries:
+    for entry in hub.bucket.entries():
         parts = entry.path.split("/")
         owner = (
             parts[1] if parts[0] in {"members", SHARDS} and len(parts) > 1 else next((p[7:] for p in parts if p.startswith("member=")), "")

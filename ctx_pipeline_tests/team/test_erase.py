@@ -30,14 +30,20 @@ def hub_of(tmp_path: Path, url: str) -> Hub:
     return Hub(TeamMachine(tmp_path / "hub", "hub").settings, url)
 
 
-@pytest.mark.feature("team.erase")
-def test_a_forgotten_session_leaves_no_word_in_the_bucket(tmp_path: Path, folder_bucket: str, unpacked: Unpacked):
-    ann = machine(tmp_path, folder_bucket)
+def two_sessions_published(tmp_path: Path, url: str) -> tuple[TeamMachine, Hub]:
+    """Return a machine that published two sessions, and a hub that collected them."""
+    ann = machine(tmp_path, url)
     ann.works(1, words="lighthouse keeper")
     ann.works(2, words="harbor master")
     ann.publish()
-    hub = hub_of(tmp_path, folder_bucket)
+    hub = hub_of(tmp_path, url)
     hub.refresh()
+    return ann, hub
+
+
+@pytest.mark.feature("team.erase")
+def test_a_forgotten_session_leaves_no_word_in_the_bucket(tmp_path: Path, folder_bucket: str, unpacked: Unpacked):
+    ann, hub = two_sessions_published(tmp_path, folder_bucket)
     assert unpacked(folder_bucket, "lighthouse", session_id(1)) == {"lighthouse", session_id(1)}
 
     with pytest.MonkeyPatch.context() as patch:
@@ -60,12 +66,7 @@ def test_a_forgotten_session_leaves_no_word_in_the_bucket(tmp_path: Path, folder
 def test_forgetting_that_was_cut_off_before_earlier_versions_went_is_finished_by_the_next_publication(
     tmp_path: Path, folder_bucket: str, unpacked: Unpacked, monkeypatch: pytest.MonkeyPatch
 ):
-    ann = machine(tmp_path, folder_bucket)
-    ann.works(1, words="lighthouse keeper")
-    ann.works(2, words="harbor master")
-    ann.publish()
-    hub = hub_of(tmp_path, folder_bucket)
-    hub.refresh()
+    ann, hub = two_sessions_published(tmp_path, folder_bucket)
 
     def failing(self: TeamTable, hours: int = 0) -> int:
         raise StoreError("the network is gone")
