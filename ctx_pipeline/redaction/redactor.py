@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_left, bisect_right
 from functools import cache
 from itertools import accumulate, chain, compress, count
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.model.lazy_pattern import compiled, lazy_pattern
 from ctx_pipeline.redaction import packed, views
 from ctx_pipeline.redaction.bulk import Bulk
 from ctx_pipeline.redaction.detectors import DETECTORS
@@ -45,13 +44,6 @@ _DOLLAR = 0x24
 _EDGES = 6
 """Ends of colored pieces at which a match is tried to end."""
 
-_POSSESSIVE_GROUP = lazy_pattern(rb"(?<=\))([*+?]|\{\d+(?:,\d*)?\})\+")
-
-
-def understood(pattern: bytes, version: tuple[int, ...] = sys.version_info[:3]) -> bytes:
-    """Return a pattern that this Python reads rightly: before 3.11.5 a possessive group that has choices inside ends too early."""
-    return pattern if version >= (3, 11, 5) else _POSSESSIVE_GROUP.sub(rb"\1", pattern)
-
 
 class Look(NamedTuple):
     """What to try at a literal: the detector's rank, its compiled pattern, and where to begin."""
@@ -79,7 +71,7 @@ def automaton() -> Automaton:
 
     found: dict[bytes, list[Look]] = {}
     for rank, detector in enumerate(DETECTORS):
-        pattern = lazy_pattern(understood(detector.pattern))  # most kinds stand in no session
+        pattern = lazy_pattern(detector.pattern)  # most kinds stand in no session
         for literal in detector.literals:
             offset = len(literal) - 1 if detector.from_end else 0
             found.setdefault(literal, []).append(Look(rank, detector, pattern, offset))
@@ -111,7 +103,7 @@ def _may_match(data: bytes) -> bool:
     told = [d for d in DETECTORS if any(literal in data for literal in d.literals)]
     # what a line break parts is put together by the machine of all detectors
     whole = len(data) <= _SHORT and b"\n" not in data and b"\r" not in data
-    return bool(told) and (not whole or any(re.search(understood(d.pattern), data) for d in told))
+    return bool(told) and (not whole or any(compiled(d.pattern).search(data) for d in told))
 
 
 class Literals(NamedTuple):

@@ -67,7 +67,7 @@ def test_hardly_anything_of_a_published_library_is_told_though_its_place_is_not_
         for name, start, end in redactor.find(text)
     }
 
-    assert len(found) >= 2
+    assert found
     assert not any(found.values())
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import re
 import time
 from collections.abc import Callable
 
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.model.lazy_pattern import atomic, compiled
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.detectors import DETECTORS
-from ctx_pipeline.redaction.redactor import literal_in, understood
+from ctx_pipeline.redaction.redactor import literal_in
 from ctx_pipeline.redaction.repeats import shortened
 from ctx_pipeline_tests.factories.plants import planted
 
@@ -236,10 +238,24 @@ def test_names_of_detectors_are_unique_and_explained():
 
 
 @pytest.mark.feature("redaction.detectors")
-def test_an_early_python_3_11_gets_patterns_that_it_reads_rightly():
-    pattern = rb"(?:a|b)*+[cd]{2,9}+(?:e|ff){0,4}+g"
-    assert understood(pattern, (3, 11, 4)) == rb"(?:a|b)*[cd]{2,9}+(?:e|ff){0,4}g"
-    assert understood(pattern, (3, 11, 5)) == pattern
+@pytest.mark.parametrize(
+    ("pattern", "asked"),
+    [
+        (rb"(?:a|b)*+[cd]{2,9}+(?:e|ff){0,4}+g", rb"(?>(?:a|b)*)[cd]{2,9}+(?>(?:e|ff){0,4})g"),
+        (rb"(?:[)(+]\)|(x|yz)?+)++[]()+]+", rb"(?>(?:[)(+]\)|(?>(x|yz)?))+)[]()+]+"),
+        (rb"[^]\](]++\((?:a)+b", rb"[^]\](]++\((?:a)+b"),
+    ],
+)
+def test_an_early_python_3_11_gets_patterns_that_it_reads_rightly(pattern, asked):
+    assert atomic(pattern) == asked
+
+
+@pytest.mark.feature("redaction.detectors")
+def test_a_pattern_with_an_atomic_group_finds_what_its_possessive_one_does():
+    texts = ["aaa\n<stdout>x</stdout>", "<stdout>", "a<output>b", "nothing"]
+    possessive = r"\A(?:(?!<(?:stdout|output)>)[\s\S])*+<(?:stdout|output)>"
+    assert [bool(re.search(atomic(possessive), text)) for text in texts] == [True, True, True, False]
+    assert [bool(compiled(possessive).search(text)) for text in texts] == [True, True, True, False]
 
 
 @pytest.mark.feature("redaction.base64-slash")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.model.lazy_pattern import compiled, lazy_pattern
 from ctx_pipeline.model.tables import EVENTS
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _group(pattern: str, text: str) -> str:
 
 @lru_cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.MULTILINE)
+    return compiled(pattern, re.MULTILINE)
 
 
 def _outputs(text: str, shell: ShellAnswers) -> list[tuple[int, int, int]]:
