@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gc
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline.cli.output import (
     ProgressLine,
-    age,
     counted,
     dollars,
     emit,
@@ -23,7 +21,6 @@ from ctx_pipeline.cli.output import (
     tokens,
 )
 from ctx_pipeline.cli.signal import complete_signals
-from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
     from ctx_pipeline.pipeline.capture import Scan
@@ -34,67 +31,44 @@ if TYPE_CHECKING:
 @click.option("--demo", is_flag=True, help="Use the sample homes of the package, in a store of their own.")
 @click.option("--full", is_flag=True, help="Go through every stage even when nothing changed.")
 @click.option("--explain", is_flag=True, help="Show of each asset how many sessions were worked out again, and why.")
+@click.option("--watch", is_flag=True, help="Stay, and do it again whenever an agent has written.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="With --watch: the pause after a run, in place of ten times what it took (2 to 90 s).",
+)
+@click.option("--parent", type=int, hidden=True, help="With --watch: end when the process that began this one has ended.")
 @json_option
-def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
+def run(demo: bool, full: bool, explain: bool, watch: bool, every: float | None, parent: int | None, as_json: bool) -> None:
     """Bring everything up to date and build the page.
 
-    Reads the homes of your agents and of announced DSPy stores, never writes to them.
+    Reads the homes of your agents and of announced DSPy stores, never writes to them. With
+    --watch it goes on until Ctrl-C: what an agent writes is captured within seconds, and
+    everything made of it as often as takes a tenth of a processor.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.pipeline import capture, plan
-    from ctx_pipeline.pipeline.repair import damaged_outputs
-    from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
-    from ctx_pipeline.pipeline.run import graph_installed, run_stages, summary
-    from ctx_pipeline.storage import open_store
+    from ctx_pipeline.cli.one_run import bring_up_to_date
 
-    began = time.monotonic()
+    if watch:
+        from ctx_pipeline.cli.watching import watch_homes
+
+        watch_homes(demo=demo, full=full, explain=_explain if explain else None, as_json=as_json, every=every, parent=parent)
+        return
     settings, note = choose(settings_module.load(), demo=demo)
     if note and not as_json:
         say(note, err=True)
-    with open_store(settings) as store:
-        store.journal.demand()
-        for sentence in damaged_outputs.release_damaged(store, settings):
-            say(sentence, fg="yellow", err=True)
-        reconcile_missing_outputs(store)
-        scan = capture.scan(store, settings)
-        if not as_json and not store.ledger.sources():
-            _first_run(scan)
-        todo = plan.plan(store, settings, scan)
-        nothing = todo.nothing_to_do and not full
-        if nothing:
-            capture.note_times(store, scan)
-        if nothing or graph_installed():
-            outcome = None if nothing else _execute(settings, scan, quiet=as_json, full=full)
-            if outcome is None or not outcome.held:
-                damaged_outputs.note(store)
-            report = summary(store, settings, outcome, seconds=time.monotonic() - began, todo=todo)
-        else:
-            with ProgressLine(quiet=as_json) as progress:
-                report = run_stages(store, settings, scan=scan, progress=progress, todo=todo)
-    if not nothing:
-        from ctx_pipeline.sessions.states.handoff import ready
-
-        ready(settings)
-    if not demo and settings.in_team:
-        _publish(settings)
+    scan, report, changed = bring_up_to_date(settings, full=full, quiet=as_json)
     if as_json:
         emit(report.to_json())
     else:
         _demand_whole(report.failed)
-        _tell(settings, scan, report, changed=not nothing)
+        _tell(settings, scan, report, changed=changed)
         if explain:
             _explain(report)
     if report.failed:
         raise SystemExit(1)
-
-
-def _publish(settings: Settings) -> None:
-    """Send the team what its policies share, where this machine does so by itself, and tell it in one line."""
-    from ctx_pipeline.team.auto import publish_quietly
-
-    if line := publish_quietly(settings):
-        say(one_line(line, 400), err=True)
 
 
 def _demand_whole(failed: list[str]) -> None:
@@ -104,28 +78,6 @@ def _demand_whole(failed: list[str]) -> None:
     for error in failed:
         if "|" not in error.partition(":")[0] and (refused := refusal_in(error)) is not None:
             raise refused
-
-
-_BYTES_A_SECOND, _FILE_SECONDS, _ALWAYS_SECONDS = 15_000_000, 0.008, 3.0
-"""What a first run takes on two processors: 500 MB in 687 files 18 to 38 s, 45 MB in 5,000 files 57 s (docs/performance-log.md)."""
-
-
-def _first_run(scan: Scan) -> None:
-    """Say on standard error how much there is to read, and about how long that takes where one would wonder."""
-    octets = sum(one.size for one in scan.pending)
-    seconds = _ALWAYS_SECONDS + octets / _BYTES_A_SECOND + len(scan.pending) * _FILE_SECONDS
-    wait = f", about {age(seconds)}" if seconds >= 5 else ""
-    say(f"first run: {counted(len(scan.pending), 'file')}, {size(octets)}{wait}; later runs read only what is new", err=True)
-
-
-def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool) -> Any:
-    """Run every stage; other processes work ahead while Dagster is imported here and records what they did."""
-    from ctx_pipeline.pipeline.background import start
-
-    with ProgressLine(quiet=quiet) as progress, start(settings, scan) as ahead:
-        from ctx_pipeline.defs import launch
-
-        return launch.run(settings, ahead=ahead, progress=progress, full=full)
 
 
 def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None:

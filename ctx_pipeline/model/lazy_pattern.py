@@ -41,7 +41,7 @@ class _Lazy:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        pattern = compiled(self._source, self._flags)
+        pattern: re.Pattern[Any] = compiled(cast("Any", self._source), self._flags)
         found = {n: getattr(pattern, n) for n in ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")}
         self.__dict__.update(found)
         return getattr(pattern, name)

@@ -444,7 +444,7 @@ class _Building:
 
 
 def _swap(building: Path, site: Path) -> None:
-    """Put the new folder in the old one's place; a page that is open keeps its old files until it is loaded again."""
+    """Put the new folder in the old one's place; an open page that asks for a file of the old one is loaded again."""
     former = site.with_name(temporary.name(former=site.name))
     if site.exists():
         site.rename(former)

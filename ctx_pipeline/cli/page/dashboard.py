@@ -167,9 +167,7 @@ def serve_page(port: int, *, watch: bool, browser: bool, as_json: bool = False) 
     else:
         say(f"{address}\nend it with Ctrl-C")
     flush()
-    refresher = Refresher(settings) if watch and not note else None
-    if refresher:
-        refresher.start()
+    refresher = Refresher() if watch and not note else None
     if browser:
         import webbrowser
 

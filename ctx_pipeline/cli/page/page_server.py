@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -36,11 +35,8 @@ POST_ONLY = ("/api/search", "/api/lesson")
 
 RUNNING_SECONDS = 15 * 60
 """A session whose last record is no older runs now."""
-LOOK_SECONDS, SYNC_SECONDS, RUN_SECONDS = 2.0, 60.0, 20.0
-"""How often the newest files are looked at, everything is captured, and the page is made anew, at most."""
-_SHARE, LONGEST_SECONDS = 10, 90.0
-"""Times that making the page took, which pass before it is made again: a tenth of a processor. And the seconds at most."""
-_WATCHED, _FOLDERS, _MOST = 60, 2_000, 5
+_MOST = 5
+"""Running sessions that are shown."""
 _VERBS = {"accept": "accept", "reject": "reject"}
 _CHUNK = re.compile(r"[0-9a-f]{24}")
 _MEMORY = re.compile(r"[A-Za-z0-9_][\w-]{0,79}")
@@ -200,61 +196,20 @@ def _running(store: Store, row: Any, settings: Settings) -> dict[str, Any] | Non
     }
 
 
-class Refresher(threading.Thread):
-    """Captures what agents write and makes the page anew, each in a process of its own, until it is stopped."""
+class Refresher:
+    """A process that captures what agents write and makes the page anew, for as long as this one serves it."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(daemon=True, name="page-refresher")
-        self._settings = settings
-        self._ended = threading.Event()
+    def __init__(self) -> None:
+        asked = [sys.executable, "-P", "-m", "ctx_pipeline", "run", "--watch", "--parent", str(os.getpid())]
+        self._process = subprocess.Popen(asked, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - words of this module
 
     def stop(self) -> None:
-        """End after the command that is under way."""
-        self._ended.set()
-
-    def run(self) -> None:
-        """Look at the newest files every two seconds; what changed is captured, and the page made anew when that is due."""
-        seen: dict[str, tuple[int, int]] = {}
-        synced = made = time.monotonic()
-        due = RUN_SECONDS
-        stale = False
-        while not self._ended.wait(LOOK_SECONDS):
-            now, newest = time.monotonic(), self._newest()
-            if newest != seen or now - synced > SYNC_SECONDS:
-                changed = bool(seen) and newest != seen
-                done = command("sync", "--json")
-                synced, seen = now, newest
-                with suppress(ValueError, TypeError):
-                    stale = stale or changed or bool(json.loads(done.stdout)["sessions_parsed"])
-            if stale and now - made > due:
-                began = time.monotonic()
-                command("run", "--json")
-                made, stale = time.monotonic(), False
-                due = pause(made - began)
-
-    def _newest(self) -> dict[str, tuple[int, int]]:
-        """Return size and time of the files that were written last, and the time of the folders in which files may appear."""
-        from ctx_pipeline.storage.reader import reading
-
-        found: dict[str, tuple[int, int]] = {}
-        with suppress(CtxError), reading(self._settings) as (store, _):
-            sources = sorted(store.ledger.sources().values(), key=lambda s: -s.mtime_ns)
-            paths = [os.path.join(s.root, s.rel) for s in sources[:_WATCHED]]  # noqa: PTH118 - of thousands, every other second
-            folders = dict.fromkeys(os.path.join(s.root, os.path.dirname(s.rel)) for s in sources)  # noqa: PTH118, PTH120 - the same
-            above = dict.fromkeys(os.path.dirname(folder) for folder in folders)  # noqa: PTH120 - the same
-            for place in [*above][:_FOLDERS]:
-                with suppress(OSError), os.scandir(place) as entries:
-                    folders |= {entry.path: None for entry in islice(entries, _FOLDERS) if entry.is_dir()}
-            for path in (*paths, *[*folders][: 2 * _FOLDERS], *[*above][:_FOLDERS]):
-                with suppress(OSError):
-                    status = os.stat(path)  # noqa: PTH116 - the same
-                    found[path] = (status.st_size, status.st_mtime_ns)
-        return found
-
-
-def pause(took: float) -> float:
-    """Return the seconds for which a page that took so long to make stays as it is."""
-    return min(LONGEST_SECONDS, max(RUN_SECONDS, _SHARE * took))
+        """End it."""
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
 
 
 def _made(site: Path) -> str:

@@ -31,6 +31,7 @@ const ctx = (() => {
       script.onerror = () => {
         waiting.delete(name);
         script.remove();
+        if (ctx.gone) ctx.gone();
         reject(new Error("missing"));
       };
       script.src = place;
