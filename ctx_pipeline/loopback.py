@@ -14,13 +14,14 @@ import hmac
 import json
 import secrets
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from ctx_pipeline.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     import uvicorn
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,7 +32,7 @@ PARAMETER = "token"
 """The query parameter of the first address."""
 
 MOST_BYTES = 1 << 20
-"""Bytes of a request's body; more is refused before it is read."""
+"""Bytes of a request's body, where a server names no other number; more is refused before it is read."""
 
 BODY_SECONDS = 20.0
 """Seconds in which a body must have come."""
@@ -44,6 +45,9 @@ MOST_HEAD_BYTES = 1 << 16
 
 MOST_CLIENTS = 256
 """Connections at a time; a further one is answered 503."""
+
+TOO_LARGE = 413
+"""Status of the refusal of a body that is too large."""
 
 _READING = frozenset({"GET", "HEAD"})
 
@@ -66,6 +70,18 @@ class Answer(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+class Form(NamedTuple):
+    """A refusal as a client reads it."""
+
+    content_type: bytes
+    body: bytes
+
+
+def as_plain_text(answer: Answer) -> Form:
+    """Return an answer as a line for a person."""
+    return Form(b"text/plain; charset=utf-8", f"{answer.text}\n".encode())
+
+
 class Gate:
     """An ASGI application that passes on what comes with the token, under its own names and from its own pages.
 
@@ -77,12 +93,23 @@ class Gate:
     (401). WebSockets are read alike and closed before they open.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str, port: int, post_only: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        token: str,
+        port: int,
+        post_only: Collection[str] = (),
+        largest: int = MOST_BYTES,
+        form: Callable[[Answer], Form] = as_plain_text,
+    ) -> None:
         names = [HOST, "localhost"]
         hosts = [f"{name}:{port}" for name in names] + (names if port == 80 else [])
         self._app = app
         self._token = token.encode()
         self._post_only = frozenset(post_only)
+        self._largest = largest
+        self._form = form
         self._hosts = frozenset(host.encode() for host in hosts)
         self._origins = frozenset(f"http://{host}".encode() for host in hosts)
         # cookies are told apart by host and name only, and every server on this host gets them: they do not hold the token
@@ -96,7 +123,7 @@ class Gate:
             return
         answer = self._answer(scope)
         if answer is None and scope["type"] == "http" and scope["method"] not in _READING:
-            found = await _body(scope, receive)
+            found = await _body(scope, receive, self._largest)
             if found is None:
                 return
             answer = found if isinstance(found, Answer) else _unreadable(found) if scope["method"] == "POST" else None
@@ -107,10 +134,14 @@ class Gate:
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": answer.text})
         else:
-            headers = [(b"content-type", b"text/plain; charset=utf-8"), *answer.headers]
-            guarded = _guarded(send)
+            guarded, told = _guarded(send), self._form(answer)
+            body = b"" if scope["method"] == "HEAD" else told.body
+            headers = [(b"content-type", told.content_type), (b"content-length", b"%d" % len(told.body)), *answer.headers]
             await guarded({"type": "http.response.start", "status": answer.status, "headers": headers})
-            await guarded({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else f"{answer.text}\n".encode()})
+            await guarded({"type": "http.response.body", "body": body, "more_body": True})
+            if answer.status == TOO_LARGE:
+                await _left_unread(receive)
+            await guarded({"type": "http.response.body", "body": b""})
 
     def _answer(self, scope: Scope) -> Answer | None:
         """Return the answer to a request that may not pass, None for one that may."""
@@ -186,12 +217,23 @@ def address(listener: socket.socket, path: str, token: str = "") -> str:
     return f"http://{HOST}:{listener.getsockname()[1]}{path}{query}"
 
 
-def server(app: ASGIApp, listener: socket.socket, token: str, *, post_only: Collection[str] = ()) -> uvicorn.Server:
-    """Return a server of an application behind the gate; ``run(sockets=[listener])`` serves until it is interrupted."""
+def server(
+    app: ASGIApp,
+    listener: socket.socket,
+    token: str,
+    *,
+    post_only: Collection[str] = (),
+    largest: int = MOST_BYTES,
+    form: Callable[[Answer], Form] = as_plain_text,
+) -> uvicorn.Server:
+    """Return a server of an application behind the gate; ``run(sockets=[listener])`` serves until it is interrupted.
+
+    A body has at most ``largest`` bytes, and refusals are answered in a ``form``.
+    """
     import uvicorn
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-    gate = Gate(app, token=token, port=listener.getsockname()[1], post_only=post_only)
+    gate = Gate(app, token=token, port=listener.getsockname()[1], post_only=post_only, largest=largest, form=form)
     # whoever is asked by no proxy believes no proxy's headers; a page that stays open must not hold the end up
     return uvicorn.Server(
         uvicorn.Config(
@@ -262,11 +304,19 @@ def _with_bounded_heads(protocol: Any) -> Any:
     return Bounded
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes | Answer | None:
+async def _left_unread(receive: Receive) -> None:
+    """Take the rest of a body and drop it: a client whose sending breaks off may never read the answer."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BODY_SECONDS):
+            while (await receive()).get("more_body", False):
+                pass
+
+
+async def _body(scope: Scope, receive: Receive, largest: int) -> bytes | Answer | None:
     """Return the whole body of a request, the refusal of one that is too large or too slow, None where the client has gone."""
-    large = Answer(413, f"refused: more than {MOST_BYTES:,} bytes", ((b"connection", b"close"),))
+    large = Answer(TOO_LARGE, f"refused: more than {largest:,} bytes", ((b"connection", b"close"),))
     told = _by_name(scope["headers"]).get(b"content-length", [])
-    if any(not length.isdigit() or int(length) > MOST_BYTES for length in told):
+    if any(not length.isdigit() or int(length) > largest for length in told):
         return large
     parts: list[bytes] = []
     size = 0
@@ -279,7 +329,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | Answer | None:
                     return None
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
-                if size > MOST_BYTES:
+                if size > largest:
                     return large
                 more = message.get("more_body", False)
     except TimeoutError:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp.types import INVALID_REQUEST, CallToolResult, ErrorData, JSONRPCError, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
 from ctx_pipeline import loopback
 from ctx_pipeline.errors import CtxError, UnknownName
 from ctx_pipeline.integrations.agent_output import clean
 from ctx_pipeline.mcp_server.answer_text import as_text, slim_schema
+from ctx_pipeline.mcp_server.bounded_stdio import LARGEST_MESSAGE, bounded_stdio, refusal
 from ctx_pipeline.mcp_server.catalog import ALL, PROFILES, TOOLS, WRITES, Catalog
 from ctx_pipeline.mcp_server.client_sessions import ClientSessions, Remembered
 from ctx_pipeline.mcp_server.paging import as_answer, as_value, as_wrong_arguments, for_a_model, unknown_arguments
@@ -44,9 +45,6 @@ _NEW_OBJECTS = 50_000
 _PAUSE = 0.2
 """Seconds until what is done beside begins: the answer has left by then."""
 
-LARGEST_REQUEST = 1 << 20
-"""Bytes of a request over HTTP."""
-
 LONGEST_RESOURCE = 60_000
 """Characters of a session as a resource; the tool read_session has the rest."""
 
@@ -66,6 +64,11 @@ class _Server(MCPServer):
     """what is done once, in a thread of its own, when a client has seen the tools and thinks about what to ask"""
     remembered: Remembered | None = None
     """what each of several clients was given"""
+
+    async def run_stdio_async(self) -> None:
+        """Serve one client on standard input and output, with a limit of what a message may hold."""
+        async with bounded_stdio() as (read, write):
+            await self._lowlevel_server.run(read, write, self._lowlevel_server.create_initialization_options())
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools of the set; without values their schemas say what a model reads."""
@@ -199,7 +202,15 @@ def serve_http(server: MCPServer, *, listener: socket.socket, token: str) -> Non
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,
-        max_request_body_size=LARGEST_REQUEST,
+        max_request_body_size=LARGEST_MESSAGE,
     )
     remembered = getattr(server, "remembered", None) or Remembered()
-    loopback.server(ClientSessions(app, remembered), listener, token).run(sockets=[listener])
+    clients = ClientSessions(app, remembered)
+    loopback.server(clients, listener, token, largest=LARGEST_MESSAGE, form=_as_json_rpc).run(sockets=[listener])
+
+
+def _as_json_rpc(refused: loopback.Answer) -> loopback.Form:
+    """Return a refusal as clients of the protocol read one: as an error of their call."""
+    text = refusal() if refused.status == loopback.TOO_LARGE else refused.text
+    said = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=INVALID_REQUEST, message=text))
+    return loopback.Form(b"application/json", said.model_dump_json(exclude_unset=True).encode())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctx_pipeline.loopback import HEAD_SECONDS, MOST_BYTES, MOST_CLIENTS, MOST_HEAD_BYTES
+from ctx_pipeline.mcp_server.bounded_stdio import LARGEST_MESSAGE
 from ctx_pipeline_tests.loopback.conftest import JSON, SECONDS, Server
 from ctx_pipeline_tests.waiting import eventually
 
@@ -53,10 +54,10 @@ def test_fifty_clients_at_once_are_all_answered(server):
 
 @pytest.mark.feature("servers.limits")
 def test_a_body_that_says_or_turns_out_to_be_too_large_is_refused(server):
-    path = "/mcp" if server.name == "mcp" else "/api/search"
-    with raw(server, f"POST {path} HTTP/1.1\r\nContent-Length: {MOST_BYTES + 1}") as told:
+    path, largest = ("/mcp", LARGEST_MESSAGE) if server.name == "mcp" else ("/api/search", MOST_BYTES)
+    with raw(server, f"POST {path} HTTP/1.1\r\nContent-Length: {largest + 1}") as told:
         assert told.recv(100).startswith(b"HTTP/1.1 413 ")
-    chunk = b"%x\r\n" % (MOST_BYTES + 1) + b" " * (MOST_BYTES + 1) + b"\r\n"
+    chunk = b"%x\r\n" % (largest + 1) + b" " * (largest + 1) + b"\r\n"
     with raw(server, f"POST {path} HTTP/1.1\r\nTransfer-Encoding: chunked") as untold:
         with contextlib.suppress(ConnectionError):  # it may be refused before all of it was sent
             untold.sendall(chunk)

@@ -1,0 +1,148 @@
+"""Messages that are too large: refused in words over either transport, in bounded memory, and the next one is answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from ctx_pipeline.mcp_server.bounded_stdio import LARGEST_MESSAGE, MessageReader, TooLarge, request_id
+from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.mcp_server.conftest import over_http, over_stdio, run, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+pytestmark = pytest.mark.feature("mcp.message-limit")
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "found"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"bbb', b'bbb"}}', 7),
+        (b' { "id" : "a-1" , "params" : {"id": 9, "a":"bbb', b'bbb"}}', "a-1"),
+        (b'{"method":"x","params":{"id":1,"a":"bbb', b'bbb"},"jsonrpc":"2.0","id":8}\r', 8),
+        (b'{"method":"x","params":{"id":1,"a":"bbb', b'bbb"}, "id": "last", "jsonrpc": "2.0"}', "last"),
+        (b'{"method":"x","params":{"id":1,"a":"bbb', b'bbb","id":1}}', None),
+        (b'{"method":"x","params":{"a":"bbb', rb'bbb,\"id\":1}"}}', None),
+        (b'{"id":12345', b'6789,"a":1}}', None),
+        (b'{"id":null,"a":"', b'"}', None),
+        (b'{"id":true,"a":"', b'"}', None),
+        (b"[1, 2", b"3]", None),
+        (b"\xff\xfe{", b'\xff,"id":"\xff"}', "�"),
+        (b"x" * 100, b"y" * 100, None),
+    ],
+)
+def test_the_id_of_a_message_is_read_at_either_end_of_it_and_nowhere_inside(head, tail, found):
+    assert request_id(head, tail) == found
+
+
+def messages(pieces: Iterable[bytes]) -> list[bytes | TooLarge]:
+    """Return what is read of a pipe into which this is written."""
+    begin, end = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(end, "wb", buffering=0) as pipe:
+            for piece in pieces:
+                pipe.write(piece)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    reader = MessageReader(begin)
+    found = list(iter(reader.next_message, None))
+    assert reader.next_message() is None
+    writer.join()
+    os.close(begin)
+    return found
+
+
+def test_lines_come_as_they_were_written_and_of_a_large_one_come_its_ends():
+    assert messages([b'{"a":', b"1}\n\n", b'{"b":2}\r\n{"c":"\xc3\xa4"}\n{"d":"\xff"}\nhalf']) == [
+        b'{"a":1}',
+        b'{"b":2}\r',
+        '{"c":"ä"}'.encode(),
+        '{"d":"�"}'.encode(),
+        b"half",
+    ]
+    largest = b"a" * LARGEST_MESSAGE
+    whole, large, after = messages([largest, b"\n{", largest, b"}\nnext\n"])
+    assert whole == largest
+    assert (large.size, large.head[:2], large.tail[-2:]) == (LARGEST_MESSAGE + 2, b"{a", b"a}")
+    assert len(large.head) + len(large.tail) < 10_000
+    assert after == b"next"
+
+
+def test_a_message_of_200_mb_is_refused_with_its_id_in_bounded_memory_and_the_next_one_is_answered(home):
+    process = processes.start(
+        [sys.executable, "-m", "ctx_pipeline", "mcp", "--tools", "read"],
+        env={**os.environ, **home.environ},
+        cwd=home.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def ask(*pieces: bytes) -> dict[str, Any]:
+        for piece in pieces:
+            process.stdin.write(piece)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+    def peak() -> int:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+
+    assert ask(json.dumps(INITIALIZE).encode())["id"] == 0
+    process.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+    before = peak()
+    call = b'{"method":"tools/call","params":{"name":"ctx_shell","arguments":{"command":"make","output":"'
+    refused = ask(call, *[b"working on it \\n" * 62_500] * 200, b'"}},"jsonrpc":"2.0","id":"large"}')
+    after = peak()
+    answered = ask(call, b'all is well"}},"jsonrpc":"2.0","id":2}')
+    process.stdin.close()
+
+    assert refused["id"] == "large"
+    assert refused["error"]["code"] == -32600
+    assert refused["error"]["message"].startswith("refused: the message has 200,000,125 bytes, more than the 33,554,432 ")
+    assert answered["result"]["content"][0]["text"] == "all is well"
+    assert process.wait(60) == 0
+    assert after - before < 100_000, "kilobytes of one message that is too large"
+
+
+@pytest.mark.slow
+def test_a_client_is_told_the_reason_over_either_transport_and_goes_on(home):
+    output = "x" * (LARGEST_MESSAGE + 1)
+
+    async def told(client):
+        with pytest.raises(MCPError, match=r"refused: the message has .*more than the 33,554,432 that this server takes at once"):
+            await client.call_tool("ctx_shell", {"command": "make", "output": output})
+        # what was too large for the server over HTTP alone is answered
+        assert (await client.call_tool("ctx_shell", {"command": "make", "output": "ok\n" * 700_000})).is_error is False
+
+    async def over_pipes():
+        async with over_stdio(home) as client:
+            await told(client)
+
+    run(over_pipes)
+    with served(home) as server:
+
+        async def over_loopback():
+            async with over_http(server) as client:
+                await told(client)
+
+        run(over_loopback)
