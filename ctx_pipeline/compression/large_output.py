@@ -6,7 +6,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.compression.output_filters import wrong
+from ctx_pipeline.compression.failure_lines import wrong
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

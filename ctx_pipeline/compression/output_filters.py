@@ -4,39 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.compression.failure_lines import cut, failures, wrong
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-BEFORE, BEHIND = 2, 12
-"""Lines around one that tells of a failure that stay as they are."""
-
-_WRONG = lazy_pattern(
-    r"(?i)\b(?:error|errors|errored|fail(?:ed|ure|ures|s|ing)?|fatal|panic(?:ked)?|exception|traceback|assert\w*|denied|refused|cannot|can't"
-    r"|could not|unable|undefined|unresolved|unexpected|not found|no such|missing|conflict|rejected|abort(?:ed)?|timed? ?out|killed"
-    r"|warn(?:ing)?s?)\b"
-    r"|^E\s{2,}|^>\s|✗|✘|✖|\u00d7|❌|^\s*(?:not ok|FAIL|KO)\b|\w(?:Error|Exception|Warning)\b|BackOff\b|ErrImage|OOMKilled|unhealthy"
-    r"|\b(?:HTTP(?:/\d(?:\.\d)?)?|(?:status|response)(?:[ _-]?code)?|returned)\b[\"']?[ \t:=]{0,4}[\"']?[45]\d\d\b"
-    r"|\b(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s.{0,500}\s[45]\d\d\b|\bHTTP/\d(?:\.\d)?\"[ \t]+[45]\d\d\b"
-    r"|\b[45]\d\d (?:Bad |Unauthorized|Forbidden|Not |Method|Conflict|Gone|Unprocessable|Too Many|Internal|Service|Gateway)"
-)
-_NONE_WRONG = lazy_pattern(
-    r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|warnings?|issues?|problems?|conflicts?)\b|\b(?:errors?|failures?|warnings?): 0\b"
-)
-
-
-_SIGNS = (
-    *("err", "fail", "fatal", "panic", "exception", "traceback", "assert", "denied", "refused", "cannot", "can't", "could not", "unable"),
-    *("undefined", "unresolved", "unexpected", "not ", "no such", "missing", "conflict", "reject", "abort", "time", "killed", "warn"),
-    *("ko", "backoff", "unhealthy"),
-)
-"""One of them stands in every ASCII line that :data:`_WRONG` finds something in, but for its marks at the beginning and its numbers."""
-_NUMBER = lazy_pattern(r"[45]\d\d")
+    from collections.abc import Callable
 
 
 class Filtered(NamedTuple):
@@ -44,65 +18,6 @@ class Filtered(NamedTuple):
 
     lines: list[str]
     exact: bool = False
-
-
-_LONGEST_KEPT = 400
-"""Characters of a line up to which it is remembered whether it tells of a failure."""
-
-
-def wrong(line: str) -> bool:
-    """Tell whether a line may tell of a failure, by a word or a status from 400 to 599; "0 errors" alone tells of none."""
-    return (_wrong if len(line) <= _LONGEST_KEPT else _wrong.__wrapped__)(line)
-
-
-@lru_cache(1_024)
-def _wrong(line: str) -> bool:
-    if line.isascii() and line[:1] not in _MARKS:
-        lowered = line.lower()
-        # the pattern tries each of its words at each character: nearly all lines of a long output hold no sign of any
-        if not any(sign in lowered for sign in _SIGNS) and not _NUMBER.search(line):
-            return False
-    return bool(_WRONG.search(line)) and bool(_WRONG.search(_NONE_WRONG.sub("", line)))
-
-
-_MARKS = frozenset("eE>")
-"""What begins a line that :data:`_WRONG` takes for one of a failure"""
-
-
-_MOST_PLACES = 3
-_AROUND = 100
-_MOST_NAMES = 12
-_CODE = lazy_pattern(r"(?<![\w`)\]}])`([A-Za-z_./][^`\n]{3,40})`(?![\w`])")
-"""What a text quotes as code."""
-
-
-def cut(line: str, most: int) -> str:
-    """Return the first characters of a line longer than ``most``, what stands around the first words of failure behind them.
-
-    Of the rest the first names that it quotes as code stay too: a later call may ask for them.
-    """
-    if len(line) <= most:
-        return line
-    plain = _NONE_WRONG.sub(lambda match: " " * len(match[0]), line)
-    found, at = line[:most], most
-    for match in islice(_WRONG.finditer(plain, most), _MOST_PLACES):
-        start, end = max(at, match.start() - _AROUND), min(len(line), match.end() + _AROUND)
-        if start < end:
-            found += line[at:end] if start == at else f"… [{start - at:,} characters] …{line[start:end]}"
-            at = end
-    if at == len(line):
-        return found
-    names = ", ".join([name for name in dict.fromkeys(_CODE.findall(line, most - _AROUND)) if name not in found][:_MOST_NAMES])
-    return f"{found}… [{len(line) - at:,} characters{'; code in them: ' if names else ''}{names}]"
-
-
-def guarded(lines: list[str]) -> Iterator[int]:
-    """Yield the places of lines that stay as they are, in order: those that may tell of a failure, with their context."""
-    least = 0
-    for n, line in enumerate(lines):
-        if wrong(line):
-            first, least = max(0, n - BEFORE, least), min(len(lines), n + BEHIND + 1)
-            yield from range(first, least)
 
 
 def without(lines: list[str], routine: Callable[[str], object], what: str) -> Filtered:
@@ -117,8 +32,10 @@ def without(lines: list[str], routine: Callable[[str], object], what: str) -> Fi
             kept.append(f"[{dropped} {what}]")
         dropped = 0
 
-    for line in lines:
-        if routine(line) and not wrong(line):
+    left = {place for place, line in enumerate(lines) if routine(line)}
+    left -= failures(lines, left)
+    for place, line in enumerate(lines):
+        if place in left:
             dropped += 1
             left_out = True
         elif line.strip() or not dropped:
@@ -147,7 +64,7 @@ _BUILD = lazy_pattern(
 _ANY = lazy_pattern(
     r"^(?:\[[\w:./-]+\]|\s*[\w.-]+ [\u2013|-])?\s*(?:Compiling|Checking|Downloaded|Downloading|Fresh|Unpacking|Fetching|Locking|Adding) "
     r"(?:[\w.-]+ )?v?\d|^\s*[\u2800-\u28ff] |^\s*[✔✓\u276f] |^[\w .@\u2013-]+\[[=> ]+\]\s+\d+/\d+"
-    r"|^\s*[\w\u2013. -]+ \u2013 \d+ files? \u2013 |^ (?:create|delete) mode \d+ |^ [+*=] \[new (?:branch|tag|ref)\]"
+    r"|^\s*[\w\u2013.-][\w\u2013. -]* \u2013 \d+ files? \u2013 |^ (?:create|delete) mode \d+ |^ [+*=] \[new (?:branch|tag|ref)\]"
     r"|^##\[(?:group|endgroup|debug)\]|^Generated an empty chunk"
     r"|^\s*(?:remote: )?(?:Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Unpacking|Updating files)[ \w]*:\s"
     r"|^\s*\d{1,3}%(?:\|\d?[ #\u2588-\u258f]+\d? *\| | ?\[?[█#=>.-]{2,})|^\s*\d{1,3}(?:\.\d)?% \S* ?\[[#=> -]*\]"
@@ -176,7 +93,7 @@ _DOCKER = lazy_pattern(
 
 
 def _passes(line: str) -> bool:
-    return bool(_PASSES.match(line) or ("PASSED" in line and _PASSED.search(line)) or line.endswith(_NO_TESTS))
+    return bool(("PASSED" in line and _PASSED.search(line)) or _PASSES.match(line) or line.endswith(_NO_TESTS))
 
 
 def tests(lines: list[str]) -> Filtered:
@@ -200,6 +117,7 @@ _HEADS = lazy_pattern(r"^[A-Z][A-Z0-9()%/-]*(?: [A-Z0-9()%/-]+)*(?: {2,}[A-Z][A-
 """The first line of a table of containers, pods, images: names of columns in capitals, two blanks and more apart."""
 
 _WELL = lazy_pattern(r"^(?:Running|running|Ready|Up\b(?!.*(?:unhealthy|starting|Paused|Restarting)).*)$")
+_WIDE_GAP = lazy_pattern(r"(?<=\S) {3,}(?=\S)")
 _MOST_WELL, _FIRST_WELL = 7, 2
 """Rows in a row of which all is well that stay, and those that stay of more."""
 
@@ -229,7 +147,7 @@ def containers(lines: list[str]) -> Filtered:
         told = not cells or ("STATUS" not in cells and "READY" not in cells)
         if _HEADS.match(line):
             heads = _columns(line)
-        found.append(re.sub(r"(?<=\S) {3,}(?=\S)", "  ", line) if told else line)
+        found.append(_WIDE_GAP.sub("  ", line) if told and "   " in line else line)
     close()
     return Filtered(found, kept.exact and not counted)
 
@@ -396,9 +314,9 @@ def trees(lines: list[str]) -> Filtered:
 
 
 _COUNTING = lazy_pattern(
-    r"(?i)^\W*(?:\[[\w:./-]+\]\s*)?(?:progress|(?:\S+: still )?(?:build|clon|compil|compress|copy|creat|delet|destroy|download|export"
-    r"|extract|fetch|generat|import|index|install|link|load|modify|optimi[sz]|process|pull|push|receiv|render|resolv|scann|sync|transferr|transform"
-    r"|unpack|updat|upload|wait|writ)ing)\b"
+    r"(?i)^(?:[^\w\[]|\[(?:[\w:./-]+\])?)*+(?:progress|(?:\S+: still )?(?:build|clon|compil|compress|copy|creat|delet|destroy|download"
+    r"|export|extract|fetch|generat|import|index|install|link|load|modify|optimi[sz]|process|pull|push|receiv|render|resolv|scann|sync"
+    r"|transferr|transform|unpack|updat|upload|wait|writ)ing)\b"
 )
 _AMOUNT = lazy_pattern(
     r"(?i)\d+(?:\.\d+)?\s?%|\d+(?:\.\d+)?\s?[kMGT]?i?B(?:/s)?\b|\d+\s?(?:/|of)\s?\d+|\[[\dhms ]+ elapsed\]|\bETA:? [\d:hms]+"
@@ -407,10 +325,13 @@ _AMOUNT = lazy_pattern(
 """What a line of progress counts: shares, sizes, parts of a whole, times."""
 
 
+_DIGITS = lazy_pattern(r"\d+")
+
+
 def _form(line: str) -> str:
     """Return a pass without its numbers, progress without what it counts; any other, whose numbers may be wanted, as it is."""
     if _passes(line):
-        return re.sub(r"\d+", "0", line)
+        return _DIGITS.sub("0", line)
     return _AMOUNT.sub("", line) if _COUNTING.match(line) else line
 
 

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.compression import kept_outputs
+from ctx_pipeline.compression.failure_lines import cut, guarded, wrong
 from ctx_pipeline.compression.large_output import HALF, bounded
-from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, cut, guarded, progress, repeated, wrong
+from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, progress, repeated
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import steps
 
@@ -26,6 +27,9 @@ MOST_HIT_LINES = 600
 
 MOST_DIFF_LINES = 4_000
 """Lines of a difference: an edit may follow for which its text is needed."""
+
+COUNTED, _SAMPLES = 1_000_000, 10
+"""Characters of an output whose tokens are counted; of a longer one those of as many samples of it in all."""
 
 _LONGEST_LINE = 2_000
 _LONG_JSON, _LONGEST_TEXT = 400, 400
@@ -70,6 +74,8 @@ class Shortened(NamedTuple):
     raw_tokens: int
     handle: str
     """by which the whole is read again; empty where nothing was left out"""
+    estimated: bool = False
+    """whether the tokens of the output, of more than :data:`COUNTED` characters, are an estimate"""
 
 
 def kind_of(command: str) -> str:
@@ -109,7 +115,7 @@ def shorten(
     kind = kind_of(command)
     if kind == FILE and len(output) > _MOST_FILE:
         kind = "text"
-    raw = count(output)
+    raw, estimated = _tokens(output, count)
     if middle is None and kind != FILE and len(output) > 2 * HALF:
         data, middle = bounded([output.encode("utf-8", "surrogatepass")], HALF)
         output = data.decode("utf-8", "surrogatepass" if middle is None or middle.lines else "replace")
@@ -134,16 +140,25 @@ def shorten(
             kept = middle.extent(output.count("\n") + (not output.endswith("\n")))
             text = f"{text.rstrip()}\n{middle.note(lambda line: kept_outputs.redacted(_plain(line), settings))}"
         text = f"{text.rstrip()}\n[{again} {handle}: {status}{kept}]"
-    tokens = count(text)
+    tokens, _ = _tokens(text, count)
     if (tokens >= raw and middle is None) or (kind == FILE and text == output):
-        told = Shortened(plain, "raw", raw if plain == output else count(plain), raw, "")
+        told = Shortened(plain, "raw", raw if plain == output else _tokens(plain, count)[0], raw, "", estimated)
     else:
-        told = Shortened(text, kind, tokens, raw, handle)
+        told = Shortened(text, kind, tokens, raw, handle, estimated)
         if handle:
             kept_outputs.keep(plain, settings)
     if shown is not None:
         shown.add(told.text.split("\n"))
     return told
+
+
+def _tokens(text: str, count: Callable[[str], int]) -> tuple[int, bool]:
+    """Return the tokens of a text, and whether they are an estimate."""
+    if len(text) <= COUNTED:
+        return count(text), False
+    size = COUNTED // _SAMPLES
+    starts = [len(text) * number // _SAMPLES for number in range(_SAMPLES)]
+    return sum(count(text[start : start + size]) for start in starts) * len(text) // COUNTED, True
 
 
 def _made(plain: str, kind: str) -> tuple[Filtered, str]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctx_pipeline.compression import kept_outputs, output_filters, shell_output
+from ctx_pipeline.compression import failure_lines, kept_outputs, output_filters, shell_output
 from ctx_pipeline.compression.compress import counting
 from ctx_pipeline.compression.large_output import MOST_NOTED, bounded
 from ctx_pipeline.compression.shell_output import kind_of, shorten
@@ -686,8 +686,42 @@ _WORDS = (
 @settings(max_examples=400, deadline=None)
 def test_a_line_without_a_sign_of_failure_is_one_that_the_pattern_finds_nothing_in(words, between):
     line = between.join(words)
-    told = output_filters._WRONG.search(line) and output_filters._WRONG.search(output_filters._NONE_WRONG.sub("", line))
-    assert output_filters.wrong(line) == bool(told)
+    assert failure_lines.wrong(line) == told_by_pattern(line)
+
+
+def told_by_pattern(line: str) -> bool:
+    pattern = failure_lines._WRONG
+    return bool(pattern.search(line) and pattern.search(failure_lines._NONE_WRONG.sub("", line)))
+
+
+@pytest.mark.feature("compression.long-lines", "compression.long-outputs")
+@given(st.lists(st.lists(st.sampled_from(_WORDS) | st.text(st.characters(exclude_characters="\n"), max_size=6), max_size=4), max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_lines_looked_at_together_tell_of_failures_as_each_alone_does(made):
+    lines = [" ".join(words) for words in made]
+    failing = {place for place, line in enumerate(lines) if told_by_pattern(line)}
+    assert failure_lines.failures(lines, range(len(lines))) == failing
+    assert failure_lines.failures(lines, range(0, len(lines), 2)) == {place for place in failing if place % 2 == 0}
+
+
+@pytest.mark.feature("compression.long-outputs")
+def test_passes_with_numbers_like_statuses_are_told_without_a_look_at_each(short):
+    passes = "".join(f"tests/unit/test_{n}.py::test_it[{n % 1000}] PASSED [ {n % 100}%]\n" for n in range(20_000))
+    before = failure_lines._wrong.cache_info().misses
+    told = short("pytest -v", f"{passes}tests/test_a.py::test_a FAILED\n1 failed, 20000 passed in 9s\n")
+    assert "[20000 lines of passes]" in told.text
+    assert "test_a FAILED" in told.text
+    assert failure_lines._wrong.cache_info().misses - before < 100
+
+
+@pytest.mark.feature("compression.long-outputs")
+def test_tokens_of_a_very_long_output_are_an_estimate_and_marked_as_one(short):
+    lines = "".join(f"step {n}: the part with the number {n * 7919 % 10_007} is made\n" for n in range(30_000))
+    told = short("make", lines)
+    assert (len(lines) > shell_output.COUNTED, told.estimated) == (True, True)
+    assert told.raw_tokens == pytest.approx(count(lines), rel=0.03)
+    told = short("make", lines[:10_000])
+    assert (told.raw_tokens, told.estimated) == (count(lines[:10_000]), False)
 
 
 @pytest.mark.feature("compression.long-lines")
@@ -695,13 +729,12 @@ def test_lines_behind_those_that_fill_an_answer_are_not_looked_at():
     looked = []
 
     class Lines(list):
-        def __iter__(self):
-            for line in super().__iter__():
-                looked.append(line)
-                yield line
+        def __getitem__(self, place):
+            looked.append(place)
+            return super().__getitem__(place)
 
     lines = Lines(f"error {n}" for n in range(10_000))
-    assert list(islice(output_filters.guarded(lines), 20)) == list(range(20))
+    assert list(islice(failure_lines.guarded(lines), 20)) == list(range(20))
     assert len(looked) < 50
 
 
@@ -722,6 +755,6 @@ def test_what_passes_is_told_by_the_beginning_or_the_end_of_a_line(line, passes)
 
 @pytest.mark.feature("compression.shell-output")
 def test_no_long_line_is_kept_for_the_next_output():
-    kept = output_filters._wrong.cache_info().currsize
-    assert [output_filters.wrong(f"{start} {'x' * 100_000}") for start in ("error: it broke", "all is well")] == [True, False]
-    assert output_filters._wrong.cache_info().currsize == kept
+    kept = failure_lines._wrong.cache_info().currsize
+    assert [failure_lines.wrong(f"{start} {'x' * 100_000}") for start in ("error: it broke", "all is well")] == [True, False]
+    assert failure_lines._wrong.cache_info().currsize == kept
