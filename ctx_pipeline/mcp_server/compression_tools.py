@@ -12,6 +12,7 @@ from ctx_pipeline.compression import compress
 from ctx_pipeline.errors import NothingFound, UnknownName
 from ctx_pipeline.integrations.agent_output import gives_an_order
 from ctx_pipeline.mcp_server.answer_text import as_text
+from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.mcp_server.project_root import project_root
 from ctx_pipeline.settings import Settings
@@ -74,6 +75,7 @@ class CompressionTools:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._kept = KeptAnswers(settings)
 
     @answering
     def ctx_compress(
@@ -102,6 +104,25 @@ class CompressionTools:
         """
         asked = ("compress", paths, session_id, at, include_signatures, top, form)
         begin = place_of(cursor, *asked)
+
+        def answer() -> CompressAnswer:
+            return self._compressed(asked, begin, paths, session_id, at, signatures=include_signatures, top=top, form=form)
+
+        # files are read each time, of what was captured an answer holds until more is
+        return answer() if paths else self._kept.of(("compress", session_id, at, include_signatures, top, form, begin), answer)
+
+    def _compressed(
+        self,
+        asked: tuple[Any, ...],
+        begin: int,
+        paths: list[str] | None,
+        session_id: str | None,
+        at: str | None,
+        *,
+        signatures: bool,
+        top: int,
+        form: Literal["aggressive", "entropy", "signatures", "map", "best"] | None,
+    ) -> CompressAnswer:
         left_out: dict[str, int] = {}
         session: dict[str, Any] | None = None
         if paths:
@@ -123,7 +144,7 @@ class CompressionTools:
             files = [{"path": row["path"], "tokens": row["raw_tokens"]} for row in told["files"]]
         else:
             reads, hits = (session["reads"], session["hits"]) if session else (None, 0)
-            made = compress.compress(sources, signatures=include_signatures, top=top, reads=reads, hits=hits)
+            made = compress.compress(sources, signatures=signatures, top=top, reads=reads, hits=hits)
             text, tokens, raw = made.text, made.tokens, made.raw_tokens
             files = [{"path": entry.path, "tokens": entry.tokens} for entry in made.entries]
         end = begin + LONGEST

@@ -55,7 +55,8 @@ class KeptAnswers:
         for name in _WATCHED:
             try:
                 known = (self._settings.home / name).stat()
-                found.append((known.st_mtime_ns, known.st_size, known.st_ino))
+                # a reader makes an empty log beside a database, and takes it away
+                found.append((known.st_mtime_ns, known.st_size, known.st_ino) if known.st_size else (0, 0, 0))
             except FileNotFoundError:
                 found.append((0, 0, 0))
         return tuple(found)

@@ -148,19 +148,20 @@ class ReportTools:
         if action in ("clear", "invalidate"):
             what = "cleared" if action == "clear" else "invalidated"
             return Report(value=self._act(what, by="agent", text=path or "", name=session_id, cwd=cwd))
-        told = window_files(session_id, at=at, ttl=ttl, cwd=cwd, settings=self._settings).to_json()
-        told["files"], told["again"] = told["files"][:limit], told["again"][-limit:] if action == "causes" else []
-        return Report(value=told)
+        told = self._kept.of(
+            ("cache", session_id, at, ttl, cwd),
+            lambda: window_files(session_id, at=at, ttl=ttl, cwd=cwd, settings=self._settings).to_json(),
+        )
+        again = told["again"][-limit:] if action == "causes" else []
+        return Report(value={**told, "files": told["files"][:limit], "again": again})
 
     @answering
     def ctx_metrics(self, session_id: Session = None, cwd: Folder = None, limit: Rows = 15) -> Report:
         """Tell a session's reads, repeats, tokens and money by tool, way and file, with a score whose parts are shown."""
         from ctx_pipeline.sessions.reports.metrics import metrics
 
-        told = metrics(session_id, cwd=cwd, settings=self._settings).to_json()
-        for name in ("by_tool", "by_way", "by_file", "files"):
-            told[name] = told[name][:limit]
-        return Report(value=told)
+        told = self._kept.of(("metrics", session_id, cwd), lambda: metrics(session_id, cwd=cwd, settings=self._settings).to_json())
+        return Report(value={**told, **{name: told[name][:limit] for name in ("by_tool", "by_way", "by_file", "files")}})
 
     @answering
     def ctx_gain(
@@ -176,7 +177,8 @@ class ReportTools:
     ) -> Report:
         """Tell what was spent, what the cache saved and what was avoidable, surely, likely and at most: report, score, live, json, reset.
 
-        No sum is above what was billed. live captures what is new first. reset marks a baseline; history stays.
+        No sum is above what was billed. live captures what is new first, unless another process writes the store: then it says so.
+        reset marks a baseline; history stays.
         """
         from ctx_pipeline.sessions.reports.gain import gain
 
@@ -184,14 +186,17 @@ class ReportTools:
             raise unknown_action(action, GAIN_ACTIONS)
         if action == "reset":
             return Report(value=self._act("baseline", by="agent"))
-        if action == "live":
-            self._act("save", by="agent")
-        told = gain(period, session=session_id, model=model, baseline=since_reset, cwd=cwd, settings=self._settings).to_json()
+        left_out = self._act("save", by="agent", at_once=True).get("left_out") if action == "live" else None
+        told = self._kept.of(
+            ("gain", period, session_id, model, since_reset, cwd),
+            lambda: gain(period, session=session_id, model=model, baseline=since_reset, cwd=cwd, settings=self._settings).to_json(),
+        )
         names = {
             "score": ("schema", "period", "score", "parts", "previous_score", "trend"),
             "live": ("schema", "period", "session_id", "calls", "spent_nano", "avoidable_nano", "score"),
         }.get(action, tuple(told))
-        return Report(value={n: told[n] for n in names})
+        captured = {"not_captured": f"what is new since the last capture: {left_out}"} if left_out else {}
+        return Report(value={n: told[n] for n in names} | captured)
 
     @answering
     def ctx_wrapped(

@@ -97,18 +97,18 @@ class SessionTools:
             more = {"reason": reason, "replaces": replaces} if action == "decision" else {}
             return SessionAnswer(action=action, value=self._noted(action, text=value, name=session_id, cwd=cwd, **more))
         if action == "status":
-            found = self._kept.of((action, session_id, at, cwd), lambda: states.session_state(session_id, at=at, **place))
-            found = found._replace(state=states.safe(found.state))
-            warned = self._warnings(found) if at is None and found.choice.captured else []
-            return SessionAnswer(action=action, text="\n".join([_status(found), *warned]), value=found.to_json())
+            return self._kept.of((action, session_id, at, cwd), lambda: self._status(session_id, at, **place))
         if action == "playbook":
             from ctx_pipeline.sessions.states.playbook import playbook_of, shown_lines
 
-            entries = playbook_of(session_id, **place)
+            entries = self._kept.of((action, session_id, cwd), lambda: playbook_of(session_id, **place))
             return SessionAnswer(action=action, text="\n".join(shown_lines(entries, for_model=True)) or "nothing was learned that holds")
         if action == "checkpoints":
             profile = profiles.active(self._settings)
-            marks = states.checkpoints(session_id, interval=profile.checkpoint_calls, recall=False, **place)
+            interval = profile.checkpoint_calls
+            marks = self._kept.of(
+                (action, session_id, cwd, interval), lambda: states.checkpoints(session_id, interval=interval, recall=False, **place)
+            )
             if not marks:
                 return SessionAnswer(
                     action=action, text="no checkpoint: not enough tool calls for one (or they are switched off), no compaction, no pause"
@@ -142,7 +142,11 @@ class SessionTools:
             return SessionAnswer(action=action, text=made.text, value=made._replace(text="", statements=())._asdict())
         if action == "diff":
             moments = (None, None) if value else (at or "start", None)
-            return SessionAnswer(action=action, value=states.compared(session_id, value, moments=moments, for_model=True, **place))
+            told_apart = self._kept.of(
+                (action, session_id, value, moments, cwd),
+                lambda: states.compared(session_id, value, moments=moments, for_model=True, **place),
+            )
+            return SessionAnswer(action=action, value=told_apart)
         if action in ("snapshot", "restore"):
             return self._snapshot(action, session_id, at, cwd)
         if action == "profile":
@@ -159,6 +163,14 @@ class SessionTools:
             return self._act(action, by="agent", **said)
         except (NothingYet, StoreError) as error:
             raise type(error)(f"the {action} was not noted: {error.message}", hint=error.hint) from error
+
+    def _status(self, session_id: str | None, at: str | None, **place: Any) -> SessionAnswer:
+        from ctx_pipeline.sessions.states import state as states
+
+        found = states.session_state(session_id, at=at, **place)
+        found = found._replace(state=states.safe(found.state))
+        warned = self._warnings(found) if at is None and found.choice.captured else []
+        return SessionAnswer(action="status", text="\n".join([_status(found), *warned]), value=found.to_json())
 
     def _warnings(self, found: "Found") -> list[str]:
         """Return what the session went beyond of the active profile's limits, and what it is near."""

@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import DeclarationError, StoreLocked
+from ctx_pipeline.storage.ledger.connection import WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,12 +25,13 @@ MANY_BYTES = 30 * 1024 * 1024
 """Bytes of changed sources from which on the versions of what a sync does not need are asked for while it ends."""
 
 
-def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | None = None) -> list[StageReport]:
+def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | None = None, wait: float = WAIT) -> list[StageReport]:
     """Ingest what changed since the last look and return the reports; an empty list when nothing did.
 
     The stages after the normalized tables are left to the next run, and so is what a
-    signal's or a method's file has wrong with it. Another writer is waited for. Raises
-    StoreFull where something is new and the disk is nearly full: hooks call this.
+    signal's or a method's file has wrong with it. Another writer is waited for, at most
+    ``wait`` seconds: then StoreLocked is raised. Raises StoreFull where something is new
+    and the disk is nearly full: hooks call this.
     ``when_few`` is called before an ingest of few bytes.
     """
     # most of the time goes into imports: the collector walks their objects, and numpy's linear algebra starts threads
@@ -37,10 +39,23 @@ def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | Non
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        return _synced(store, settings, when_few)
+        return _synced(store, settings, when_few, wait)
     finally:
         if collecting:
             gc.enable()
+
+
+def sync_at_once(store: Store, settings: Settings) -> list[StageReport] | None:
+    """Sync as :func:`sync` does; None, and nothing is captured, where another process writes what it would."""
+    if busy := store.ledger.live_leases().keys():
+        from ctx_pipeline.pipeline import capture, index, ingest
+        from ctx_pipeline.pipeline.forget import sessions as forgetting
+
+        if not busy.isdisjoint({capture.LEASE, ingest.LEASE, index.SEARCH, forgetting.LEASE}):
+            return None
+    with suppress(StoreLocked):
+        return sync(store, settings, wait=0.0)
+    return None
 
 
 NEXT = "sync/next"
@@ -68,7 +83,7 @@ def take_turn(store: Store) -> bool:
     return True
 
 
-def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | None) -> list[StageReport]:
+def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | None, wait: float) -> list[StageReport]:
     from ctx_pipeline.pipeline import capture, code_versions
     from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
 
@@ -88,7 +103,7 @@ def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | Non
     from ctx_pipeline.pipeline.ingest import ingest
 
     with keep_forgotten_out(store, settings):
-        reports = ingest(store, settings, scan=scan)
+        reports = ingest(store, settings, scan=scan, wait=wait)
     if large:
         with suppress(DeclarationError):
             code_versions.versions(store.files, settings)  # a worker with nothing left to do has asked already

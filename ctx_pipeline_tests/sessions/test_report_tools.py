@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
 
 from ctx_pipeline.cli.session.writing import act
+from ctx_pipeline.mcp_server.compression_tools import CompressionTools
 from ctx_pipeline.mcp_server.report_tools import ARTIFACT_ACTIONS, CACHE_ACTIONS, GAIN_ACTIONS, HEATMAP_ACTIONS, ReportTools
+from ctx_pipeline.mcp_server.session_tools import SessionTools
+from ctx_pipeline.pipeline.sync import sync_at_once
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.cli.test_surface import documented
+from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.sessions.conftest import WORK, Shop
 
 pytestmark = pytest.mark.feature("session.commands")
@@ -42,6 +50,77 @@ def test_every_report_answers_as_a_tool(own: Shop, tools: ReportTools):
     live = tools.ctx_gain("live", cwd=cwd).value
     assert set(live) == {"schema", "period", "session_id", "calls", "spent_nano", "avoidable_nano", "score"}
     assert tools.ctx_gain("reset").value["at"]
+
+
+@pytest.mark.feature("mcp.kept-session-answers")
+def test_a_report_on_one_session_is_worked_out_once_until_something_is_captured_or_said(own: Shop, tools: ReportTools, monkeypatch):
+    sessions, window = SessionTools(own.settings, act), CompressionTools(own.settings)
+    worked: list[str] = []
+    for module, name in (
+        ("sessions.reports.metrics", "metrics"),
+        ("sessions.reports.gain", "gain"),
+        ("sessions.states.state", "session_state"),
+        ("sessions.states.state", "checkpoints"),
+        ("sessions.states.state", "compared"),
+        ("sessions.states.playbook", "playbook_of"),
+        ("compression.compress", "captured"),
+        ("mcp_server.report_tools", "window_files"),
+    ):
+        counted(monkeypatch, f"ctx_pipeline.{module}", name, worked)
+
+    def ask() -> list[object]:
+        return [
+            *(sessions.ctx_session(action, session_id=WORK) for action in ("status", "checkpoints", "playbook", "diff")),
+            *(tools.ctx_cache(action, session_id=WORK) for action in ("status", "causes")),
+            *(tools.ctx_metrics(WORK, limit=limit) for limit in (1, 15)),
+            *(tools.ctx_gain(action, session_id=WORK) for action in ("report", "score")),
+            window.ctx_compress(session_id=WORK),
+        ]
+
+    first = ask()
+    once = sorted(worked)
+    assert ask() == first
+    assert sorted(worked) == once
+    assert {"metrics", "gain", "session_state", "checkpoints", "compared", "playbook_of", "captured", "window_files"} <= set(once)
+    sessions.ctx_session("finding", "shop/cart.py:3 - the total is off", session_id=WORK)
+    assert "the total is off" in str(ask()[0])
+    assert worked.count("metrics") == 2 * once.count("metrics")
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: str, name: str, worked: list[str]) -> None:
+    """Let a function note that it was called, and do what it does."""
+    found = importlib.import_module(module)
+    does = getattr(found, name)
+
+    def noting(*words, **more):
+        worked.append(name)
+        return does(*words, **more)
+
+    monkeypatch.setattr(found, name, noting)
+
+
+@pytest.mark.feature("mcp.live-never-waits")
+@pytest.mark.parametrize("lease", ["raw/segments", "normalized", "search/index", "forget"])
+def test_live_says_what_it_did_not_capture_while_another_process_writes(own: Shop, tools: ReportTools, lease: str):
+    before = tools.ctx_gain("live", session_id=WORK).value
+    assert "not_captured" not in before
+    with open_store(own.settings) as store, store.ledger.lease(lease):
+        meanwhile = tools.ctx_gain("live", session_id=WORK).value
+    assert meanwhile == before | {"not_captured": "what is new since the last capture: another process writes the store"}
+    assert tools.ctx_gain("live", session_id=WORK).value == before
+
+
+@pytest.mark.feature("mcp.live-never-waits")
+def test_a_writer_that_comes_between_is_not_waited_for_either(own: Shop, monkeypatch):
+    home = ClaudeHome(Path(own.settings.environ["CLAUDE_CONFIG_DIR"]))
+    new = home.session("33333333-3333-4333-8333-333333333333", cwd=str(own.clone), mark="n")
+    new.prompt("What is new?")
+    new.save()
+    with open_store(own.settings) as store, open_store(own.settings) as other:
+        monkeypatch.setattr(store.ledger, "live_leases", dict)  # it was asked a moment too early
+        with other.ledger.lease("raw/segments"):
+            assert sync_at_once(store, own.settings) is None
+        assert sum(r.totals.get("sessions_parsed", 0) for r in sync_at_once(store, own.settings)) == 1
 
 
 @pytest.mark.feature("mcp.plain-recap")

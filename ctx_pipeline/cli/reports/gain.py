@@ -99,10 +99,12 @@ def _live(period: str, every: float, times: int | None, chosen: dict[str, Any]) 
     from ctx_pipeline.sessions.reports.gain import gain as api
 
     for n in itertools.count(1):
-        act("save")
+        left_out = act("save", at_once=True).get("left_out")
         found = api(period, settings=for_reading(), **chosen)
         t = found.total
         say(f"{counted(t.calls, 'call')}  {tokens(sum(t.tokens.values()))} tokens  spent {dollars(t.spent)}  avoidable {_three(found)}")
+        if left_out:
+            say(f"not captured: what is new since the last capture, because {left_out}", err=True)
         flush()
         if n == times:
             return

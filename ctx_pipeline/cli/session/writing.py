@@ -48,11 +48,14 @@ def _keep(_: str, settings: Settings, *, by: str, kind: str, host: str, session_
         return {"artifact_id": made.artifact_id, "at": made.at, "file": str(store.files.local(made.rel)), "bytes": made.bytes}
 
 
-def _save(_: str, settings: Settings, *, by: str) -> dict[str, Any]:  # noqa: ARG001 - as the others
-    from ctx_pipeline.pipeline.sync import sync
+def _save(_: str, settings: Settings, *, by: str, at_once: bool = False) -> dict[str, Any]:  # noqa: ARG001 - as the others
+    """Capture what is new; with ``at_once`` what another process writes is not waited for, and nothing is captured."""
+    from ctx_pipeline.pipeline.sync import sync, sync_at_once
 
     with _opened(settings) as store:
-        reports = sync(store, settings)
+        reports = sync_at_once(store, settings) if at_once else sync(store, settings)
+    if reports is None:
+        return {"sessions_parsed": 0, "held": {}, "left_out": "another process writes the store"}
     held = {key: error for r in reports for key, error in r.failed_partitions.items()}
     return {"sessions_parsed": sum(r.totals.get("sessions_parsed", 0) for r in reports), "held": held}
 

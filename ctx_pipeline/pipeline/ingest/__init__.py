@@ -19,6 +19,7 @@ from ctx_pipeline.pipeline.ingest.tasks import SessionJob, Task, grouped, jobs_o
 from ctx_pipeline.pipeline.ingest.worker import Tools
 from ctx_pipeline.pipeline.repair.missing_outputs import collect_garbage, unnote_search
 from ctx_pipeline.pipeline.reports import DONE, HELD, CellReport, StageReport, decoders, placed
+from ctx_pipeline.storage.ledger.connection import WAIT
 from ctx_pipeline.storage.raw import encryption
 
 if TYPE_CHECKING:
@@ -49,19 +50,21 @@ def ingest(
     progress: Callable[[str, int, int], None] | None = None,
     capture: bool = True,
     hosts: Mapping[str, Host] | None = None,
+    wait: float = WAIT,
 ) -> list[StageReport]:
     """Bring raw, the normalized tables and the search index up to date; return their three reports.
 
     With ``cells`` or ``sessions`` only these are captured and decoded. With
     ``capture=False`` only what raw holds already is looked at. ``progress`` gets
     ("ingest", bytes done, bytes in all). ``hosts`` replaces the discovered ones.
+    Raises StoreLocked where another process captures or ingests for more than ``wait`` seconds.
     """
     store.journal.demand()
     encryption.require(store.files)
     with ExitStack() as stack:
         if capture:
-            stack.enter_context(store.ledger.lease(capturing.LEASE, forks=True))
-        stack.enter_context(store.ledger.lease(LEASE, forks=True))
+            stack.enter_context(store.ledger.lease(capturing.LEASE, wait=wait, forks=True))
+        stack.enter_context(store.ledger.lease(LEASE, wait=wait, forks=True))
         run = _Ingest(store, Tools(settings, store.files, hosts), cells, sessions, progress)
         collecting = gc.isenabled()
         gc.disable()  # millions of short-lived tuples without a circle
