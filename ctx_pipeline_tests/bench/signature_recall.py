@@ -43,13 +43,18 @@ class View(NamedTuple):
 _SCRIPT = View(
     "function_declaration generator_function_declaration function_signature method_definition method_signature abstract_method_signature"
     " variable_declarator=arrow_function variable_declarator=function_expression pair=arrow_function pair=function_expression"
-    " program>expression_statement>assignment_expression=function_expression",
+    " program>expression_statement>assignment_expression=function_expression"
+    " program>expression_statement>assignment_expression>assignment_expression=function_expression",
     "class_declaration abstract_class_declaration class interface_declaration type_alias_declaration enum_declaration internal_module",
     "program>lexical_declaration>variable_declarator program>variable_declaration>variable_declarator"
     " program>expression_statement>assignment_expression=~(module\\.)?exports\\.\\w"
     " ambient_declaration>variable_declaration>variable_declarator ambient_declaration>lexical_declaration>variable_declarator"
     " export_statement>lexical_declaration>variable_declarator internal_module>statement_block>lexical_declaration>variable_declarator",
-    "public_field_definition field_definition interface_body>property_signature enum_body>property_identifier enum_assignment",
+    "public_field_definition field_definition interface_body>property_signature"
+    " type_alias_declaration>object_type>property_signature enum_body>property_identifier enum_assignment"
+    " program>lexical_declaration>variable_declarator>object>pair export_statement>lexical_declaration>variable_declarator>object>pair"
+    " program>variable_declaration>variable_declarator>object>pair"
+    " export_statement>lexical_declaration>variable_declarator>as_expression>object>pair",
     "arrow_function function_expression generator_function",
 )
 
@@ -70,7 +75,7 @@ VIEWS = {
         "lambda_expression",
     ),
     "csharp": View(
-        "method_declaration constructor_declaration delegate_declaration operator_declaration",
+        "method_declaration constructor_declaration delegate_declaration operator_declaration destructor_declaration indexer_declaration",
         "class_declaration struct_declaration record_declaration interface_declaration enum_declaration namespace_declaration",
         "",
         "field_declaration>variable_declaration>variable_declarator event_field_declaration>variable_declaration>variable_declarator"
@@ -80,7 +85,7 @@ VIEWS = {
     "css": View("", "rule_set media_statement keyframes_statement supports_statement at_rule", "declaration=~--"),
     "dart": View(
         "function_signature constructor_signature constant_constructor_signature factory_constructor_signature operator_signature",
-        "class_declaration mixin_declaration extension_declaration enum_declaration type_alias",
+        "class_declaration mixin_declaration extension_declaration extension_type_declaration enum_declaration type_alias",
         "top_level_variable_declaration>static_final_declaration_list>static_final_declaration"
         " top_level_variable_declaration>initialized_identifier_list>initialized_identifier",
         "enum_constant declaration>initialized_identifier_list>initialized_identifier"
@@ -88,10 +93,10 @@ VIEWS = {
         "function_body function_expression",
     ),
     "elixir": View(
-        "call=~def(p|macro|macrop|guard|guardp|delegate)?\\s",
-        "call=~def(module|protocol|impl)\\s",
+        "call=~def(p|macro|macrop|guard|guardp|delegate)?\\s unary_operator=~@(macro)?callback\\s",
+        "call=~def(module|protocol|impl)\\s unary_operator=~@(type|typep|opaque)\\s",
         "unary_operator=~@(?!(?:moduledoc|doc|typedoc|spec|type|typep|opaque|callback|impl|behaviour|derive)\\b)\\w+\\s",
-        "call=~defstruct",
+        "call=~def(struct|exception)",
     ),
     "go": View(
         "function_declaration method_declaration method_elem method_spec",
@@ -102,12 +107,12 @@ VIEWS = {
     ),
     "haskell": View(
         "signature",
-        "data_type newtype class type_synonym type_family",
+        "data_type newtype class type_synonym type_family instance",
         "",
         "data_constructor newtype_constructor field_name gadt_constructor",
-        "local_binds function bind instance",
+        "local_binds function bind instance_declarations",
     ),
-    "hcl": View("", "config_file>body>block"),
+    "hcl": View("", "config_file>body>block", members="config_file>body>block>body>attribute"),
     "java": View(
         "method_declaration constructor_declaration annotation_type_element_declaration compact_constructor_declaration",
         "class_declaration record_declaration interface_declaration annotation_type_declaration enum_declaration",
@@ -124,17 +129,19 @@ VIEWS = {
         "lambda_literal anonymous_function object_literal enum_entry getter setter property_delegate anonymous_initializer",
     ),
     "lua": View(
-        "function_declaration",
+        "function_declaration chunk>assignment_statement>expression_list>table_constructor>field=function_definition"
+        " chunk>variable_declaration>assignment_statement>expression_list>table_constructor>field=function_definition"
+        " chunk>return_statement>expression_list>table_constructor>field=function_definition",
         "",
         "chunk>variable_declaration>assignment_statement>variable_list chunk>assignment_statement>variable_list",
         local="function_definition",
     ),
-    "nix": View("binding=function_expression", "", "binding"),
+    "nix": View("binding=function_expression source_code>function_expression=~.", "", "binding"),
     "php": View(
         "method_declaration function_definition",
         "class_declaration trait_declaration interface_declaration enum_declaration",
         "const_element",
-        "property_element enum_case",
+        "property_element enum_case property_promotion_parameter=~(readonly\\s)?public",
         "anonymous_function arrow_function anonymous_class object_creation_expression",
     ),
     "python": View(
@@ -149,13 +156,14 @@ VIEWS = {
         "function_item function_signature_item macro_definition",
         "struct_item union_item trait_item type_item associated_type enum_item impl_item mod_item",
         "const_item static_item",
-        "struct_item>field_declaration_list>field_declaration union_item>field_declaration_list>field_declaration enum_variant",
+        "struct_item>field_declaration_list>field_declaration struct_item>ordered_field_declaration_list"
+        " union_item>field_declaration_list>field_declaration enum_variant",
         "closure_expression macro_invocation",
     ),
     "scala": View(
         "function_definition function_declaration",
-        "class_definition object_definition trait_definition enum_definition type_definition",
-        "",
+        "class_definition object_definition trait_definition enum_definition type_definition package_object extension_definition",
+        "given_definition",
         "val_definition var_definition val_declaration var_declaration simple_enum_case full_enum_case",
         "lambda_expression block case_block indented_block instance_expression",
     ),
@@ -179,7 +187,9 @@ VIEWS = {
         " variable_declaration=opaque_declaration variable_declaration=error_set_declaration",
         "variable_declaration",
         "variable_declaration>struct_declaration>container_field variable_declaration>enum_declaration>container_field"
-        " variable_declaration>union_declaration>container_field source_file>container_field",
+        " variable_declaration>union_declaration>container_field source_file>container_field"
+        " variable_declaration>error_set_declaration>identifier"
+        " return_expression>struct_declaration>container_field",
         "test_declaration block comptime_declaration",
     ),
 }
@@ -224,6 +234,8 @@ _BY_KEYWORD = frozenset(
 _PARAMETERS = frozenset(
     ["parameters", "formal_parameters", "parameter_list", "function_value_parameters", "method_parameters", "formal_parameter_list"]
 )
+_OWN = frozenset({"lua", "rust", "zig"})
+"""languages in which a method takes its object as a parameter that is told"""
 _COUNTED = frozenset(["python", "javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp", "csharp", "php", "ruby", "lua", "zig"])
 """languages in which each entry of a list of parameters is one node"""
 
@@ -261,6 +273,10 @@ def _names(node: SgNode) -> list[SgNode]:
 
 def short(name: str) -> str:
     """Return the last part of a name, without type arguments."""
+    if not re.search(r"\w", name):
+        return name.strip("(*) ") or name
+    if re.fullmatch(r"\[[\w$.]+\]", name):
+        name = name[1:-1]
     if "operator" in name:
         return "".join(name.rpartition("::")[2].split())
     bare = name.rpartition(" for ")[2].partition("<")[0].partition("(")[0].strip("&*@#?!:\"' ")
@@ -313,7 +329,7 @@ def declarations(text: str, language: str) -> list[Declared]:
             and imported.match(above.text() if kind == "variable_list" and above is not None else node.text())
         ):
             found += _declared(node, group, language)
-        inner = node.kind() in local or (language in {"elixir", "nix"} and group == "call")
+        inner = node.kind() in local or (language in {"elixir", "nix"} and group == "call" and kind != "function_expression")
         given = (
             above is not None
             and above.kind() in {"arguments", "parenthesized_expression"}
@@ -321,13 +337,28 @@ def declarations(text: str, language: str) -> list[Declared]:
         )
         if not inner or given:
             held.extend(reversed(node.children()))
+        elif language == "zig" and kind == "function_declaration":
+            held.extend(_made_by(node))
+        elif kind == "method_declaration" and language == "php" and (taken := node.field("parameters")) is not None:
+            held.extend(reversed(taken.children()))
     return found
+
+
+def _made_by(node: SgNode) -> list[SgNode]:
+    """Return what a type declares that a function of Zig gives back."""
+    back = node.find(kind="return_expression", inside={"kind": "expression_statement", "inside": {"kind": "block"}})
+    made = [c for c in back.children() if c.kind() in {"struct_declaration", "union_declaration", "enum_declaration"}] if back else []
+    return [c for one in made for c in reversed(one.children())]
 
 
 def _declared(node: SgNode, group: str, language: str) -> list[Declared]:
     if language == "css":
         names = [c for c in node.children() if c.kind() in {"selectors", "keyframes_name", "property_name"}] or [node]
         return [Declared(group, _flat(names[0].text().partition("{")[0]), node.range().start.line + 1, None)]
+    if language == "hcl" and node.kind() == "attribute":
+        block = node.parent() and node.parent().parent()
+        named = block is not None and block.text().startswith("locals")
+        return [Declared(group, node.text().partition("=")[0].strip(), node.range().start.line + 1, None)] if named else []
     if language == "hcl":
         said = [c.text().strip('"') for c in node.children() if c.kind() in {"identifier", "string_lit"}]
         return [Declared(group, " ".join(said), node.range().start.line + 1, None)]
@@ -349,18 +380,21 @@ def _declared(node: SgNode, group: str, language: str) -> list[Declared]:
             else "operator" + node.text().partition("operator")[2].partition("(")[0]
         )
         return [Declared(group, short(head), node.range().start.line + 1, None)]
-    if language == "elixir" and node.text().startswith("defstruct"):
+    if language == "elixir" and node.text().startswith(("defstruct", "defexception")):
         fields = {c.text().strip(": ") for kind in ("atom", "keyword") for c in node.find_all(kind=kind)}
         return [Declared(group, name, node.range().start.line + 1, None) for name in sorted(fields)]
     if language == "elixir" and node.kind() == "unary_operator":
-        return [Declared(group, re.split(r"\W", node.text())[1], node.range().start.line + 1, None)]
+        return [Declared(group, _attribute_name(node.text()), node.range().start.line + 1, None)]
     if language == "elixir":
         arguments = next((c for c in node.children() if c.kind() == "arguments"), None)
-        name = re.match(r"[\w.!?]+", arguments.text() if arguments else "")
-        return [Declared(group, short(name[0]), node.range().start.line + 1, None)] if name else []
+        head = arguments.text() if arguments else ""
+        name = re.match(r"\w+\s+([-+*/<>=!|&^%~]+)\s+\w+,", head) or re.match(r"([\w.!?]+)", head)
+        return [Declared(group, short(name[1]), node.range().start.line + 1, None)] if name else []
     if language == "haskell" and group == "member" and node.kind() != "field_name":
         names = node.find_all(kind="constructor")[:1]
         return [Declared(group, c.text(), node.range().start.line + 1, None) for c in names]
+    if (named := _named_otherwise(node, language)) is not None:
+        return [Declared(group, name, node.range().start.line + 1, None) for name in named]
     if node.kind() in {"enum_value", "property_identifier"}:
         return [Declared(group, node.text(), node.range().start.line + 1, None)]
     if node.kind() == "impl_item":
@@ -379,7 +413,7 @@ def _declared(node: SgNode, group: str, language: str) -> list[Declared]:
     if word and node.kind() in _BY_KEYWORD:
         return [Declared(group, word[1], node.range().start.line + 1, None)]
     names = [c for c in _names(node) if c.text().strip()]
-    if language == "swift" and group == "call":
+    if language == "swift" and group in {"call", "type"}:
         names = names[:1]
     if language == "kotlin" and node.kind() == "property_declaration":
         names = [c for v in node.children() if v.kind() == "variable_declaration" for c in v.children() if c.kind() == "simple_identifier"]
@@ -389,6 +423,37 @@ def _declared(node: SgNode, group: str, language: str) -> list[Declared]:
         for part in every
         if short(part) not in {"", "_"} and "[" not in part and not (node.kind() == "variable_list" and "[" in node.text())
     ]
+
+
+def _attribute_name(text: str) -> str:
+    """Return the name of an attribute of Elixir, or the one that it declares."""
+    match = re.match(r"@(?:typep?|opaque|(?:macro)?callback)\s+([\w?!]+)|@(\w+)", text)
+    return (match[1] or match[2]) if match else ""
+
+
+def _named_otherwise(node: SgNode, language: str) -> list[str] | None:
+    """Return the names of what is not named by one node of its own; None for all other nodes."""
+    kind, text = node.kind(), node.text()
+    pattern = node.field("name") if kind == "variable_declarator" else None
+    if pattern is not None and pattern.kind() in {"array_pattern", "object_pattern"}:
+        held = [c.field("value") if c.kind() == "pair_pattern" else c for c in pattern.children()]
+        return [c.text() for c in held if c is not None and c.kind() in {"identifier", "shorthand_property_identifier_pattern"}]
+    if kind == "ordered_field_declaration_list":
+        every = [c for c in node.children() if c.is_named() and c.kind() not in {"visibility_modifier", "attribute_item"}]
+        return [str(place) for place in range(len(every))]
+    if kind == "indexer_declaration":
+        return ["this[]"]
+    if kind == "destructor_declaration":
+        return ["~" + next(c.text() for c in node.children() if c.kind() == "identifier")]
+    if kind == "companion_object":
+        return [next((n.text() for n in _names(node)), "Companion")]
+    if language == "nix" and kind == "function_expression":
+        return ["import"]
+    if kind == "instance":
+        return [short(_flat(re.split(r"\bwhere\b", text)[0].removeprefix("instance ").rpartition("=>")[2]))]
+    if kind == "extension_definition":
+        return [_flat(text.partition(":")[2].partition(")")[0])]
+    return None
 
 
 def _below(node: SgNode) -> Iterator[SgNode]:
@@ -417,6 +482,10 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
+_UNMARKED = re.compile(r"^(?:@\S+ |static )+|['\"]")
+_NAMELESS = re.compile(r"_$|\[\w+: |new[ (<]|\(|<")
+"""members without a name: how an object is indexed, called or made, and the rest of an open enum"""
+
 _GROUPS = {"function": "call", "value": "value", "property": "member"}
 
 
@@ -434,8 +503,9 @@ def compare(texts: list[str], language: str) -> Score:
             taken = len([p for p in symbol.parameters if p.name not in {"/", "*"}]) if symbol.parameters is not None else None
             given.append((_GROUPS.get(symbol.kind, "type"), name, symbol.first, symbol.last, taken))
             given += [
-                ("member", short(re.match(r"[^:(\s{]*", member.replace("'", "").replace('"', ""))[0]), symbol.first, symbol.last, None)
+                ("member", short(re.match(r"[^:(\s{]*", _UNMARKED.sub("", member))[0]), symbol.first, symbol.last, None)
                 for member in getattr(symbol, "members", ())
+                if not _NAMELESS.match(member)
             ]
         for one in wanted:
             declared += 1
@@ -445,7 +515,7 @@ def compare(texts: list[str], language: str) -> Score:
                 missing[f"{one.group} {one.name} L{one.line}"] += 1
             elif one.parameters is not None and any(g[4] is not None for g in fits):
                 calls += 1
-                calls_right += any(g[4] in {one.parameters, one.parameters + 1 if language == "rust" else one.parameters} for g in fits)
+                calls_right += any(g[4] in {one.parameters, one.parameters + 1 if language in _OWN else one.parameters} for g in fits)
         given = [g for g in given if g[1] and g[1] != "(unnamed)"]
         for group, name, first, last, _ in given:
             fits_one = any(w.name == name and first <= w.line <= last and _alike(group, w.group) for w in wanted)

@@ -178,8 +178,8 @@ public class Cart<T> {
 """,
         [
             "class pub Cart<T> — Keeps.",
-            " const pub Limit:number",
-            " fn async pub TotalAsync(by:Dictionary<string, int>, xs:int[]) → Task<Dictionary<string, int>>",
+            " const pub Limit:int",
+            " fn async pub TotalAsync(by:Dictionary<string, int>, xs:params int[]) → Task<Dictionary<string, int>>",
             " fn Hide() → void",
         ],
     ),
@@ -188,7 +188,7 @@ public class Cart<T> {
             "module Shop\n  LIMIT = 10\n  # Keeps.\n  class Cart\n    def total(tax = 0.1, max: 3, &block)\n"
             "    end\n    private\n    def hide; end\n  end\nend\n"
         ),
-        ["module pub Shop", " const pub LIMIT:number", " class pub Cart — Keeps.", "  fn pub total(tax?, max:, &block)", "  fn hide()"],
+        ["module pub Shop", " const pub LIMIT:number", " class pub Cart — Keeps.", "  fn pub total(tax?, max:?, &block)", "  fn hide()"],
     ),
     "kotlin": (
         (
@@ -203,7 +203,12 @@ public class Cart<T> {
             "  func find(by map: [String: Int], _ x: Int = 3) async throws -> [User] { [] }\n"
             "  private func hide() {}\n}\n"
         ),
-        ["const pub limit:Int — Limit.", "class pub User", " fn async pub find(by map:[String: Int], _ x?:Int) → [User]", " fn hide()"],
+        [
+            "const pub limit:Int — Limit.",
+            "class pub User",
+            " fn async pub find(by map:[String: Int], _ x?:Int) → [User] @throws",
+            " fn hide()",
+        ],
     ),
     "php": (
         (
@@ -215,7 +220,7 @@ public class Cart<T> {
     ),
     "scala": (
         "object Single { val Limit: Int = 10; def go[K](m: Map[String, Int], k: K): List[User] = Nil; private def hide() = 1 }\n",
-        ["class pub Single", " const pub Limit:Int", " fn pub go<K>(m:Map[String, Int], k:K) → List[User]", " fn hide()"],
+        ["class pub Single @object", " const pub Limit:Int", " fn pub go<K>(m:Map[String, Int], k:K) → List[User]", " fn hide()"],
     ),
     "lua": (
         'local json = require("json")\n-- Limit.\nM.LIMIT = 10\nfunction M.find(a, ...) end\nlocal function hide(x) end\n',
@@ -242,7 +247,7 @@ public class Cart<T> {
             "  function pay(address to, uint256 amount) external returns (bool) {}\n"
             "  function hide() private {}\n}\n"
         ),
-        ["class pub Bank", " const pub LIMIT:uint256", " fn pub pay(to:address, amount:uint256) → bool — Pays."],
+        ["class pub Bank", " const pub LIMIT:uint256", " fn pub pay(to:address, amount:uint256) → bool — Pays.", " fn hide()"],
     ),
     "dart": (
         (
@@ -252,7 +257,7 @@ public class Cart<T> {
         [
             "const pub limit:number — Limit.",
             "class pub Cart<T>",
-            " fn async pub find(by:Map<String, int>, max?:int?) → Future<List<T>>",
+            " fn async pub find(by:Map<String, int>, *, max?:int?) → Future<List<T>>",
             " fn _hide() → void",
         ],
     ),
@@ -271,11 +276,11 @@ public class Cart<T> {
     ),
     "hcl": (
         'variable "region" {\n  type = string\n}\n# The store.\nresource "aws_s3_bucket" "logs" {\n  bucket = "x"\n  nested { a = 1 }\n}\n',
-        ["block pub variable region", "block pub resource aws_s3_bucket logs — The store."],
+        ["block pub variable region:string", "block pub resource aws_s3_bucket logs — The store."],
     ),
     "nix": (
         '{ lib, pkgs ? null }:\nrec {\n  version = "1.2";\n  # Adds.\n  add = a: b: a + b;\n  open = { host, port ? 80 }: host;\n}\n',
-        ["const pub version:string", "fn pub add(a, b) — Adds.", "fn pub open(host, port?)"],
+        ["fn pub import(lib, pkgs?)", "const pub version:string", "fn pub add(a, b) — Adds.", "fn pub open(host, port?)"],
     ),
     "zig": (
         "/// Adds.\npub fn add(a: i32, b: []const u8) !i32 { return a; }\npub const limit: u32 = 10;\nfn hide() void {}\n",
@@ -475,7 +480,7 @@ def test_the_page_says_what_every_word_means_and_names_every_language():
         (
             "rust",
             "pub struct Foo<T>(T);\npub trait Show { fn show(&self) -> u8; }\nimpl<T> Show for Foo<T> { fn show(&self) -> u8 { 1 } }\n",
-            ["class pub Foo<T>", "interface pub Show", " fn pub show(&self) → u8", "impl<T> Show for Foo<T>", " fn show(&self) → u8"],
+            ["class pub Foo<T> {0:T}", "interface pub Show", " fn pub show(&self) → u8", "impl<T> Show for Foo<T>", " fn show(&self) → u8"],
         ),
         (
             "javascript",
@@ -500,7 +505,7 @@ def test_the_page_says_what_every_word_means_and_names_every_language():
                 "class A",
                 " fn onClick(e:Event) → void @HostListener('click') — says when",
                 " fn plain() → void",
-                " fn async make(x:T) → Promise<T>",
+                " fn async make(x:T) → Promise<T> @static",
             ],
         ),
         (
@@ -589,7 +594,7 @@ def test_signatures_tell_what_a_call_needs_to_be_right(language, text, expected)
         (
             "kotlin",
             "enum class E { A, B }\nclass K(val x: Int) { var a: Int = 1 }\n",
-            ["enum pub E {A, B}", "class pub K(x:Int) {a:Int}"],
+            ["enum pub E {A, B}", "class pub K(val x:Int) {a:Int}"],
         ),
         (
             "swift",
@@ -602,7 +607,7 @@ def test_signatures_tell_what_a_call_needs_to_be_right(language, text, expected)
             ["class pub A {$a:int, $b:int}", "enum pub E {A, B}"],
         ),
         ("ruby", "class A\n attr_accessor :x, :y\n private def hide(a); end\nend\n", ["class pub A {x, y}", " fn hide(a)"]),
-        ("scala", "class A(val x: Int) {\n  val a: Int = 1\n  var b = 2\n}\n", ["class pub A(x:Int) {b}", " const pub a:Int"]),
+        ("scala", "class A(val x: Int) {\n  val a: Int = 1\n  var b = 2\n}\n", ["class pub A(val x:Int) {b}", " const pub a:Int"]),
         (
             "dart",
             "class A { final int a; String b = ''; int get z => 1; A.of(this.a); }\nenum E { x, y }\n",
@@ -616,7 +621,7 @@ def test_signatures_tell_what_a_call_needs_to_be_right(language, text, expected)
         (
             "zig",
             "const A = struct { x: u32, y: ?u8 = null };\nconst E = enum { a, b };\nconst Er = error{ X, Y };\n",
-            ["class A {x:u32, y:?u8}", "enum E {a, b}", "enum Er {X, Y}"],
+            ["class A {x:u32, y?:?u8}", "enum E {a, b}", "enum Er {X, Y}"],
         ),
         (
             "haskell",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ctx_pipeline.compression.signatures import elixir, haskell
 from ctx_pipeline.compression.signatures.fields import fields_of
+from ctx_pipeline.compression.signatures.modifiers import decorators_of
 from ctx_pipeline.compression.signatures.parts import (
     FUNCTIONS,
     first_line,
     flat,
     inferred,
     name_of,
+    parameter,
     parameters_of,
     returned_by,
 )
-from ctx_pipeline.compression.signatures.symbols import Parameter, Symbol
+from ctx_pipeline.compression.signatures.symbols import Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,24 +26,7 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
     from ctx_pipeline.compression.signatures.drawing import Drawing
-
-
-class Around(NamedTuple):
-    """Where a declaration stands."""
-
-    level: int
-    """how many declarations it stands in"""
-    said: SgNode
-    """what carries its documentation"""
-    shown: bool
-    """others can reach what it stands in"""
-
-
-_HOLDS = {"defmodule": "module", "defprotocol": "interface", "defimpl": "implementation"}
-_DEFINES = {"def": True, "defmacro": True, "defp": False, "defmacrop": False, "defguard": True, "defguardp": False, "defdelegate": True}
-_ATTRIBUTES_OF_CODE = frozenset(
-    ["moduledoc", "doc", "typedoc", "spec", "type", "typep", "opaque", "callback", "impl", "behaviour", "derive"]
-)
+    from ctx_pipeline.compression.signatures.parts import Around
 
 
 def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
@@ -51,6 +37,10 @@ def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     if left is None or right is None or around.level:
         return True
     name = left.text()
+    if right.kind() == "assignment_expression":  # what two names are given at once
+        _javascript_value(drawing, right, around)
+        while right.kind() == "assignment_expression" and (last := right.field("right")) is not None:
+            right = last
     if right.kind() == "class" and re.fullmatch(r"[\w$]+(?:\.[\w$]+)*", name) and not name.startswith("this."):
         exported = name.startswith(("exports.", "module.exports"))
         short = name.rpartition(".")[2] if exported and name != "module.exports" else name
@@ -154,30 +144,68 @@ def _css_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
 
 
 def _hcl_block(drawing: Drawing, node: SgNode, around: Around) -> bool:
-    """A block of the top is named by its kind and its labels."""
-    if not around.level:
-        words = [c.text().strip('"') for c in node.children() if c.kind() in {"identifier", "string_lit"}]
-        drawing.add(node, around, "block", flat(" ".join(words)), exported=True)
+    """A block of the top is named by its kind and its labels, and comes with what tells how it is used."""
+    if around.level:
+        return True
+    words = [c.text().strip('"') for c in node.children() if c.kind() in {"identifier", "string_lit"}]
+    given = _hcl_attributes(node)
+    returns = flat(given.get("source", "")).strip('"') if words[0] == "module" else ""
+    if words[0] == "variable":
+        kind, default = flat(given.get("type", "any")), flat(given.get("default", ""))
+        returns = f"{kind} = {default if len(default) <= _LONGEST_DEFAULT else '...'}" if default else kind
+    drawing.add(node, around, "block", flat(" ".join(words)), exported=True, returns=returns)
+    if words[0] == "locals":
+        drawing.fields[len(drawing.symbols) - 1] = list(given)
+    last, said = drawing.symbols[-1], given.get("description", "")
+    marks = tuple(mark for mark in ("count", "for_each", "sensitive") if given.get(mark, "false") != "false")
+    drawing.symbols[-1] = last._replace(doc=first_line(said.strip('"')) or last.doc, decorators=marks)
     return True
+
+
+_LONGEST_DEFAULT = 40
+"""characters of the default of a variable that is told"""
+
+
+def _hcl_attributes(node: SgNode) -> dict[str, str]:
+    """Return what a block sets at its top, as written."""
+    body = next((c for c in node.children() if c.kind() == "body"), None)
+    set_ = [c.text().partition("=") for c in body.children() if c.kind() == "attribute"] if body is not None else []
+    return {name.strip(): value.strip() for name, _, value in set_}
 
 
 def _nix_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     """A name that is bound; one that is bound to a function is a function."""
     name, value = flat((node.field("attrpath") or node.children()[0]).text()), node.field("expression") or node.children()[-2]
+    taken = _nix_taken(value)
+    kind = "function" if taken else "value"
+    shown, returns = around.shown, "" if taken else inferred(value)
+    drawing.add(node, around, kind, name, exported=shown, parameters=tuple(taken) or None, returns=returns)
+    if around.level < _NIX_DEEPEST and not taken:
+        drawing.walk(value.children(), around.level + 1, shown=shown)
+    return True
+
+
+def _nix_taken(value: SgNode) -> list[Parameter]:
+    """Return what a function takes, and those that it gives back."""
     taken: list[Parameter] = []
     held: SgNode | None = value
     while held is not None and held.kind() == "function_expression":
         first = next((c for c in held.children() if c.is_named()), None)
         if first is not None and first.kind() == "formals":
-            formals = [c for c in first.children() if c.kind() == "formal"]
+            formals = [c for c in first.children() if c.kind() in {"formal", "ellipses"}]
             taken += [Parameter(flat(c.text().partition("?")[0]).strip(), "", "?" in c.text()) for c in formals]
         elif first is not None:
             taken.append(Parameter(flat(first.text())))
         held = held.field("body")
-    kind = "function" if taken else "value"
-    drawing.add(node, around, kind, name, exported=True, parameters=tuple(taken) or None, returns="" if taken else inferred(value))
-    if around.level < _NIX_DEEPEST and not taken:
-        drawing.walk(value.children(), around.level + 1, shown=True)
+    return taken
+
+
+def _nix_file(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A file that is a function is called by who imports it."""
+    above = node.parent()
+    if above is not None and above.kind() == "source_code":
+        drawing.add(node, around, "function", "import", exported=True, parameters=tuple(_nix_taken(node)))
+    drawing.walk(node.children(), around.level, shown=around.shown)
     return True
 
 
@@ -186,13 +214,33 @@ _NIX_DEEPEST = 2
 
 
 def _solidity_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
-    """What creates a contract, and what answers without a name, are functions named by their words."""
-    if node.kind() not in {"constructor_definition", "fallback_receive_definition"}:
-        return False
+    """What creates a contract, and what answers without a name, are functions named by their words; who sees one stands behind its name."""
+    nameless = node.kind() in {"constructor_definition", "fallback_receive_definition"}
     word = re.match(r"\w+", node.text())
-    parameters = parameters_of(node, drawing.grammar)
-    drawing.add(node, around, "function", word[0] if word else "fallback", exported=True, parameters=parameters)
+    name = (word[0] if word else "fallback") if nameless else name_of(node)
+    shown, parameters = _solidity_shown(node), parameters_of(node, drawing.grammar)
+    drawing.add(node, around, "function", name, exported=shown, parameters=parameters, returns=returned_by(node))
     return True
+
+
+def _solidity_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A public variable of a contract is read by a call of its name."""
+    if not around.level or "constant" in drawing.before_name(node, around.said).split():
+        return False
+    fields = fields_of(node, "solidity")
+    if not any(c.kind() == "visibility" and c.text() == "public" for c in node.children()):
+        return drawing.hold(fields, around.level)
+    for one in fields:
+        name, _, written = one.partition(":")
+        drawing.add(node, around, "property", name, exported=True, returns=written)
+    return True
+
+
+def _solidity_shown(node: SgNode) -> bool:
+    """Tell whether others may call a function: an internal one is called by the contracts that use its library."""
+    said = next((c.text() for c in node.children() if c.kind() == "visibility"), "public")
+    library = any(a.kind() == "library_declaration" for a in node.ancestors())
+    return said != "private" and (said != "internal" or library)
 
 
 def _python_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
@@ -204,6 +252,15 @@ def _python_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     return False
 
 
+def _php_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A constructor makes public properties of some of its parameters."""
+    listed = node.field("parameters")
+    for one in listed.children() if listed is not None else ():
+        if one.kind() == "property_promotion_parameter" and re.match(r"(?:readonly )?public\b", one.text()):
+            drawing.hold([f"{p.name}:{p.type}" if p.type else p.name for p in parameter(flat(one.text()), "type")], around.level)
+    return False
+
+
 def _lua_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     """Several names of one assignment are values each."""
     held = node if node.kind() == "assignment_statement" else next((c for c in node.children() if c.kind() == "assignment_statement"), None)
@@ -212,7 +269,27 @@ def _lua_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     if len(several) > 1:
         for name in several:
             drawing.add(node, around, "value", name, exported=not node.text().startswith("local"))
-    return len(several) > 1
+    if node.kind() == "return_statement":
+        tables = [t for c in node.children() for t in c.children() if t.kind() == "table_constructor"]
+        for one in tables:
+            drawing.table(one, "", around, shown=True)
+    return len(several) > 1 or node.kind() == "return_statement"
+
+
+def _zig_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A function that gives back a type has the members of that type."""
+    body = next((c for c in node.children() if c.kind() == "block"), None)
+    back = [c for s in body.children() for c in s.children() if c.kind() == "return_expression"] if body is not None else []
+    made = next(
+        (t for c in back for t in c.children() if t.kind() in {"struct_declaration", "union_declaration", "enum_declaration"}), None
+    )
+    if made is None:
+        return False
+    name, words = name_of(node), drawing.before_name(node, around.said)
+    exported, parameters = drawing.is_exported(name, words, around.level, shown=around.shown), parameters_of(node, drawing.grammar)
+    drawing.add(node, around, "function", name, exported=exported, parameters=parameters, returns="type")
+    drawing.members([made], around.level + 1, shown=exported, always=False)
+    return True
 
 
 def _zig_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
@@ -222,64 +299,6 @@ def _zig_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
         return False
     drawing.add(node, around, "enum", name_of(node), exported=node.text().startswith("pub"))
     drawing.fields[len(drawing.symbols) - 1] = [c.text() for c in value.children() if c.kind() == "identifier"]
-    return True
-
-
-def _haskell_field(drawing: Drawing, node: SgNode, around: Around) -> bool:
-    """A constructor comes with what it takes."""
-    drawing.fields.setdefault(len(drawing.symbols) - 1, []).extend(fields_of(node, "haskell"))
-    return bool(around)
-
-
-def _haskell_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
-    """A signature names the types that go in and the one that comes out."""
-    declared = node.field("type")
-    text = flat(declared.text()) if declared is not None else ""
-    kinds = re.split(r"\s*->\s*(?![^(]*\))", text.rpartition("=>")[2].strip())
-    parameters = tuple(Parameter("", kind) for kind in kinds[:-1])
-    kind = "function" if parameters else "value"
-    several = next((c for c in node.children() if c.kind() == "binding_list"), None)
-    names = [flat(c.text()) for c in several.children() if c.is_named()] if several is not None else [name_of(node)]
-    for name in names:
-        drawing.add(node, around, kind, name, exported=True, parameters=parameters or None, returns=kinds[-1])
-    return True
-
-
-def _elixir_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
-    """``defmodule``, ``def`` and their kin are calls."""
-    target = node.field("target") or next((c for c in node.children() if c.kind() == "identifier"), None)
-    word = target.text() if target is not None else ""
-    held = next((c for c in node.children() if c.kind() == "arguments"), None)
-    if word in _HOLDS and held is not None:
-        drawing.add(node, around, _HOLDS[word], flat(re.sub(r", for: *", " for ", held.text())), exported=True)
-        bodies = [c for c in node.children() if c.kind() == "do_block"]
-        drawing.members(bodies, around.level + 1, shown=True, always=False)
-    elif word == "defstruct" and held is not None and drawing.symbols and around.level:
-        fields = re.findall(r"(?<![\w:]):(\w+)|\b(\w+):(?=\s)", flat(held.text()))
-        drawing.hold([atom or key for atom, key in fields], around.level)
-    elif word in _DEFINES and held is not None:
-        call = flat(held.text()).partition(" when ")[0].partition(", do:")[0]
-        name, _, rest = call.partition("(")
-        listed = [c for c in re.split(r",\s*(?![^(\[{]*[)\]}])", rest.rstrip(")")) if c]
-        parameters = tuple(Parameter(c.partition("\\\\")[0].strip(), "", "\\\\" in c) for c in listed)
-        doc, above = "", node.prev()
-        while above is not None and above.kind() == "unary_operator":
-            if match := re.match(r"@doc\s+(?:\"\"\"|\")(.*)", above.text(), re.DOTALL):
-                doc = first_line(match[1].rstrip('"'))
-            above = above.prev()
-        place = node.range()
-        drawing.symbols.append(
-            Symbol("function", name, _DEFINES[word], around.level, place.start.line + 1, place.end.line + 1, parameters, doc=doc)
-        )
-    else:
-        drawing.calls(node)
-    return True
-
-
-def _elixir_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
-    match = re.match(r"@([a-z_]\w*) ", node.text())
-    if match and match[1] not in _ATTRIBUTES_OF_CODE:
-        drawing.add(node, around, "value", match[1], exported=False)
     return True
 
 
@@ -320,6 +339,81 @@ def _go_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
     return True
 
 
+def _kotlin_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A function that stands outside of the type that it extends is named with it."""
+    receiver = next((c for c in node.children() if c.kind() == "receiver_type"), None)
+    if receiver is None:
+        return False
+    name = f"{receiver_name(receiver)}.{name_of(node)}"
+    words = drawing.before_name(node, around.said)
+    drawing.add(
+        node,
+        around,
+        "function",
+        name,
+        exported=drawing.is_exported(name, words, around.level, shown=around.shown),
+        parameters=parameters_of(node, drawing.grammar),
+        returns=returned_by(node),
+        asynchronous="suspend" in words.split(),
+    )
+    return True
+
+
+def receiver_name(node: SgNode) -> str:
+    """Return the type that a function is added to, without what it is generic over."""
+    return flat(re.sub(r"<.*>", "", node.text())).strip("().? ")
+
+
+def _rust_macro(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A macro is called by its name with a mark, and takes what it matches."""
+    if node.kind() != "macro_definition":
+        return False
+    drawing.add(node, around, "function", f"{name_of(node)}!", exported="macro_export" in "".join(decorators_of(node, node)))
+    return True
+
+
+def _scala_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A given has a name or is known by its type alone."""
+    if node.kind() != "given_definition":
+        return False
+    head = flat(re.split(r"\bwith\b|=|\n", node.text(), maxsplit=1)[0]).removeprefix("given ").rstrip(": ")
+    name, _, written = head.rpartition(": ")
+    drawing.add(node, around, "value", name or f"given {written}", exported=True, returns=written if name else "")
+    return True
+
+
+def _scala_extension(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """What is added to a type stands below it."""
+    taken = parameters_of(node, drawing.grammar) or (Parameter(""),)
+    drawing.add(node, around, "implementation", taken[0].type, exported=True)
+    drawing.walk((c for c in node.children() if c.kind() == "function_definition"), around.level + 1, shown=True)
+    return True
+
+
+def _dart_class(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A type around another one is made from what it holds."""
+    if node.kind() != "extension_type_declaration":
+        return False
+    held = {c.kind(): c for c in node.children()}
+    name = flat(held["extension_type_name"].text()) if "extension_type_name" in held else ""
+    represented = held.get("extension_type_representation")
+    kind, _, field = flat(represented.text()).strip("()").rpartition(" ") if represented is not None else ("", "", "")
+    drawing.add(node, around, "class", name.partition(".")[0], exported=not name.startswith("_"), parameters=(Parameter(field, kind),))
+    drawing.members([held["class_body"]] if "class_body" in held else [], around.level + 1, shown=True, always=False)
+    return True
+
+
+def _dart_type(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """An alias of the older form has the name inside the type."""
+    listed = next((c for c in node.children() if c.kind() == "formal_parameter_list"), None)
+    if listed is None:
+        return False
+    result = next((flat(c.text()) for c in node.children() if c.kind() in {"type", "void_type"}), "void")
+    name = name_of(node)
+    drawing.add(node, around, "type", name, exported=not name.startswith("_"), returns=f"{result} Function{flat(listed.text())}")
+    return True
+
+
 DIALECTS: dict[tuple[str, str], Callable[[Drawing, SgNode, Around], bool]] = {
     ("c", "class"): _c_class,
     ("c", "enum"): _c_class,
@@ -331,21 +425,35 @@ DIALECTS: dict[tuple[str, str], Callable[[Drawing, SgNode, Around], bool]] = {
     ("cpp", "value"): _c_value,
     ("css", "rule"): _css_rule,
     ("css", "value"): _css_value,
-    ("elixir", "function"): _elixir_function,
-    ("elixir", "value"): _elixir_value,
+    ("dart", "class"): _dart_class,
+    ("dart", "type"): _dart_type,
+    ("elixir", "function"): elixir.function,
+    ("elixir", "value"): elixir.attribute,
     ("go", "function"): _go_function,
     ("go", "type"): _go_type,
     ("go", "value"): _go_value,
-    ("haskell", "field"): _haskell_field,
-    ("haskell", "function"): _haskell_function,
+    ("haskell", "class"): haskell.type_,
+    ("haskell", "field"): haskell.constructor,
+    ("haskell", "function"): haskell.function,
+    ("haskell", "implementation"): haskell.instance,
+    ("haskell", "interface"): haskell.type_,
+    ("haskell", "type"): haskell.type_,
     ("hcl", "block"): _hcl_block,
     ("javascript", "value"): _javascript_value,
+    ("kotlin", "function"): _kotlin_function,
     ("lua", "value"): _lua_value,
+    ("nix", "function"): _nix_file,
     ("nix", "value"): _nix_value,
+    ("php", "function"): _php_function,
     ("python", "value"): _python_value,
+    ("rust", "function"): _rust_macro,
+    ("scala", "implementation"): _scala_extension,
+    ("scala", "value"): _scala_value,
     ("solidity", "function"): _solidity_function,
+    ("solidity", "value"): _solidity_value,
     ("tsx", "value"): _javascript_value,
     ("typescript", "value"): _javascript_value,
+    ("zig", "function"): _zig_function,
     ("zig", "value"): _zig_value,
 }
 """(language, kind of symbol) -> what adds it; it answers False where the usual way will do."""

@@ -6,21 +6,24 @@ import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.compression.signatures import brackets, wheels
-from ctx_pipeline.compression.signatures.dialects import DIALECTS, Around
+from ctx_pipeline.compression.signatures.dialects import DIALECTS, receiver_name
 from ctx_pipeline.compression.signatures.fields import fields_of
 from ctx_pipeline.compression.signatures.grammars import GRAMMARS, ends_soon
+from ctx_pipeline.compression.signatures.modifiers import decorators_of, modifiers_of
 from ctx_pipeline.compression.signatures.parts import (
     FUNCTIONS,
+    Around,
     bases_of,
     callbacks_of,
-    decorators_of,
     documented,
     flat,
     generics_of,
     inferred,
+    keys_of,
     name_of,
     parameters_of,
     returned_by,
+    wrapped_by,
 )
 from ctx_pipeline.compression.signatures.symbols import Outline, Parameter, Symbol
 
@@ -50,6 +53,13 @@ _CARRIERS = frozenset(
 
 _ACCESSORS = frozenset((language, kind) for language in _SCRIPTS for kind in ("method_definition", "method_signature"))
 _PROPERTY = re.compile(r"(?:functools\.)?(?:cached_)?property\b|\w+\.(?:setter|getter|deleter)$")
+
+_STATIC = frozenset({"cpp", "csharp", "java", "javascript", "php", "swift", "tsx", "typescript"})
+"""languages that say ``static`` of a field"""
+
+_ZIG_TYPES = frozenset({"struct_declaration", "enum_declaration", "union_declaration", "opaque_declaration"})
+_MOST_OBJECTS = 3
+"""objects inside each other whose functions are told"""
 
 _HIDING = frozenset({"private", "protected", "fileprivate", "internal", "local"})
 _SHOWING = frozenset({"public", "export", "pub", "open", "external"})
@@ -115,6 +125,9 @@ class Drawing:
                 self._import(node)
             elif kind in grammar.declares:
                 self.declare(node, grammar.declares[kind], Around(level, said or node, access))
+            elif kind == "let_expression":  # what it binds is seen in it alone
+                for child in node.children():
+                    self.walk([child], level, shown=access and child.kind() != "binding_set")
             elif kind in grammar.inside:
                 if kind == "if_statement" and self._language == "python" and "__name__" in node.text()[:60]:
                     continue  # what a script does, not what a module has
@@ -122,8 +135,11 @@ class Drawing:
                     self._exporting(node)
                     if (given := node.field("value")) is not None and given.kind() == "object":
                         self.object(given, shown=True)
-                carries = node if kind in _CARRIERS else said
+                carries, first = node if kind in _CARRIERS else said, len(self.symbols)
                 self.walk(node.children(), level, shown=access, said=carries)
+                if kind == "singleton_class":
+                    own = [s._replace(name=f"self.{s.name}") if s.kind == "function" else s for s in self.symbols[first:]]
+                    self.symbols[first:] = own
             elif kind == "ERROR" and not level:
                 self.walk(node.children(), level, shown=access)  # a part that the grammar could not read may hold parts that it can
             elif kind in {"call", "command"}:
@@ -153,7 +169,7 @@ class Drawing:
         if kind == "class":
             kind = next((_WORDS[word] for word in re.findall(r"\w+", words) if word in _WORDS), kind)
         callable_ = kind == "function" or "record" in node.kind() or node.kind() == "class_definition"
-        callable_ = callable_ or any(c.kind() == "primary_constructor" for c in node.children())
+        callable_ = callable_ or any(c.kind() in {"primary_constructor", "parameter_list"} for c in node.children())
         if self._language in {"c", "cpp"} and kind in {"class", "enum"} and node.field("body") is None:
             return
         if kind == "implementation":
@@ -169,9 +185,9 @@ class Drawing:
                 returns += "".join(re.findall(r"^[*&]+", declared.text()))
         elif kind == "type":
             value = node.field("value") or node.field("right") or node.field("type")
-            value = value or next((c for c in reversed(node.children()) if c.is_named()), None)
-            returns = flat(value.text()) if value is not None else ""
-        elif kind in {"class", "interface", "enum"}:
+            value = value or next((c for c in reversed(node.children()) if c.is_named() and c.text() != name), None)
+            returns = flat(value.text()).removeprefix(": ") if value is not None and value.kind() != "object_type" else ""
+        elif kind in {"class", "interface", "enum"} or (kind == "implementation" and self._language == "swift"):
             returns = bases_of(node)
         if kind == "function" and (self._language, node.kind()) in _ACCESSORS and re.search(r"\b[gs]et\s+$", words):
             kind, callable_ = "property", False
@@ -183,15 +199,16 @@ class Drawing:
             name = name.partition("[")[0]
             if kind == "function" and level and any(_PROPERTY.match(text) for text in decorators_of(node, said)):
                 kind, parameters = "property", None
-        exported = kind == "implementation" or self._is_exported(name, words, level, shown=shown)
+        exported = kind == "implementation" or self.is_exported(name, words, level, shown=shown)
         awaited = kind == "function" and self._is_async(node, words)
         self.add(node, around, kind, name, exported=exported, parameters=parameters, returns=returns, asynchronous=awaited)
-        if kind not in {"function", "type", "property"} or node.kind() == "type_spec":
-            body = node.field("body")
+        written_out = kind == "type" and not returns and node.field("value") is not None
+        if kind not in {"function", "type", "property"} or node.kind() == "type_spec" or written_out:
+            body = node.field("value") if written_out else node.field("body")
             bodies = [body] if body is not None else node.children()
             members_shown = kind in {"interface", "enum"} or "class_specifier" not in node.kind()
             inner = level + (self._language != "cpp" or kind != "module")
-            self.members(bodies, inner, shown=exported and members_shown, always=kind == "interface")
+            self.members(bodies, inner, shown=exported and members_shown, always=kind in {"interface", "type"})
 
     def _implemented(self, node: SgNode, name: str) -> str:
         """Return what an implementation is of: ``Show for Cart<T>`` where it is one of a trait."""
@@ -205,13 +222,29 @@ class Drawing:
     def field(self, node: SgNode, around: Around) -> None:
         """Add a field to what it stands in; outside of all it is a value."""
         marks = "".join(f"@{text} " for text in decorators_of(node, node)) if self._language in _SCRIPTS else ""
+        marks += "static " if around.level and self._is_static(node, around.said) else ""
         told = [f"{marks}{one}" for one in fields_of(node, self._language)]
         if around.level and self.hold(told, around.level):
+            self._methods_of_field(node, around)
             return
         for one in told:
             name, _, written = one.partition(":")
-            exported = self._is_exported(name, self.before_name(node, around.said), 0, shown=around.shown)
+            exported = self.is_exported(name, self.before_name(node, around.said), 0, shown=around.shown)
             self.add(node, around, "value", name.rstrip("?"), exported=exported, returns=written)
+
+    def _methods_of_field(self, node: SgNode, around: Around) -> None:
+        """Add the methods of a field whose type is written out, named as they are called."""
+        written = node.field("type") if node.kind() == "property_signature" else None
+        made = next((c for c in written.children() if c.kind() == "object_type"), None) if written is not None else None
+        for one in made.children() if made is not None else ():
+            if one.kind() == "method_signature":
+                before = len(self.symbols)
+                self.declare(one, "function", around._replace(said=one))
+                self.symbols[before:] = [s._replace(name=f"{name_of(node)}.{s.name}") for s in self.symbols[before:]]
+
+    def _is_static(self, node: SgNode, said: SgNode) -> bool:
+        """Tell whether a field is one of the class, not of its instances."""
+        return self._language in _STATIC and re.search(r"\b(?:static|class)\b", self.before_name(node, said)) is not None
 
     def hold(self, fields: list[str], level: int) -> bool:
         """Give fields to what they stand in; False where there is nothing."""
@@ -226,7 +259,9 @@ class Drawing:
             return
         first = len(self.symbols)
         for body in held:
-            if body.kind() in self.grammar.inside or body.kind() in {"block", "ERROR"}:
+            if body.kind() == "ordered_field_declaration_list":
+                self.hold(fields_of(body, self._language), level)
+            elif body.kind() in self.grammar.inside or body.kind() in {"block", "ERROR"}:
                 self.walk(body.children(), level, shown=shown)
         if always:
             self.symbols[first:] = [symbol._replace(exported=shown) for symbol in self.symbols[first:]]
@@ -249,6 +284,8 @@ class Drawing:
         last = place.end.line + (0 if place.end.column == 0 and place.end.line > place.start.line else 1)
         first, generics = place.start.line + 1, generics_of(node)
         decorators = tuple(text for text in decorators_of(node, around.said) if text != "property")
+        if kind not in {"value", "type"} or self._language == "scala":
+            decorators += modifiers_of(node, self._language, inside=around.level > 0)
         if kind == "property" and re.search(r"\bset\s+\S+$", node.text().partition("(")[0]):
             decorators += ("set",)
         held = (kind, name, exported, around.level, first, last, parameters, returns, generics, asynchronous, doc, decorators)
@@ -267,8 +304,12 @@ class Drawing:
         if level and not self._is_constant(node, words) and not self._holds_function(node):
             self.field(node, around)
             return
+        receiver = next((c for c in node.children() if c.kind() == "receiver_type"), None)
         for one in declarators or [node]:
+            self._patterns(one, around)
             name = name_of(one)
+            if receiver is not None:
+                name = f"{receiver_name(receiver)}.{name}"
             value = one.field("value") or one.field("right") or next((c for c in reversed(one.children()) if c.is_named()), None)
             if value is not None and value.kind() == "expression_list" and len(value.children()) == 1:
                 value = value.children()[0]
@@ -277,7 +318,9 @@ class Drawing:
             if value is not None and value.text().startswith(("require(", "@import(")):
                 self.imports.append(re.sub(r"[^(]*\(\s*['\"]?|['\"]?\s*\).*", "", flat(value.text())))
                 continue
-            exported = self._is_exported(name, words, level, shown=shown)
+            exported = self.is_exported(name, words, level, shown=shown)
+            if self._language in _SCRIPTS:
+                value = wrapped_by(value)
             if value is not None and value.kind() in FUNCTIONS and value.kind() != name:
                 is_async = value.text().startswith("async")
                 parameters = parameters_of(value, self.grammar)
@@ -285,32 +328,87 @@ class Drawing:
                     parameters = (Parameter(flat(value.field("parameter").text())),)  # type: ignore[union-attr]
                 returns = returned_by(value)
                 self.add(one, around, "function", name, exported=exported, parameters=parameters, returns=returns, asynchronous=is_async)
-            elif value is not None and value.kind() in {"struct_declaration", "enum_declaration", "union_declaration"}:
+            elif value is not None and value.kind() in _ZIG_TYPES:
                 self.add(one, around, "enum" if value.kind() == "enum_declaration" else "class", name, exported=exported)
                 self.members([value], level + 1, shown=exported, always=False)
             elif value is not None and value.kind() == "class" and self._language in _SCRIPTS:
                 self.named_class(one, value, around, name, exported=exported)
             else:
                 written = returned_by(one) or returned_by(node)
+                if not written and node.kind() == "field_declaration":
+                    written = next(iter(fields_of(node, self._language)), "").partition(":")[2]
                 self.add(one, around, "value", name, exported=exported, returns=written or inferred(value))
-                if value is not None and value.kind() == "object" and not level:
-                    self.object(value, shown=exported)
+                self._members_of_value(value, name, around, shown=exported)
+
+    def _members_of_value(self, value: SgNode | None, name: str, around: Around, *, shown: bool) -> None:
+        """Add the functions and the keys of an object or a table that was given a name at the top of a file."""
+        if value is None or around.level:
+            return
+        if value.kind() == "object":
+            self.fields[len(self.symbols) - 1] = keys_of(value)
+            self.object(value, shown=shown)
+        elif value.kind() == "call_expression" and self._language in _SCRIPTS:
+            self._called_at_once(value, shown=shown)
+        elif value.kind() == "table_constructor":
+            self.table(value, f"{name}.", around, shown=shown)
 
     def named_class(self, node: SgNode, made: SgNode, around: Around, name: str, *, exported: bool) -> None:
         """Add a class without a declaration, to which a script gives a name or which it exports."""
         self.add(node, around, "class", name, exported=exported, returns=bases_of(made))
         self.members(made.children(), around.level + 1, shown=exported, always=False)
 
-    def object(self, value: SgNode, *, shown: bool) -> None:
+    def _patterns(self, node: SgNode, around: Around) -> None:
+        """Add the names that a script takes out of a value at once: ``const { a, b: c } = f()``."""
+        taken, value = node.field("name") if self._language in _SCRIPTS and not around.level else None, node.field("value")
+        if value is not None and (loaded := re.match(r"(?:await import|require)\(\s*[\"']([^\"']+)", value.text())):
+            if taken is not None and taken.kind() != "identifier":
+                self.imports.append(loaded[1])
+            return
+        for one in taken.children() if taken is not None and taken.kind() in {"array_pattern", "object_pattern"} else ():
+            held = one.field("value") if one.kind() == "pair_pattern" else one
+            if held is not None and held.kind() in {"identifier", "shorthand_property_identifier_pattern"}:
+                exported = self.is_exported(held.text(), self.before_name(node, around.said), 0, shown=around.shown)
+                self.add(node, around, "value", held.text(), exported=exported)
+
+    def _called_at_once(self, value: SgNode, *, shown: bool) -> None:
+        """Add what a function declares, and the functions of the object that it gives back, where it is called as it is written."""
+        called = value.field("function")
+        if called is None or called.kind() != "parenthesized_expression":
+            return
+        for given in called.children():
+            body = given.field("body") if given.kind() in FUNCTIONS else None
+            for one in body.children() if body is not None else ():
+                if one.kind() in {"function_declaration", "class_declaration"}:
+                    self.declare(one, self.grammar.declares[one.kind()], Around(1, one, shown=False))
+                held = next((c for c in one.children() if c.kind() == "object"), None) if one.kind() == "return_statement" else None
+                if held is not None:
+                    back = {c.text() for c in held.children() if c.kind() == "shorthand_property_identifier"}
+                    self.symbols[:] = [s._replace(exported=shown) if s.level == 1 and s.name in back else s for s in self.symbols]
+                    self.object(held, shown=shown)
+
+    def table(self, value: SgNode, before: str, around: Around, *, shown: bool) -> None:
+        """Add the functions of a table of Lua, named as they are called."""
+        for held in value.children():
+            inner, key = held.field("value"), held.field("name")
+            if held.kind() == "field" and inner is not None and inner.kind() == "function_definition" and key is not None:
+                taken = parameters_of(inner, self.grammar)
+                self.add(held, around, "function", f"{before}{key.text()}", exported=shown, parameters=taken)
+
+    def object(self, value: SgNode, *, shown: bool, before: str = "") -> None:
         """Add the functions of an object that a script names or exports."""
         for held in value.children():
             inner = held.field("value") if held.kind() == "pair" else None
             if held.kind() == "method_definition":
                 self.declare(held, "function", Around(1, held, shown))
+                if before and self.symbols[-1].name == name_of(held):
+                    self.symbols[-1] = self.symbols[-1]._replace(name=f"{before}{self.symbols[-1].name}")
+            elif inner is not None and inner.kind() == "object" and before.count(".") < _MOST_OBJECTS:
+                key = held.field("key")
+                self.object(inner, shown=shown, before=f"{before}{key.text() if key is not None else ''}.")
             elif inner is not None and inner.kind() in FUNCTIONS and (key := held.field("key")) is not None:
                 taken, given = parameters_of(inner, self.grammar), returned_by(inner)
                 is_async = inner.text().startswith("async")
-                name = key.text().strip("'\"")
+                name = before + key.text().strip("'\"")
                 place = Around(1, held, shown)
                 self.add(held, place, "function", name, exported=shown, parameters=taken, returns=given, asynchronous=is_async)
 
@@ -323,7 +421,8 @@ class Drawing:
         """Tell whether a value inside a class is one of the class, not of its instances."""
         held = set(re.findall(r"\w+", words))
         return self.grammar.fields and (
-            bool(held & {"const", "constexpr", "constant", "readonly"})
+            bool(held & {"const", "constexpr", "constant"})
+            or {"static", "readonly"} <= held
             or {"static", "final"} <= held
             or node.kind()
             in {"const_item", "static_item", "const_declaration", "static_final_declaration", "val_definition", "constant_declaration"}
@@ -365,7 +464,8 @@ class Drawing:
         behind = whole.text()[node.range().end.index - whole.range().start.index :]
         return behind.lstrip().startswith("async")
 
-    def _is_exported(self, name: str, words: str, level: int, *, shown: bool) -> bool:
+    def is_exported(self, name: str, words: str, level: int, *, shown: bool) -> bool:
+        """Tell whether others may use a name, by the words before it and the rule of the language."""
         held, rule = set(re.findall(r"[a-z]+", words)), self.grammar.visible
         if rule == "capital":
             return name[:1].isupper()
@@ -416,5 +516,5 @@ class Drawing:
             self.walk(arguments.children() if arguments is not None else (), level, shown=node.text().startswith("public"))
             return
         words = flat(node.text()).split()
-        if len(words) == 2 and words[0] in {"require", "require_relative", "source", ".", "alias", "import", "use"}:
+        if len(words) == 2 and words[0] in {"require", "require_relative", "source", "."}:
             self.imports.append(words[1].strip("\"'"))

@@ -33,9 +33,10 @@ _NAMED = frozenset(
         "name",
         "string",
         "variable",
+        "computed_property_name",
     ]
 )
-_LEFT_OUT = {"python": "=", "typescript": "?", "tsx": "?"}
+_LEFT_OUT = {"python": "=", "typescript": "?", "tsx": "?", "zig": "="}
 """language -> the token of a field that need not be given"""
 
 
@@ -49,8 +50,15 @@ def fields_of(node: SgNode, language: str) -> list[str]:
         return _haskell(node)
     if kind == "type_elem":  # what an interface of Go is made from
         return [truncate(flat(node.text()), LONGEST)]
+    if kind == "ordered_field_declaration_list":
+        kinds = [flat(c.text()) for c in node.children() if c.is_named() and c.kind() not in {"visibility_modifier", "attribute_item"}]
+        return [f"{place}:{truncate(kind, LONGEST)}" for place, kind in enumerate(kinds)]
     if kind in _WITH_A_PAYLOAD:
         return [truncate(flat(re.sub(r"^(?:#\[[^\]]*\]\s*)+|\s*=\s*[^({]*$", "", _without_comments(node))), LONGEST)]
+    if kind in {"index_signature", "construct_signature", "call_signature"}:
+        return [truncate(flat(node.text()).removeprefix("readonly "), LONGEST)]
+    if kind == "full_enum_case":
+        return [truncate(flat(node.text().partition(" extends ")[0]), LONGEST)]
     if kind == "enum_entry" and language == "swift":
         return _swift_cases(node)
     if language in {"c", "cpp"} and kind == "field_declaration":
@@ -59,7 +67,10 @@ def fields_of(node: SgNode, language: str) -> list[str]:
     if kind == "field_declaration" and language == "go" and not node.field_children("name"):
         return [truncate(flat(node.text().partition("`")[0]), LONGEST)]
     written = "" if kind in _VALUES_ALONE else truncate(_type(node, language), LONGEST)
+    above = node.parent()
     mark = "?" if any(c.kind() == _LEFT_OUT.get(language) for c in node.children()) else ""
+    if language == "zig" and above is not None and above.kind() != "struct_declaration":
+        mark = ""
     return [f"{name}{mark}:{written}" if written else f"{name}{mark}" for name in names]
 
 
@@ -108,7 +119,7 @@ def _bare(node: SgNode) -> Iterator[str]:
             break
         found = deeper
     text = flat(found.text())
-    if re.fullmatch(r"[\w$#@\"'.\-]{1,200}", text):
+    if re.fullmatch(r"\[?[\w$#@\"'.\-]{1,200}\]?", text):
         yield text
 
 
@@ -147,7 +158,7 @@ def _haskell(node: SgNode) -> list[str]:
     if not fields:
         return [truncate(flat(node.text()), LONGEST)]
     names = [(c.text(), flat(one.text().partition("::")[2])) for one in fields for c in one.children() if c.kind() == "field_name"]
-    return [flat(node.text().partition("{")[0]), *(f"{name}:{truncate(kind, LONGEST)}" for name, kind in names)]
+    return [flat(node.text().partition("{")[0]).rstrip(": "), *(f"{name}:{truncate(kind, LONGEST)}" for name, kind in names)]
 
 
 def _swift_cases(node: SgNode) -> list[str]:

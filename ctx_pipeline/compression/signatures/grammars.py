@@ -42,7 +42,7 @@ _SCRIPT = {
     "type": "type_alias_declaration",
     "enum": "enum_declaration",
     "value": "lexical_declaration variable_declaration public_field_definition field_definition assignment_expression",
-    "field": "property_signature enum_assignment property_identifier",
+    "field": "property_signature enum_assignment property_identifier index_signature construct_signature call_signature",
     "module": "internal_module module",
 }
 _SCRIPT_INSIDE = "export_statement ambient_declaration expression_statement class_body interface_body object_type statement_block enum_body"
@@ -79,7 +79,7 @@ GRAMMARS = {
     "csharp": _grammar(
         {
             "function": "method_declaration constructor_declaration destructor_declaration delegate_declaration local_function_statement"
-            " operator_declaration conversion_operator_declaration",
+            " operator_declaration conversion_operator_declaration indexer_declaration",
             "class": "class_declaration struct_declaration record_declaration",
             "interface": "interface_declaration",
             "enum": "enum_declaration",
@@ -105,14 +105,14 @@ GRAMMARS = {
             "function": "function_signature constructor_signature constant_constructor_signature factory_constructor_signature"
             " redirecting_factory_constructor_signature operator_signature",
             "property": "getter_signature setter_signature",
-            "class": "class_declaration mixin_declaration extension_declaration class_definition",
+            "class": "class_declaration mixin_declaration extension_declaration extension_type_declaration class_definition",
             "enum": "enum_declaration",
             "type": "type_alias",
             "value": "static_final_declaration",
             "field": "initialized_identifier enum_constant",
         },
         "class_body class_member method_declaration method_signature declaration function_declaration enum_body extension_body"
-        " top_level_variable_declaration static_final_declaration_list initialized_identifier_list",
+        " top_level_variable_declaration static_final_declaration_list initialized_identifier_list getter_declaration setter_declaration",
         "underscore",
         order="type",
         imports="import_or_export import_specification",
@@ -138,6 +138,7 @@ GRAMMARS = {
             "interface": "class",
             "type": "type_synonym type_synomym type_family",
             "field": "data_constructor newtype_constructor gadt_constructor",
+            "implementation": "instance",
         },
         "declarations class_declarations imports data_constructors gadt_constructors",
         "always",
@@ -163,20 +164,22 @@ GRAMMARS = {
     "kotlin": _grammar(
         {
             "function": "function_declaration secondary_constructor",
-            "class": "class_declaration object_declaration",
+            "class": "class_declaration object_declaration companion_object",
             "type": "type_alias",
             "value": "property_declaration",
             "field": "enum_entry",
         },
-        "class_body enum_class_body companion_object import_list ERROR",
+        "class_body enum_class_body import_list ERROR",
         "private",
         imports="import_header",
         fields=True,
     ),
-    "lua": _grammar({"function": "function_declaration", "value": "variable_declaration assignment_statement"}, "", "local"),
+    "lua": _grammar(
+        {"function": "function_declaration", "value": "variable_declaration assignment_statement return_statement"}, "", "local"
+    ),
     "nix": _grammar(
-        {"value": "binding"},
-        "binding_set function_expression let_expression with_expression attrset_expression rec_attrset_expression"
+        {"value": "binding", "function": "function_expression"},
+        "binding_set let_expression with_expression attrset_expression rec_attrset_expression"
         " apply_expression parenthesized_expression binary_expression",
         "always",
         fields=True,
@@ -219,7 +222,7 @@ GRAMMARS = {
             "enum": "enum_item",
             "value": "const_item static_item",
             "implementation": "impl_item",
-            "field": "field_declaration enum_variant",
+            "field": "field_declaration enum_variant ordered_field_declaration_list",
             "module": "mod_item",
         },
         "declaration_list foreign_mod_item field_declaration_list enum_variant_list",
@@ -234,7 +237,9 @@ GRAMMARS = {
             "interface": "trait_definition",
             "enum": "enum_definition",
             "type": "type_definition",
-            "value": "val_definition",
+            "value": "val_definition given_definition",
+            "implementation": "extension_definition",
+            "module": "package_object",
             "field": "var_definition val_declaration var_declaration simple_enum_case full_enum_case",
         },
         "template_body enum_body enum_case_definitions package_clause ERROR",

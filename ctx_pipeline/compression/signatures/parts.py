@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.compression.signatures.symbols import Parameter
+from ctx_pipeline.compression.signatures.symbols import NEXT_LIST, Parameter
 from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
     from ctx_pipeline.compression.signatures.grammars import Grammar
+
+
+class Around(NamedTuple):
+    """Where a declaration stands."""
+
+    level: int
+    """how many declarations it stands in"""
+    said: SgNode
+    """what carries its documentation"""
+    shown: bool
+    """others can reach what it stands in"""
 
 
 _NAMES = frozenset(
@@ -30,6 +42,7 @@ _NAMES = frozenset(
         "variable_name",
         "variable",
         "alias",
+        "setter",
         "prefix_id",
         "module_id",
     ]
@@ -61,8 +74,12 @@ _LISTS = frozenset(
         "primary_constructor",
         "formal_parameter_list",
         "preproc_params",
+        "bracketed_parameter_list",
     ]
 )
+_SEVERAL = frozenset({"parameters", "class_parameters"})
+"""lists of which a callable may have several, in Scala"""
+_LOOSE = frozenset({"parameter", "event_parameter", "error_parameter"})
 _TYPES = frozenset(["user_type", "nullable_type", "function_type", "type", "type_annotation"])
 _MARKS = re.compile(r"^\s*(?:/\*[*!]?|//[/!]?|\*/|\*(?!\*)|#+!?|--+\s?\|?|;+)?\s?|\s*\*/\s*$")
 _TAGS = re.compile(r"</?[a-z]+[^<>]{0,80}>")
@@ -84,7 +101,7 @@ def flat(text: str) -> str:
     joined = " ".join(text.split())
     if _ANNOTATED in joined:
         joined = _plain_types(joined)
-    joined = re.sub(r"(?<=[(\[<]) | (?=[)\]>,;])|,(?= ?[)\]])", "", joined)
+    joined = re.sub(r"(?<=[(\[<]) | (?=[)\],;]|>(?![:=]))|,(?= ?[)\]])", "", joined)
     return truncate(joined, _LONGEST)
 
 
@@ -113,8 +130,17 @@ def name_of(node: SgNode) -> str:
         return flat(re.sub(r"^(?:const|factory|external|\s)*\s", "", f" {node.text().partition('(')[0].partition('=>')[0]}")).strip()
     if node.kind() == "operator_signature":
         return flat(node.text().partition("operator")[2].partition("(")[0].join(("operator ", "")))
+    if node.kind() == "destructor_declaration":
+        return "~" + next((c.text() for c in node.children() if c.kind() == "identifier"), "")
+    if node.kind() == "singleton_method":
+        return flat(re.split(r"[\s(;]", node.text().partition("def ")[2].strip())[0])
+    if node.kind() == "indexer_declaration":
+        return "this[]"
+    if node.kind() == "companion_object":
+        return next((c.text() for c in node.children() if c.kind() == "type_identifier"), "Companion")
     if node.kind() in _KEYWORDS:
-        return _KEYWORDS[node.kind()]
+        failing = any(c.kind() == "?" for c in node.children())
+        return _KEYWORDS[node.kind()] + ("?" if failing else "")
     found = node.field("name") or node.field("left") or node.field("pattern") or node.field("declarator")
     for _ in range(8):
         if found is None:
@@ -133,6 +159,8 @@ def name_of(node: SgNode) -> str:
         found = next((child for child in held.children() if child.kind() in _NAMES or child.kind() == "dot_index_expression"), None)
     if found is None:
         return ""
+    if found.kind() == "setter":
+        return flat(found.text()).replace(" ", "")
     text = flat(found.text())
     return re.sub(r"[*&()]|\[[^\]]*\]", "", text).strip() if found.kind().endswith("declarator") else text
 
@@ -143,12 +171,14 @@ def parameters_of(node: SgNode, grammar: Grammar) -> tuple[Parameter, ...] | Non
     if held is None or (held.kind() not in _LISTS and held.kind() not in _NAMES):
         held = next((child for child in node.children() if child.kind() in _LISTS), None)
     if held is None:
-        loose = [child for child in node.children() if child.kind() in {"parameter", "event_parameter"}]
+        loose = [child for child in takewhile(lambda c: c.kind() != "returns", node.children()) if child.kind() in _LOOSE]
         texts = [flat(child.text()) + _default_behind(child) for child in loose]
     elif held.kind() in _NAMES:
         return (Parameter(flat(held.text())),)
     else:
         texts = list(_texts(held))
+        for more in (child for child in node.children() if child.kind() in _SEVERAL and child.range() != held.range()):
+            texts += [NEXT_LIST.name, *_texts(more)]
     if held is None and not texts:
         return ()
     return tuple(found for text in texts for found in parameter(text, grammar.order))
@@ -164,6 +194,8 @@ def _texts(held: SgNode) -> Iterator[str]:
                 yield flat(whole[group[0].range().start.index - start : group[-1].range().end.index - start])
             group = []
         elif child.kind() in {"optional_formal_parameters", "named_formal_parameters"}:
+            if child.text().startswith("{"):
+                yield "*"
             yield from (text if "=" in text or text.startswith("required ") else f"{text}=" for text in _texts(child))
         elif "comment" not in child.kind() and (child.is_named() or child.kind() not in {"(", ")", "{", "}", "[", "]", "|"}):
             group.append(child)
@@ -176,27 +208,40 @@ def _default_behind(child: SgNode) -> str:
 
 def parameter(text: str, order: str) -> Iterator[Parameter]:
     """Yield the parameters that one entry of a list declares; ``a, b int`` of Go declares two."""
-    text = text.removeprefix("this.")
+    text = _FIELD_GIVEN.sub(r"\1", text)
+    text = _ANNOTATED_PARAMETER.sub("", text) if order != "keyword" else text
     place = _top_level(text, "=")
     optional, text = place >= 0, text[:place].rstrip() if place >= 0 else text
     if text == "void":
         return
     colon = _top_level(text, ":")
     if order == "keyword":
-        yield Parameter(text[: colon + 1] or text, "", optional)
+        yield Parameter(text[: colon + 1] or text, "", optional or bool(colon >= 0 and text[colon + 1 :].strip()))
     elif colon > 0 and text[colon : colon + 2] != "::":
         name, kind = text[:colon].strip(), text[colon + 1 :].strip()
-        name = re.sub(r"^(?:(?:private|public|protected|readonly|val|var|override) )+", "", name)
+        hidden = re.match(r"(?:private|protected)\b", name)
+        name = re.sub(r"^(?:(?:private|public|protected|readonly|override|internal|final) )+", "", name)
+        name = re.sub(r"^(?:val|var) ", "", name) if hidden else name
         yield Parameter(name.rstrip("?"), kind, optional or name.endswith("?"))
     elif order == "type" and (match := _LAST_NAME.search(text)) and match.start():
-        before = text[: match.start()].strip()
-        words = [word for word in before.split() if word not in {"final", "memory", "calldata", "storage", "required", "params", "this"}]
-        yield Parameter(match[1], " ".join(words) + match[2], optional)
+        before, mark = text[: match.start()].strip(), ""
+        if match[1].startswith("$") and (marked := re.search(r"[.&]+$", before)):
+            before, mark = before[: marked.start()], marked[0]
+        words = [word for word in before.split() if word not in _NO_TYPE and (match[1][:1] != "$" or word not in _PROMOTES)]
+        yield Parameter(mark + match[1], " ".join(words) + match[2], optional)
     elif order == "name" and " " in text and re.match(r"\w+(?:, \w+)* ", text):
         names, kind = _go(text)
         yield from (Parameter(name, kind, optional) for name in names)
     else:
         yield Parameter(text, "", optional)
+
+
+_NO_TYPE = frozenset({"final", "memory", "calldata", "storage", "required"})
+_PROMOTES = frozenset({"public", "private", "protected", "readonly"})
+"""words by which a constructor of PHP makes a property of its parameter"""
+_ANNOTATED_PARAMETER = re.compile(r"^(?:(?:@[\w.]+(?:\([^()]*\))?|\[[A-Z][^\[\]]*\]|#\[[^\[\]]*\]) ?)+")
+_FIELD_GIVEN = re.compile(r"^((?:(?:required|covariant|final) )*)(?:this|super)\.")
+"""a parameter of Dart that is named by the field it fills"""
 
 
 def _go(text: str) -> tuple[list[str], str]:
@@ -234,7 +279,9 @@ def returned_by(node: SgNode) -> str:
     if found is None:
         return ""
     text = flat(found.text()).removeprefix(":").removeprefix("->").strip()
-    return re.sub(r"^returns ?\((.*)\)$", r"\1", text)
+    if match := re.match(r"returns ?\((.*)\)$", text):
+        return re.sub(r" (?:memory|calldata|storage)\b", "", match[1])
+    return text
 
 
 _HERITAGE = frozenset(
@@ -253,6 +300,8 @@ _HERITAGE = frozenset(
         "class_interface_clause",
         "extends_clause",
         "interfaces",
+        "delegation_specifier",
+        "trait_bounds",
     ]
 )
 """Nodes that hold what a class is made from."""
@@ -260,30 +309,13 @@ _HERITAGE = frozenset(
 
 def bases_of(node: SgNode) -> str:
     """Return what a class or an interface is made from, as written, without the words before it; empty for what is made from nothing."""
-    held = [flat(child.text()) for child in node.children() if child.kind() in _HERITAGE]
+    held = [flat(child.text().partition("{")[0]) for child in node.children() if child.kind() in _HERITAGE]
+    mixed = [c for c in node.children() if c.kind() == "type"] if node.kind() == "mixin_declaration" else []
+    held += [f"on {flat(child.text())}" for child in mixed]
+    bodies = [c for c in node.children() if c.kind() == "declaration_list"]
+    held += [flat(c.text()).rstrip(";").partition("{")[0] for body in bodies for c in body.children() if c.kind() == "use_declaration"]
     bare = [re.sub(r"^(?:\(|:|<|extends\b|implements\b|with\b)\s*", "", text).rstrip(")" if text.startswith("(") else "") for text in held]
     return ", ".join(text.strip() for text in bare if text.strip())
-
-
-def decorators_of(node: SgNode, said: SgNode) -> tuple[str, ...]:
-    """Return the decorators and attributes of a declaration without their marks, long arguments left out."""
-    found = [_bare_decorator(c) for held in (said, node) for c in held.children() if c.kind() == "decorator"]
-    above, before = [], said.prev()
-    while before is not None and before.kind() in _ABOVE:
-        above.append(before)
-        before = before.prev()
-    found[:0] = [_bare_decorator(c) for c in reversed(above) if c.kind() in _DECORATORS]
-    return tuple(dict.fromkeys(text if len(text) <= _LONGEST_DECORATOR else text.partition("(")[0] for text in found))
-
-
-_LONGEST_DECORATOR = 40
-_DECORATORS = frozenset({"decorator", "attribute_item"})
-_ABOVE = _DECORATORS | {"comment", "line_comment", "block_comment"}
-"""What stands between a declaration and the one before it, as a node of its own."""
-
-
-def _bare_decorator(node: SgNode) -> str:
-    return flat(node.text()).removeprefix("@").removeprefix("#[").removesuffix("]" if node.kind() == "attribute_item" else "")
 
 
 def callbacks_of(node: SgNode) -> list[SgNode]:
@@ -294,6 +326,41 @@ def callbacks_of(node: SgNode) -> list[SgNode]:
     if called is not None and called.kind() == "parenthesized_expression":
         given += called.children()
     return [c for c in given if c.kind() in FUNCTIONS]
+
+
+_WRAPS = re.compile(r"(?:\w+\.)?(?:forwardRef|memo|observer|useCallback)$")
+
+
+def wrapped_by(value: SgNode | None) -> SgNode | None:
+    """Return the function or the object inside what a script wraps: ``memo(forwardRef((props) => ...))``, ``{} as const``."""
+    for _ in range(4):
+        if value is None:
+            break
+        called, inner = value.field("function"), None
+        if value.kind() in {"as_expression", "satisfies_expression"}:
+            inner = value.children()[0]
+        elif value.kind() == "call_expression" and called is not None and _WRAPS.fullmatch(called.text()):
+            held = value.field("arguments")
+            wrapped = FUNCTIONS | {"call_expression"}
+            inner = next((c for c in held.children() if c.kind() in wrapped), None) if held is not None else None
+        if inner is None:
+            break
+        value = inner
+    return value
+
+
+def keys_of(value: SgNode) -> list[str]:
+    """Return the keys of an object that hold no functions, with the types of what is written out."""
+    found = list[str]()
+    for held in value.children():
+        inner, key = held.field("value"), held.field("key")
+        if held.kind() == "pair" and key is not None and inner is not None and inner.kind() not in FUNCTIONS:
+            name, kind = key.text().strip("'\""), inferred(inner)
+            if re.fullmatch(r"[\w$]{1,100}", name):
+                found.append(f"{name}:{kind}" if kind else name)
+        elif held.kind() == "shorthand_property_identifier":
+            found.append(held.text())
+    return found
 
 
 def generics_of(node: SgNode) -> str:
@@ -355,6 +422,7 @@ def first_line(text: str) -> str:
     """Return the first line of a documentation that says something, without marks of comments and markup."""
     for line in text.splitlines():
         said = _TAGS.sub("", _MARKS.sub("", _MARKS.sub("", line))).strip()
+        said = re.sub(r"^@(?:notice|title|brief|summary|dev)\s+", "", said)
         if re.search(r"\w", said) and not said.startswith("@"):
             return truncate(said, LONGEST_DOC)
     return ""

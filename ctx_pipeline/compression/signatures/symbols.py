@@ -23,6 +23,10 @@ class Parameter(NamedTuple):
     optional: bool = False
 
 
+NEXT_LIST = Parameter(")(")
+"""Stands between two lists of parameters, for what is called as ``f(a)(b)``."""
+
+
 class Symbol(NamedTuple):
     """One declaration."""
 
@@ -111,6 +115,7 @@ def signature(symbol: Symbol) -> str:
     if symbol.kind == "implementation":  # it is seen where what it is of is seen, and declares what it is generic over before it
         begins = f"{WORDS[symbol.kind]}{generics} {symbol.name}"
     held = ", ".join(_parameter(p, _SHORT.get(p.type, p.type)) for p in symbol.parameters or ())
+    held = re.sub(r"(?:, )?\)\((?:, )?", ")(", held)
     fields = f" {{{', '.join(symbol.members[:MOST_MEMBERS])}{_more(symbol)}}}" if symbol.members else ""
     arrow = " → " if symbol.kind == "function" else ":"
     taken = f"({held})" if symbol.parameters is not None else ""
@@ -144,9 +149,11 @@ def _name(rest: str, kind: str) -> str:
     """Return the name at the start of what follows the kind: up to its type parameters, parameters or type."""
     said = _PLACE.sub("", rest.partition(_DOC)[0]).partition(" @")[0]
     if kind == "implementation":
-        return said.partition("<")[0].partition(" {")[0]
+        return re.split(r"(?<!:):(?!:)", said.partition("<")[0].partition(" {")[0])[0]
     if kind in {"rule", "block"}:
-        return said.partition(" {")[0]
+        return said.partition(" {")[0].partition(":" if kind == "block" else " {")[0]
+    if match := re.match(r"\(\s*[^\w\s()]+\s*\)|[-+*/<>=!|&^%~]+(?=\()", said):  # an operator
+        return match[0]
     match = re.match(r"(?:[\w:~]*::)?operator ?(?:\(\)|[^\w\s(]+)", said) or re.match(r"(?:::|[^(<:→{])+", said)
     return match[0].strip() if match else said
 

@@ -395,13 +395,18 @@ def _ocaml_holder(sheet: Sheet, node: Node, level: int) -> None:
     name = _text(_first(held, "module_name", "module_type_name", "class_name"))
     kind = {"module_definition": "module", "module_type_definition": "interface"}.get(node.type, "class")
     taken = [_ocaml_parameter(flat(_text(c))) for c in held.named_children if c.type == "parameter"] if kind == "class" else []
-    sheet.add(node, kind, name, level=level, parameters=taken or None)
+    for one in (c for c in held.named_children if c.type == "module_parameter"):
+        given, _, asked = flat(_text(one)).strip("()").partition(" : ")
+        taken.append(Parameter(given, asked))
+    inherited = [_text(c).partition("inherit")[2].strip() for c in _below(held, "inheritance_definition")] if kind == "class" else []
+    sheet.add(node, kind, name, level=level, parameters=taken or None, returns=flat(", ".join(inherited)))
     body = held.child_by_field_name("body") or held.child_by_field_name("module_type")
     if body is None or level >= _DEEPEST:
         return
     for one in _below(body, "method_definition") if kind == "class" else []:
         parameters = [_ocaml_parameter(flat(_text(c))) for c in one.named_children if c.type == "parameter"]
-        sheet.add(one, "function", _text(_first(one, "method_name")), level=level + 1, parameters=parameters)
+        hidden = re.match(r"method!?\s+(?:virtual\s+)?private\b", _text(one)) is not None
+        sheet.add(one, "function", _text(_first(one, "method_name")), level=level + 1, exported=not hidden, parameters=parameters)
     if kind != "class":
         _ocaml_scope(sheet, body.named_children, level + 1)
 
@@ -434,7 +439,7 @@ def _julia_scope(sheet: Sheet, nodes: list[Node], level: int) -> None:
         elif node.type in {"struct_definition", "abstract_definition"}:
             head = flat(_text(_first(node, "type_head")))
             name, _, base = head.partition(" <: ")
-            fields = [flat(_text(c)).replace("::", ":", 1) for c in node.named_children if c.type in {"identifier", "typed_expression"}]
+            fields = [_julia_field(c) for c in node.named_children if c.type in _JULIA_FIELDS and "(" not in _text(c).partition("=")[0]]
             kind, plain, generics = "class" if node.type[0] == "s" else "interface", name.partition("{")[0], name.partition("{")[2][:-1]
             sheet.add(node, kind, plain, level=level, exported=False, returns=base, generics=generics, members=fields)
         elif node.type == "macrocall_expression" and (match := re.match(r"@enum\s+(\w+)(?:::\w+)?\s+(?:begin\s+)?(.*)", flat(_text(node)))):
@@ -442,6 +447,16 @@ def _julia_scope(sheet: Sheet, nodes: list[Node], level: int) -> None:
             sheet.add(node, "enum", match[1], level=level, exported=False, members=members)
         elif node.type == "macrocall_expression" and level < _DEEPEST:  # what a macro is put before: @inline function f() end
             _julia_scope(sheet, [c for part in node.named_children if "argument" in part.type for c in part.named_children], level)
+
+
+_JULIA_FIELDS = frozenset({"identifier", "typed_expression", "assignment"})
+
+
+def _julia_field(node: Node) -> str:
+    """Return a field as ``name:type``; one that has a default may be left out."""
+    said, _, default = flat(_text(node)).partition(" = ")
+    name, _, written = said.partition("::")
+    return f"{name}{'?' if default else ''}{f':{written}' if written else ''}"
 
 
 def _julia_function(sheet: Sheet, node: Node, said: str, level: int) -> None:
@@ -458,7 +473,7 @@ def _julia_function(sheet: Sheet, node: Node, said: str, level: int) -> None:
         if part == ";":
             taken.append(Parameter("*"))
         elif part != "," and part.strip():
-            (one,) = list(parameter(part.strip().replace("::", ":", 1), "name"))[:1] or [Parameter(part.strip())]
+            (one,) = list(parameter(re.sub(r"(?<=\w)::", ":", part.strip(), count=1), "name"))[:1] or [Parameter(part.strip())]
             taken.append(one)
     plain, _, generics = name.strip().partition("{")
     returns = re.match(r"::([^ ]+)", rest[end + 1 :])
