@@ -44,6 +44,7 @@ public:
     public static Cart Of(ref int a) => null;
     public abstract void Find(string id);
     ~Cart() { }
+    IEnumerator IEnumerable.GetEnumerator() => null;
 }
 public static class Ext { public static string Twice(this string s, int n = 2) => s; }
 """,
@@ -54,6 +55,7 @@ public static class Ext { public static string Twice(this string s, int n = 2) =
             " fn pub Of(a:ref int) → Cart @static",
             " fn pub Find(id:s) → void @abstract",
             " fn ~Cart()",
+            " fn IEnumerable.GetEnumerator() → IEnumerator",
             "class pub Ext @static",
             " fn pub Twice(s:this string, n?:n) → string @static",
         ],
@@ -137,6 +139,7 @@ a <+> b = a
 hidden :: Int
 hidden = 3
 type family Elem c
+data Pair = Pair {-# UNPACK #-} !Char Int
 """,
         [
             "class pub Cart<a> {Cart, items:[a], Empty Int} @deriving (Show, Eq)",
@@ -148,6 +151,7 @@ type family Elem c
             "fn pub (<+>)(Int, Int) → Int",
             "const hidden:Int",
             "type Elem<c>",
+            "class Pair {Pair !Char Int}",
         ],
     ),
     "hcl": (
@@ -208,15 +212,23 @@ A.first = A.second = function (x, y) {};
         ],
     ),
     "julia": (
-        """Base.@kwdef struct Opt
+        '''Base.@kwdef struct Opt
     x::Int = 1
     y
 end
 f(::Int, b) = 1
-""",
+"""
+    lock(f)
+
+Lock it.
+"""
+function lock(f)
+end
+''',
         [
             "class Opt {x?:Int, y}",
             "fn f(::Int, b)",
+            "fn lock(f) — Lock it.",
         ],
     ),
     "kotlin": (
@@ -227,6 +239,7 @@ data class Cart(val name: String, private val hid: Int, plain: Boolean = true) :
 }
 object Registry : Base() { fun add(a: Int) {} }
 sealed interface Shape { fun area(): Double }
+class Version(private vararg val numbers: Int)
 abstract class Repo { abstract suspend fun find(id: Int): String? }
 fun <T> List<T>.second(n: Int = 2): T = this[n]
 val String.blank: Boolean
@@ -243,6 +256,7 @@ fun Screen(modifier: Modifier = Modifier) {}
             " fn pub add(a:Int)",
             "interface pub Shape @sealed",
             " fn pub area() → Double",
+            "class pub Version(vararg numbers:Int)",
             "class pub Repo @abstract",
             " fn async pub find(id:Int) → String? @abstract",
             "fn pub List.second<T>(n?:Int) → T",
@@ -270,17 +284,20 @@ let
 in
 {
   name = "x";
+  all = first: { a, b ? 1 }@rest: last: a;
 }
 """,
         [
-            "fn pub import(lib, fetch?, ...)",
+            "fn pub import(*, lib, fetch?, ...)",
             "fn helper(a, b)",
             "const pub name:string",
+            "fn pub all(first)(*, a, b?)(last)",
         ],
     ),
     "ocaml": (
         """module Make (X : S) (Y : T) = struct let f x = x end
 class point y = object inherit base method private hid = 1 method get = y end
+let f (g: graph) ~(k: int) ?(n: int = 3) = 1
 """,
         [
             "module pub Make(X:S, Y:T)",
@@ -288,6 +305,7 @@ class point y = object inherit base method private hid = 1 method get = y end
             "class pub point(y):base",
             " fn hid()",
             " fn pub get()",
+            "fn pub f(g:graph, ~k:n, ~n?:n)",
         ],
     ),
     "php": (
@@ -319,11 +337,13 @@ trait Logs { public function log(string $m) {} }
   class << self
     def make(x); end
   end
+  include Comparable
+  extend Enumerable, Shop::Tags
   def name=(v); end
 end
 """,
         [
-            "class pub Cart",
+            "class pub Cart:include Comparable, extend Enumerable, Shop::Tags",
             " fn pub self.of(a, key:, opt:?)",
             " fn pub self.make(x)",
             " fn pub name=(v)",
@@ -450,6 +470,9 @@ export const api = { get: (a: string) => 1, nested: { deep(x: string) {} }, valu
 export const Row = memo(forwardRef((props: Props, ref) => null));
 export const [first, last] = ends();
 const mod = (function () { function inside(a: string) {} return { inside, other: (b: number) => b }; })();
+export const only = <const L extends string>(one: L, ...rest: L[]): L => one;
+export const Button = React.forwardRef<HTMLDivElement, Props>((props, ref) => null);
+type Frozen<T> = { readonly [K in keyof T]: string };
 """,
         [
             "class pub Shop {static count:number, name:string} @abstract",
@@ -470,6 +493,9 @@ const mod = (function () { function inside(a: string) {} return { inside, other:
             "const mod",
             " fn inside(a:s)",
             " fn other(b:n)",
+            "fn pub only<const L extends string>(one:L, ...rest:L[]) → L",
+            "fn pub Button(props:Props, ref:ForwardedRef<HTMLDivElement>)",
+            "type Frozen<T>:{ readonly [K in keyof T]: string }",
         ],
     ),
     "zig": (

@@ -280,7 +280,7 @@ public class Cart<T> {
     ),
     "nix": (
         '{ lib, pkgs ? null }:\nrec {\n  version = "1.2";\n  # Adds.\n  add = a: b: a + b;\n  open = { host, port ? 80 }: host;\n}\n',
-        ["fn pub import(lib, pkgs?)", "const pub version:string", "fn pub add(a, b) — Adds.", "fn pub open(host, port?)"],
+        ["fn pub import(*, lib, pkgs?)", "const pub version:string", "fn pub add(a, b) — Adds.", "fn pub open(*, host, port?)"],
     ),
     "zig": (
         "/// Adds.\npub fn add(a: i32, b: []const u8) !i32 { return a; }\npub const limit: u32 = 10;\nfn hide() void {}\n",

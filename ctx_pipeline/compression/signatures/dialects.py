@@ -18,7 +18,7 @@ from ctx_pipeline.compression.signatures.parts import (
     parameters_of,
     returned_by,
 )
-from ctx_pipeline.compression.signatures.symbols import Parameter
+from ctx_pipeline.compression.signatures.symbols import NEXT_LIST, Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,12 +186,16 @@ def _nix_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
 
 
 def _nix_taken(value: SgNode) -> list[Parameter]:
-    """Return what a function takes, and those that it gives back."""
+    """Return what a function takes, and those that it gives back; what is taken out of a set is given by name."""
     taken: list[Parameter] = []
     held: SgNode | None = value
     while held is not None and held.kind() == "function_expression":
-        first = next((c for c in held.children() if c.is_named()), None)
+        named = [c for c in held.children() if c.is_named()]
+        first = next((c for c in named[:2] if c.kind() == "formals"), named[0] if named else None)
+        if taken and first is not None and (first.kind() == "formals" or Parameter("*") in taken):
+            taken.append(NEXT_LIST)
         if first is not None and first.kind() == "formals":
+            taken.append(Parameter("*"))
             formals = [c for c in first.children() if c.kind() in {"formal", "ellipses"}]
             taken += [Parameter(flat(c.text().partition("?")[0]).strip(), "", "?" in c.text()) for c in formals]
         elif first is not None:

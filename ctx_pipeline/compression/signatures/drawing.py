@@ -23,6 +23,7 @@ from ctx_pipeline.compression.signatures.parts import (
     name_of,
     parameters_of,
     returned_by,
+    typed_by,
     wrapped_by,
 )
 from ctx_pipeline.compression.signatures.symbols import Outline, Parameter, Symbol
@@ -93,6 +94,15 @@ def outline(text: str, language: str | None) -> Outline:
     declared = {symbol.name for symbol in symbols}
     exports = tuple(name for name in drawn.exports if name not in declared)
     return Outline(language, symbols, tuple(dict.fromkeys(drawn.imports)), exports, len(root.find_all(kind="ERROR")))
+
+
+def _meant(node: SgNode, name: str) -> str:
+    """Return what an alias stands for; empty for an object, whose members are told below it."""
+    value = node.field("value") or node.field("right") or node.field("type")
+    value = value or next((c for c in reversed(node.children()) if c.is_named() and c.text() != name), None)
+    if value is None or (value.kind() == "object_type" and value.find(kind="mapped_type_clause") is None):
+        return ""
+    return flat(value.text()).removeprefix(": ")
 
 
 class Drawing:
@@ -184,9 +194,7 @@ class Drawing:
             if self._language in {"c", "cpp"} and (declared := node.field("declarator")) is not None:
                 returns += "".join(re.findall(r"^[*&]+", declared.text()))
         elif kind == "type":
-            value = node.field("value") or node.field("right") or node.field("type")
-            value = value or next((c for c in reversed(node.children()) if c.is_named() and c.text() != name), None)
-            returns = flat(value.text()).removeprefix(": ") if value is not None and value.kind() != "object_type" else ""
+            returns = _meant(node, name)
         elif kind in {"class", "interface", "enum"} or (kind == "implementation" and self._language == "swift"):
             returns = bases_of(node)
         if kind == "function" and (self._language, node.kind()) in _ACCESSORS and re.search(r"\b[gs]et\s+$", words):
@@ -319,6 +327,7 @@ class Drawing:
                 self.imports.append(re.sub(r"[^(]*\(\s*['\"]?|['\"]?\s*\).*", "", flat(value.text())))
                 continue
             exported = self.is_exported(name, words, level, shown=shown)
+            whole = value
             if self._language in _SCRIPTS:
                 value = wrapped_by(value)
             if value is not None and value.kind() in FUNCTIONS and value.kind() != name:
@@ -327,7 +336,10 @@ class Drawing:
                 if value.field("parameter") is not None:
                     parameters = (Parameter(flat(value.field("parameter").text())),)  # type: ignore[union-attr]
                 returns = returned_by(value)
+                if whole is not None and whole.kind() == "call_expression":
+                    parameters = typed_by(whole, parameters)
                 self.add(one, around, "function", name, exported=exported, parameters=parameters, returns=returns, asynchronous=is_async)
+                self.symbols[-1] = self.symbols[-1]._replace(generics=generics_of(value))
             elif value is not None and value.kind() in _ZIG_TYPES:
                 self.add(one, around, "enum" if value.kind() == "enum_declaration" else "class", name, exported=exported)
                 self.members([value], level + 1, shown=exported, always=False)
@@ -411,6 +423,7 @@ class Drawing:
                 name = before + key.text().strip("'\"")
                 place = Around(1, held, shown)
                 self.add(held, place, "function", name, exported=shown, parameters=taken, returns=given, asynchronous=is_async)
+                self.symbols[-1] = self.symbols[-1]._replace(generics=generics_of(inner))
 
     def _holds_function(self, node: SgNode) -> bool:
         """Tell whether a property of a class is given a function as it is declared."""
@@ -477,6 +490,8 @@ class Drawing:
             return shown
         if rule == "local":
             return "local" not in held
+        if self._language == "swift":
+            held.discard("internal")  # what is said of nothing else either
         if name.startswith("#") or held & _HIDING:
             return False
         if rule == "private" or held & _SHOWING:
@@ -506,10 +521,24 @@ class Drawing:
             elif clause.kind() in {"*", "namespace_export"}:
                 self.exports.append(flat(node.text()).removeprefix("export ").rstrip(";"))
 
+    def _mixed_in(self, said: str, level: int) -> None:
+        """Note what a class of Ruby has from modules."""
+        place = next((place for place in range(len(self.symbols) - 1, -1, -1) if self.symbols[place].level < level), None)
+        if place is not None:
+            owner = self.symbols[place]
+            self.symbols[place] = owner._replace(returns=", ".join(filter(None, (owner.returns, said))))
+
     def calls(self, node: SgNode, level: int = 0) -> None:
         """Note what a script loads: ``require``, ``source`` of a shell, ``alias`` and ``use`` of Elixir; add attributes of Ruby."""
         if self._language == "ruby" and level and re.match(r"(?:attr_(?:accessor|reader|writer))\b", node.text()):
             self.hold(re.findall(r":(\w+[?!]?)", node.text()), level)
+            return
+        if (
+            self._language == "ruby"
+            and level
+            and (mixed := re.match(r"(include|extend|prepend)\s+([A-Z][\w:]*(?:,\s*[A-Z][\w:]*)*)$", node.text()))
+        ):
+            self._mixed_in(f"{mixed[1]} {flat(mixed[2])}", level)
             return
         if self._language == "ruby" and re.match(r"(?:private|protected|public|module_function|private_class_method)\b", node.text()):
             arguments = node.field("arguments")

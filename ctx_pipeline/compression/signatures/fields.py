@@ -154,10 +154,15 @@ def _of_c(node: SgNode) -> list[str]:
 
 def _haskell(node: SgNode) -> list[str]:
     """Return a constructor with the types it takes; of a record its name, then its fields."""
-    fields = node.find_all(kind="field")
+    fields = [c for c in node.find_all(kind="field") if any(n.kind() == "field_name" for n in c.children())]
     if not fields:
-        return [truncate(flat(node.text()), LONGEST)]
-    names = [(c.text(), flat(one.text().partition("::")[2])) for one in fields for c in one.children() if c.kind() == "field_name"]
+        return [truncate(flat(re.sub(r"\{-#.*?#-\}", "", node.text())), LONGEST)]
+    names = [
+        (c.text(), flat(re.sub(r"\{-#.*?#-\}", "", one.text().partition("::")[2])))
+        for one in fields
+        for c in one.children()
+        if c.kind() == "field_name"
+    ]
     return [flat(node.text().partition("{")[0]).rstrip(": "), *(f"{name}:{truncate(kind, LONGEST)}" for name, kind in names)]
 
 

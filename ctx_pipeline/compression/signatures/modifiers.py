@@ -58,7 +58,7 @@ def modifiers_of(node: SgNode, language: str, *, inside: bool) -> tuple[str, ...
     if language == "swift" and node.kind() == "function_declaration" and "class" in words:
         words.add("static")
     found = sorted(words & wanted)
-    if language == "cpp" and (end := re.search(r"=\s*(0|delete)\s*;$", node.text())):
+    if language == "cpp" and (end := re.search(r"=\s*(0|delete)\s*;$", node.text()[-60:])):
         found.append("abstract" if end[1] == "0" else "deleted")
     if language == "java":
         found += [flat(c.text()) for c in held if c.kind() == "throws"]

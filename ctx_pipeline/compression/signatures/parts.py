@@ -132,6 +132,9 @@ def name_of(node: SgNode) -> str:
         return flat(node.text().partition("operator")[2].partition("(")[0].join(("operator ", "")))
     if node.kind() == "destructor_declaration":
         return "~" + next((c.text() for c in node.children() if c.kind() == "identifier"), "")
+    if (explicit := next((c for c in node.children() if c.kind() == "explicit_interface_specifier"), None)) is not None:
+        named = node.field("name")
+        return flat(explicit.text()) + (named.text() if named is not None else "")
     if node.kind() == "singleton_method":
         return flat(re.split(r"[\s(;]", node.text().partition("def ")[2].strip())[0])
     if node.kind() == "indexer_declaration":
@@ -221,7 +224,7 @@ def parameter(text: str, order: str) -> Iterator[Parameter]:
         name, kind = text[:colon].strip(), text[colon + 1 :].strip()
         hidden = re.match(r"(?:private|protected)\b", name)
         name = re.sub(r"^(?:(?:private|public|protected|readonly|override|internal|final) )+", "", name)
-        name = re.sub(r"^(?:val|var) ", "", name) if hidden else name
+        name = re.sub(r"\b(?:val|var) ", "", name) if hidden else name
         yield Parameter(name.rstrip("?"), kind, optional or name.endswith("?"))
     elif order == "type" and (match := _LAST_NAME.search(text)) and match.start():
         before, mark = text[: match.start()].strip(), ""
@@ -347,6 +350,18 @@ def wrapped_by(value: SgNode | None) -> SgNode | None:
             break
         value = inner
     return value
+
+
+def typed_by(call: SgNode, parameters: tuple[Parameter, ...] | None) -> tuple[Parameter, ...] | None:
+    """Return the parameters of a component with the types that its wrapper was given: ``forwardRef<Element, Props>``."""
+    given, called = next((c for c in call.children() if c.kind() == "type_arguments"), None), call.field("function")
+    kinds = [flat(c.text()) for c in given.children() if c.is_named()] if given is not None else []
+    if called is not None and called.text().endswith("forwardRef") and len(kinds) == 2:
+        kinds = [kinds[1], f"ForwardedRef<{kinds[0]}>"]
+    elif len(kinds) != 1:
+        return parameters
+    untyped = [p if p.type else p._replace(type=kind) for p, kind in zip(parameters or (), kinds, strict=False)]
+    return (*untyped, *(parameters or ())[len(untyped) :])
 
 
 def keys_of(value: SgNode) -> list[str]:

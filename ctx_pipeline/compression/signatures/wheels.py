@@ -116,7 +116,10 @@ def _documentation(node: Node) -> str:
         before = above.prev_sibling
         if before is not None and before.type != above.type and before.end_point[0] == above.start_point[0]:
             break  # it stands behind the code of its line
-        lines.append(re.sub(r'^(?:\(\*+|<#|"+)|(?:\*\)|#>|"+)$', "", _text(above)).strip())
+        text = _text(above)
+        if above.type == "string_literal":  # of Julia: how it is called stands before what it does
+            text = re.sub(r"^(?: {4}|\t).*$", "", text, flags=re.MULTILINE) if re.search(r"^\w", text, re.MULTILINE) else text
+        lines.append(re.sub(r'^(?:\(\*+|<#|"+)|(?:\*\)|#>|"+)$', "", text).strip())
         line, above = above.start_point[0], before
     said = re.sub(r"^=\w+.*$|^[ \t]*\.SYNOPSIS[ \t]*$", "", "\n".join(reversed(lines)), flags=re.MULTILINE)
     return first_line(said)
@@ -369,9 +372,9 @@ def _ocaml_value(sheet: Sheet, node: Node, place: Node, level: int) -> None:
 
 
 def _ocaml_parameter(said: str) -> Parameter:
-    if match := re.fullmatch(r"\?\(?(\w+)(?: : ([^=]+?))?(?: = .*)?\)?", said):
+    if match := re.fullmatch(r"\?\(?(\w+)(?: ?: ?([^=]+?))?(?: = .*)?\)?", said):
         return Parameter(f"~{match[1]}", match[2] or "", optional=True)
-    if match := re.fullmatch(r"(~?)\(([\w']+) : (.*)\)", said):
+    if match := re.fullmatch(r"(~?)\(([\w']+) ?: ?(.*)\)", said):
         return Parameter(match[1] + match[2], match[3])
     return Parameter(said)
 
