@@ -12,10 +12,23 @@ from ctx_pipeline_tests.bench.signature_recall import VIEWS, compare
 SNIPPETS = {
     "bash": (
         """alias ll="ls -l"
+deploy() { local name=$1 port="${2:-80}"; shift 2; echo "$@"; }
+third() { echo "$3"; }
 go() { :; }
 """,
         [
+            "fn pub deploy(name, port?, $@)",
+            "fn pub third($1, $2, $3)",
             "fn pub go()",
+        ],
+    ),
+    "c": (
+        """typedef void (*Op)(int a, char *b);
+typedef int Fn(int);
+""",
+        [
+            "type pub Op:void (*)(int a, char *b)",
+            "type pub Fn:int (int)",
         ],
     ),
     "cpp": (
@@ -306,6 +319,27 @@ let f (g: graph) ~(k: int) ?(n: int = 3) = 1
             " fn hid()",
             " fn pub get()",
             "fn pub f(g:graph, ~k:n, ~n?:n)",
+        ],
+    ),
+    "perl": (
+        """package Shop;
+use Mojo::Base 'Shop::Base';
+sub pair { my ($self, $c) = (shift, shift); return 1 unless @_; }
+sub rest { my $self = shift; my %options = @_; }
+sub by_place { $_[0]->{x} = $_[1]; }
+sub none { shift->{x} }
+sub inner { my $self = shift; on(sub { my ($x) = @_; print @_ }); }
+sub whole { my ($self, %args) = @_; call(@_); }
+1;
+""",
+        [
+            "class pub Shop:Shop::Base",
+            " fn pub pair($c, @_)",
+            " fn pub rest(@_)",
+            " fn pub by_place(@_)",
+            " fn pub none()",
+            " fn pub inner()",
+            " fn pub whole(%args)",
         ],
     ),
     "php": (

@@ -99,7 +99,11 @@ def _is_pointer(declarator: SgNode) -> bool:
 
 def _c_type(drawing: Drawing, node: SgNode, around: Around) -> bool:
     """A type that is defined together with its name has its fields."""
-    held, name = node.field("type"), name_of(node)
+    held, name, made = node.field("type"), name_of(node), node.field("declarator")
+    if node.kind() == "type_definition" and held is not None and made is not None and made.kind() == "function_declarator":
+        taken = re.sub(rf"\b{re.escape(name)}\b", "", flat(made.text()), count=1)
+        drawing.add(node, around, "type", name, exported=True, returns=f"{flat(held.text())} {taken}")
+        return True
     if node.kind() != "type_definition" or held is None or held.field("body") is None or held.kind() not in drawing.grammar.declares:
         return False
     kind = drawing.grammar.declares[held.kind()]
@@ -418,7 +422,23 @@ def _dart_type(drawing: Drawing, node: SgNode, around: Around) -> bool:
     return True
 
 
+def _bash_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
+    """A function of a shell takes what it reads by number; the names are those that it gives."""
+    taken: dict[int, Parameter] = {}
+    text = node.text()
+    for name, number, default in re.findall(r"(?:\b(\w+)=[\"']?)?\$\{?([1-9])(?![\w])(:?-)?", text):
+        place = int(number)
+        if place not in taken or (name and taken[place].name == f"${place}"):
+            taken[place] = Parameter(name or f"${place}", "", bool(default))
+    listed = [taken.get(place, Parameter(f"${place}")) for place in range(1, max(taken, default=0) + 1)]
+    if re.search(r"\$\{?[@*]", text):
+        listed.append(Parameter("$@"))
+    drawing.add(node, around, "function", name_of(node), exported=True, parameters=tuple(listed))
+    return True
+
+
 DIALECTS: dict[tuple[str, str], Callable[[Drawing, SgNode, Around], bool]] = {
+    ("bash", "function"): _bash_function,
     ("c", "class"): _c_class,
     ("c", "enum"): _c_class,
     ("c", "type"): _c_type,

@@ -167,16 +167,36 @@ def _perl_parameters(node: Node, level: int) -> list[Parameter]:
             if name and "comment" not in one.type:
                 found.append(Parameter(name, "", one.type == "optional_parameter"))
     body = node.child_by_field_name("body")
+    rest: list[Node] = []
     for line in body.named_children if body is not None and listed is None else []:
         said = flat(_text(line))
-        if match := re.fullmatch(r"my \(([^()]*)\) = @_;?", said):
+        if rest:
+            rest.append(line)
+        elif match := re.fullmatch(r"my \(([^()]*)\) = (@_|\((?:shift|\$_\[0\])\b.*\));?", said):
             found += [Parameter(name.strip()) for name in match[1].split(",") if name.strip() not in {"", "undef"}]
-            break
-        if match := re.match(r"my \(?(\$\w+)\)? = shift(?:\(\)|\(@_\)| @_)?(?: (//|\|\|) .*)?;?$", said):
+            if match[2] == "@_":
+                break
+        elif match := re.match(r"my \(?(\$\w+)\)? = shift(?:\(\)|\(@_\)| @_)?(?: (//|\|\|) .*)?;?$", said):
             found.append(Parameter(match[1], "", bool(match[2])))
         elif "comment" not in line.type:
-            break
-    return found[1:] if level and found and found[0].name in {"$self", "$class", "$this", "$proto"} else found
+            rest.append(line)
+    given_itself = bool(level and found and found[0].name in {"$self", "$class", "$this", "$proto"})
+    if _PERL_TAKES.search(" ".join(map(_perl_own, rest))) and not any(p.name[:1] in "@%" for p in found):
+        found.append(Parameter("@_"))  # it takes more, in a way that does not say how much
+    return found[1:] if given_itself else found
+
+
+_PERL_TAKES = re.compile(r"(?<![\w$@])@_\b|\$_\[[1-9]")
+
+
+def _perl_own(node: Node) -> str:
+    """Return the text of a statement without the functions inside, which take arguments of their own."""
+    if node.type == "anonymous_subroutine_expression":
+        return ""
+    text = _text(node)
+    if not node.children or "sub" not in text or not _PERL_TAKES.search(text):
+        return text
+    return " ".join(_perl_own(c) for c in node.children)
 
 
 def _perl_use(sheet: Sheet, node: Node, level: int, owner: int) -> None:
@@ -185,7 +205,7 @@ def _perl_use(sheet: Sheet, node: Node, level: int, owner: int) -> None:
         keys = re.findall(r"(?:[{,]|constant)\s*(\w+)\s*(?==>|,)", said) if "{" in said else re.findall(r"constant\s+['\"]?(\w+)", said)[:1]
         for key in keys:
             sheet.add(node, "value", key, level=level)
-    elif module in {"parent", "base"} and owner >= 0:
+    elif (module in {"parent", "base"} or (module == "Mojo::Base" and re.search(r"Base ['\"]", said))) and owner >= 0:
         _perl_bases(sheet, owner, said.partition(module)[2])
     elif module[:1].isupper():
         sheet.imports.append(module)
