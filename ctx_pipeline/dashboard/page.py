@@ -154,6 +154,7 @@ def scoring() -> dict[str, Any]:
         "saidCounts": ranking.SAID_COUNTS,
         "enough": ranking.ENOUGH,
         "wordsAtOnce": ranking.MOST_WORDS_AT_ONCE,
+        "readWhole": ranking.READ_WHOLE,
         "sample": ranking.SAMPLE,
         "pool": ranking.POOL,
         "strict": ranking.STRICT,

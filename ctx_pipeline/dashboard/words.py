@@ -143,7 +143,7 @@ def script(piece: Piece, held: Sequence[list[Document]]) -> bytes:
 
 
 def places(first_rows: Mapping[tuple[str, str], int], top: int) -> tuple[str, bytes]:
-    """Return name and script of the piece that says where in the index the events of each (host, session id) begin, and its highest row.
+    """Return name and script of the piece that numbers the first event of each (host, session id) over all, and how many events there are.
 
     Rows that score alike are told apart by them, and how seldom a word is depends on all rows.
     """

@@ -401,7 +401,7 @@ def _write_words(
     write()
     with suppress(StoreError):
         rows = store.search.rows_of_index
-        place, script = words.places({span.session: span.first for span in rows.spans}, rows.top)
+        place, script = words.places(rows.places(), rows.live)
         if not _link(site / "words" / f"{place}.js", folder.path / "words" / f"{place}.js"):
             folder.put(f"words/{place}.js", script)
         return [place, *(piece.name for piece in pieces)]

@@ -248,6 +248,7 @@ def test_the_snippet_stands_around_the_match_on_one_line():
 
 @pytest.mark.feature("search.dead")
 def test_dead_rows_and_rows_of_other_hosts_take_no_place_among_the_newest(index, monkeypatch):
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.READ_WHOLE", 0)
     monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.POOL", 3)
     add(index, "p", "apple of long ago", session="old")
     for turn in range(4):

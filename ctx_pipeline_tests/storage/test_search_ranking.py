@@ -115,8 +115,48 @@ def test_pages_follow_on_each_other_without_gap_or_twin(index):
     assert [hit for offset in range(0, 90, 11) for hit in found(index, "apple pear", limit=11, offset=offset)] == either
 
 
+@pytest.mark.feature("search.order-of-capture")
+def test_hits_have_one_order_whatever_was_captured_first_and_was_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.SAMPLE", 4)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.POOL", 6)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.STRICT", 4)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.SCORED", 5)
+    said = {
+        f"s{n:02}": ["the apple fell", "apple and pear" if n % 3 else "pear of the tree", *["a long filler line"] * n] for n in range(12)
+    }
+    orders = []
+    for name, captured in (("once", sorted(said)), ("other", [*sorted(said, reverse=True), "s03", "s07"])):
+        made = SearchIndex(tmp_path / f"{name}.db")
+        for turn, session in enumerate(captured):
+            made.begin_bulk()
+            rows = [(n, text, None) for n, text in enumerate(said[session])]
+            again = captured.index(session) < turn
+            made.add_part(CELL, f"{turn}", len(rows), rows, [(session, 0, len(rows) - 1)])
+            if again:
+                made.tombstone("claude", [session], keep={f"{turn}"})
+            made.finish()
+        lookup = made.rows_of_index
+        asked = [
+            made.query(text, limit=40) for text in ("apple", "apple pear", "the apple fell", "filler apples", "long line of apple and pear")
+        ]
+        orders.append([[(lookup.span_of(hit.rowid).session_id, hit.row, round(hit.score, 9)) for hit in hits] for hits in asked])
+        made.close()
+    assert orders[0] == orders[1]
+    assert len(orders[0][0]) == 20
+
+
+@pytest.mark.feature("search.order-of-capture")
+def test_of_rows_that_have_equally_many_of_the_words_the_best_is_found_wherever_it_stands(index, monkeypatch):
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.SCORED", 3)
+    add(index, "first", "apple", session="first")
+    for number in range(6):
+        add(index, f"p{number}", "apple " + "of another long line " * 9, session=f"s{number}")
+    assert index.query("apple", limit=1)[0].part == "first"
+
+
 @pytest.mark.feature("search.paging")
 def test_hits_beyond_those_that_are_scored_are_reached(index, monkeypatch):
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.READ_WHOLE", 0)
     monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.SCORED", 3)
     monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.POOL", 4)
     monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.SAMPLE", 4)

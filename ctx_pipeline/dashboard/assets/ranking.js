@@ -136,7 +136,7 @@
     return [...new Set([...found, ...group])].filter((form) => form !== word);
   }
 
-  // Documents {kind, text, row} of sessions {key, first, rows}; a row counts over all events of all sessions, as the index does, whose highest is `top`.
+  // Documents {kind, text, row} of sessions {key, first, rows}; a row counts over all events of all sessions in the order of months and ids, `top` of them.
   class Index {
     constructor(top) {
       this.spans = [];
@@ -157,6 +157,17 @@
         this.length += long;
         this.rows.set(first + one.row, { ...one, key, words, long, session: this.spans.length - 1 });
       }
+    }
+
+    // The last rows of a large index, all of a small one.
+    few(rows, most) {
+      return this.top > how.readWhole ? rows.slice(-most) : rows;
+    }
+
+    // The order of two rows that score alike: the newer event first, by quarters of an hour.
+    newer(a, b) {
+      const quarter = (row) => Math.floor((this.rows.get(row).at || 0) / 900_000);
+      return quarter(b) - quarter(a) || b - a;
     }
 
     get usual() {
@@ -214,7 +225,7 @@
       let seen = rows.length;
       let kept = rows;
       let complete = true;
-      if (seen >= how.sample) {
+      if (total > how.readWhole && seen >= how.sample) {
         kept = rows.slice(-how.sample);
         seen = Math.max(how.sample, Math.floor((how.sample * total) / Math.max(1, total - kept[0] + 1)));
         complete = false;
@@ -287,7 +298,7 @@
     }
   }
 
-  const best = (own, tiers) => [...own.keys()].sort((a, b) => (tiers ? tiers.get(a) - tiers.get(b) : 0) || own.get(b) - own.get(a) || b - a);
+  const best = (own, tiers, index) => [...own.keys()].sort((a, b) => tiers.get(a) - tiers.get(b) || own.get(b) - own.get(a) || index.newer(a, b));
 
   // Rows in order: the phrase, all words, any words, beginnings; each scored with its neighbours and its session.
   function ranked(index, text) {
@@ -299,18 +310,19 @@
     let otherwise = new Map();
     const whole = words.filter((way) => way.typed && way.complete).sort((a, b) => a.rows.length - b.rows.length);
     if (asked.asked.length > 1 && (!whole.length || whole[0].rows.some((row) => whole.every((way) => way.set.has(row))))) {
-      if (asked.whole > 1 && asked.whole <= how.wordsAtOnce) for (const row of index.every(asked.every).slice(-how.strict)) tiers.set(row, 1);
-      for (const row of index.every(asked.phrases).slice(-how.strict)) tiers.set(row, 0);
+      if (asked.whole > 1 && asked.whole <= how.wordsAtOnce) for (const row of index.few(index.every(asked.every), how.strict)) tiers.set(row, 1);
+      for (const row of index.few(index.every(asked.phrases), how.strict)) tiers.set(row, 0);
     }
     const add = (rows, tier) => rows.forEach((row) => tiers.has(row) || tiers.set(row, tier));
     if (tiers.size < how.enough) {
       const covered = new Map();
       for (const way of ways) for (const row of way.rows) covered.set(row, way.weight + (covered.get(row) || 0));
-      add(best(covered).slice(0, how.scored), 2);
-      if (!tiers.size) otherwise = index.scored(index.any(asked.asked).slice(-how.pool), asked.asked);
+      const least = [...covered.values()].sort((a, b) => b - a)[Math.min(how.scored, covered.size) - 1];
+      add([...covered.keys()].filter((row) => covered.get(row) >= least), 2);
+      if (!tiers.size) otherwise = index.scored(index.few(index.any(asked.asked), how.pool), asked.asked);
       add([...otherwise.keys()], 2);
       if (tiers.size < how.enough) {
-        const rows = [...new Set(asked.telling.flatMap((token) => [...index.found(token, true).keys()]))].sort((a, b) => a - b).slice(-how.pool);
+        const rows = index.few([...new Set(asked.telling.flatMap((token) => [...index.found(token, true).keys()]))].sort((a, b) => a - b), how.pool);
         const begun = index.scored(rows, asked.telling, true);
         add([...begun.keys()], 3);
         otherwise = new Map([...begun, ...otherwise]);
@@ -321,12 +333,11 @@
     const own = index.alone(rows, ways, scoring);
     for (const [row, score] of otherwise) own.set(row, own.get(row) || score);
     const scores = inContext(index, ways, own, tiers, scoring);
-    const order = [...scores.keys()].sort((a, b) => tiers.get(a) - tiers.get(b) || scores.get(b) - scores.get(a) || b - a);
-    return { rows: [...order, ...best(own, tiers).filter((row) => !scores.has(row))], own, scores, ways };
+    return { rows: [...best(scores, tiers, index), ...best(own, tiers, index).filter((row) => !scores.has(row))], own, scores, ways };
   }
 
   function inContext(index, ways, own, tiers, scoring) {
-    const rows = best(own, tiers).slice(0, how.scored);
+    const rows = best(own, tiers, index).slice(0, how.scored);
     const spans = rows.map((row) => index.spans[index.rows.get(row).session]);
     const near = rows.map((row, i) => {
       const { first, last } = spans[i];

@@ -321,7 +321,7 @@ class Reading(ABC):
                 order = shelf.newest_first(every)
             elif len(order) < need:
                 known = set(order)
-                order = [*order, *(row for row in reversed(every) if row not in known)]
+                order = [*order, *(row for row in shelf.newest_first(every) if row not in known)]
         return _Rows(order, ranking, every, left_out, {}, None)
 
     def _mask(self, shelf: RowLookup, asked: Asked) -> bytes | None:

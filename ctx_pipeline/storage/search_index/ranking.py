@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from heapq import nlargest
+from itertools import groupby
 from math import log, sqrt
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.storage.search_index.row_lookup import numbers_of
 from ctx_pipeline.storage.search_index.word_forms import forms_of
 
 if TYPE_CHECKING:
@@ -26,8 +28,11 @@ ENOUGH = 5
 MOST_WORDS_AT_ONCE = 3
 """Questions of more telling words (an identifier is one) are not asked for rows with all of them: a long output has them by chance."""
 
+READ_WHOLE = 50_000
+"""Rows of an index up to which all rows of a word are read: no answer depends on what was captured last."""
+
 POOL = 2_500
-"""Newest rows that are looked at of a word, all of whose rows are known then where there are fewer."""
+"""Newest rows that are looked at of a word of a larger index, all of whose rows are known then where there are fewer."""
 
 STRICT = 600
 """Newest rows with the phrase, or with all words, that are scored."""
@@ -105,9 +110,11 @@ class _Way(NamedTuple):
     typed: bool
     expression: str
     rows: list[int]
-    """the newest ones, ascending"""
+    """the newest ones that are alive, ascending"""
     times: int
     """about how many rows there are"""
+    held: int
+    """the same with dead rows, as FTS5 counts"""
     complete: bool
     """whether ``rows`` are all"""
     share: float
@@ -130,8 +137,8 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
     if len(question.tokens) > 1 and _may_meet(words):
         if 1 < question.telling <= MOST_WORDS_AT_ONCE:
             level, expression = LEVELS[1], question.every
-            tiers = dict.fromkeys(finder.newest(expression, STRICT), 1)
-        tiers |= dict.fromkeys(finder.newest(question.phrase, STRICT), 0)
+            tiers = dict.fromkeys(finder.strict(expression), 1)
+        tiers |= dict.fromkeys(finder.strict(question.phrase), 0)
     if len(tiers) < ENOUGH:
         level, expression = LEVELS[2 if len(question.tokens) > 1 else 1], " OR ".join({way.word: way.expression for way in ways}.values())
         tiers = dict.fromkeys(finder.most_of(ways), 2) | tiers
@@ -151,8 +158,8 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
     own = finder.alone(list(tiers), ways, scoring)
     own |= {row: score for row, score in otherwise.items() if not own[row]}
     scores = _in_context(finder, ways, own, tiers, scoring)
-    rest = [row for row in _best(own, tiers) if row not in scores] if len(scores) < len(own) else []
-    order = [*sorted(scores, key=lambda row: (scores[row].tier, -scores[row].total, -row)), *rest]
+    rest = [row for row in _best(own, tiers, shelf) if row not in scores] if len(scores) < len(own) else []
+    order = [*_best({row: score.total for row, score in scores.items()}, tiers, shelf), *rest]
     with_all = sum(tier <= LEVELS.index("all") for tier in tiers.values())
     return Ranking(order, scores, level, expression, missing, with_all)
 
@@ -181,21 +188,31 @@ class _Finder:
     def __init__(self, connection: sqlite3.Connection, shelf: RowLookup, mask: bytes | None) -> None:
         self.connection = connection
         self.shelf = shelf
-        self.mask = mask
+        self.mask = shelf.living() if mask is None and shelf.gaps else mask
+        self.narrowed = mask is not None and not (shelf.gaps and mask == shelf.living())
+        """whether some rows that are alive are not meant"""
         self._sizes: dict[int, tuple[int, int]] = {}
+        self.whole = shelf.live <= READ_WHOLE
+
+    def strict(self, expression: str) -> list[int]:
+        """Return the rows of an expression that the mask has: of a large index the newest ones."""
+        if not self.whole:
+            return self.newest(expression, STRICT)
+        rows = matching_rows(self.connection, expression)
+        return rows if self.mask is None else self.shelf.alive(rows, self.mask)
 
     def sizes(self, rows: Collection[int]) -> dict[int, tuple[int, int]]:
         """Return how many words rows, among others, have of what was done and of what was said."""
         if missing := [row for row in rows if row not in self._sizes]:
             asked = "SELECT id, sz FROM history_docsize WHERE id IN (SELECT value FROM json_each(?))"
-            found = {row: _varints(size) for row, size in self.connection.execute(asked, (json.dumps(missing),))}
+            found = {row: numbers_of(size) for row, size in self.connection.execute(asked, (json.dumps(missing),))}
             self._sizes |= dict.fromkeys(missing, (0, 0)) | {row: (size[0], size[1]) for row, size in found.items()}
         return self._sizes
 
     def scored(self, expression: str) -> dict[int, float]:
         """Return the newest rows of an expression that the mask has with their BM25 (higher is better)."""
         asked = f"SELECT rowid, {_BM25} FROM history WHERE history MATCH ?{self._of_mask()} ORDER BY rowid DESC LIMIT ?"
-        return dict(self.connection.execute(asked, (expression, POOL)).fetchall())
+        return dict(self.connection.execute(asked, (expression, -1 if self.whole else POOL)).fetchall())
 
     def newest(self, expression: str, most: int, below: int | None = None, *, meant: bool = True) -> list[int]:
         """Return the newest rows that an expression finds, the newest first: with ``meant`` only those that the mask has."""
@@ -206,25 +223,25 @@ class _Finder:
         return _listed(self.connection, asked, (expression, *values, most))
 
     def most_of(self, ways: Sequence[_Way]) -> list[int]:
-        """Return the rows of the samples that are meant and have the most of the words by weight, the best first."""
+        """Return the rows of the samples that are meant and have the most of the words by weight, with all equals of the last."""
         covered: dict[int, float] = {}
         known = covered.get
         for way in ways:
             weight = way.weight
-            for row in way.rows if self.mask is None else self.shelf.alive(way.rows, self.mask):
+            for row in self.shelf.alive(way.rows, self.mask) if self.narrowed else way.rows:
                 covered[row] = known(row, 0.0) + weight
         least = min(nlargest(SCORED, covered.values()), default=0.0)
-        return _best({row: weight for row, weight in covered.items() if weight >= least}, {})[:SCORED]
+        return [row for row, weight in covered.items() if weight >= least]
 
     def alone(self, rows: Sequence[int], ways: Sequence[_Way], scoring: Scoring) -> dict[int, float]:
         """Return BM25 of rows, each word as it was typed and in all its forms."""
         sizes = self.sizes(rows)
-        documents, *words = _varints(self.connection.execute("SELECT block FROM history_data WHERE id = 1").fetchone()[0])
-        usual = max(1.0, sum(words) / max(1, documents))
-        length = {row: sum(sizes[row]) / usual for row in rows}
+        every, alive = self.shelf.documents()
+        length = {row: sum(sizes[row]) / alive.usual for row in rows}
         lost = {row: SATURATION * _loss(long, scoring) for row, long in length.items()}
         once = {row: SAID_COUNTS if sizes[row][1] else 1.0 for row in rows}
-        counted = self._counted([way for way in ways if way.typed], documents, length)
+        rarer = self._rarer([way for way in ways if way.typed], alive.number)
+        counted = self._counted(rarer, every.number, {row: long * alive.usual / every.usual for row, long in length.items()})
         own = dict.fromkeys(rows, 0.0)
         for number, way in enumerate(ways):
             weight = way.weight * (SATURATION + 1)
@@ -236,20 +253,29 @@ class _Finder:
                 own[row] += weight * times / (times + lost[row])
         return own
 
-    def _counted(self, typed: Sequence[_Way], documents: int, length: Mapping[int, float]) -> dict[str, dict[int, float]]:
-        """Return word -> row -> how often the word stands there: of the rarer words.
+    @staticmethod
+    def _rarer(typed: Sequence[_Way], documents: int) -> list[_Way]:
+        """Return the words that are counted: the rarest, with so many rows together and each in less than half of the documents."""
+        found: list[_Way] = []
+        budget = COUNTED
+        for way in sorted((way for way in typed if way.times), key=lambda way: (way.times, way.word)):
+            budget -= way.times
+            if budget < 0 or 2 * way.times >= documents or not way.complete:
+                break
+            found.append(way)
+        return found
 
-        FTS5 tells a count only as BM25, which is solved for it. ``length`` is that of the rows, 1 the usual one.
+    def _counted(self, ways: Sequence[_Way], documents: int, length: Mapping[int, float]) -> dict[str, dict[int, float]]:
+        """Return word -> row -> how often the word stands there.
+
+        FTS5 tells a count only as BM25, which is solved for it, dead documents and all. ``length`` is that of the rows, 1 the usual one.
         """
         self.connection.create_function("ctx_wanted", 1, frozenset(length).__contains__)
         asked = f"SELECT rowid, {_BM25} FROM history WHERE history MATCH ? AND ctx_wanted(rowid)"
         found: dict[str, dict[int, float]] = {}
-        budget = COUNTED
-        for way in sorted((way for way in typed if way.times), key=lambda way: (way.times, way.word)):
-            budget -= way.times
-            most = 2.2 * log((documents - way.times + 0.5) / (way.times + 0.5)) if way.times < documents else 0.0
-            if budget < 0 or most <= 0 or not way.complete:
-                break
+        for way in ways:
+            rarity = log((documents - way.held + 0.5) / (way.held + 0.5)) if way.held < documents else 0.0
+            most = (SATURATION + 1) * (rarity if rarity > 0 else _LEAST_RARITY)
             scored = self.connection.execute(asked, (way.expression,)).fetchall()
             found[way.word] = {row: score * 1.2 * (0.25 + 0.75 * length[row]) / (most - score) for row, score in scored if 0 < score < most}
         return found
@@ -261,15 +287,8 @@ class _Finder:
         return f" AND rowid < {len(self.mask)} AND ctx_wanted(rowid)"
 
 
-def _varints(data: bytes) -> list[int]:
-    """Return the numbers that FTS5 packed, seven bits a byte, the highest first."""
-    numbers, value = [], 0
-    for byte in data:
-        value = value << 7 | byte & 127
-        if byte < 128:
-            numbers.append(value)
-            value = 0
-    return numbers
+_LEAST_RARITY = 1e-6
+"""What FTS5 takes for the inverse document frequency of a word that most documents have."""
 
 
 def _ways(finder: _Finder, word: str) -> list[_Way]:
@@ -288,21 +307,21 @@ def _ways(finder: _Finder, word: str) -> list[_Way]:
 def _named(finder: _Finder, name: str) -> list[_Way]:
     """Return how a name in code is looked for, at half weight since its words are too; nothing where no row has it."""
     expression = f'"{name}"'
-    rows, times, complete = _newest(finder, expression)
-    return [_Way(name, True, expression, rows, times, complete, _OF_NAME, _weight(finder, _OF_NAME, times))] if rows else []
+    rows, times, held, complete = _newest(finder, expression)
+    return [_Way(name, True, expression, rows, times, held, complete, _OF_NAME, _weight(finder, _OF_NAME, times))] if rows else []
 
 
 _OF_NAME = 0.5
 
 
 def _weight(finder: _Finder, share: float, times: int) -> float:
-    total = finder.shelf.top
+    total = finder.shelf.live
     return share * max(log((total - times + 0.5) / (times + 0.5)) if times < total else 0.0, 0.05)
 
 
 def _missing(finder: _Finder, ways: Sequence[_Way], *, beginnings: bool) -> tuple[str, ...]:
     """Return the words that no row has which is meant: in no form and, with ``beginnings``, not as the beginning of another word."""
-    held = {way.word for way in ways if (way.rows if finder.mask is None else finder.newest(way.expression, 1))}
+    held = {way.word for way in ways if (finder.newest(way.expression, 1) if finder.narrowed else way.rows)}
     words = [word for word in dict.fromkeys(way.word for way in ways) if word not in held]
     return tuple(word for word in words if not (beginnings and finder.newest(f'"{word}" *', 1)))
 
@@ -313,20 +332,25 @@ def _may_meet(ways: Sequence[_Way]) -> bool:
     return not known or bool(set(known[0]).intersection(*known[1:]))
 
 
-def _newest(finder: _Finder, expression: str) -> tuple[list[int], int, bool]:
-    """Return the newest rows of an expression (ascending), about how many there are, and whether these are all."""
-    total = finder.shelf.top
+def _newest(finder: _Finder, expression: str) -> tuple[list[int], int, int, bool]:
+    """Return the newest rows of an expression (ascending), about how many there are, alive and in all, and whether these are all."""
+    shelf = finder.shelf
+    if finder.whole:
+        found = matching_rows(finder.connection, expression)
+        rows = shelf.alive(found, None)
+        return rows, len(rows), len(found), True
     found = finder.newest(expression, SAMPLE, meant=False)
-    seen = len(found)
-    more = seen == SAMPLE
+    held = len(found)
+    more = held == SAMPLE
     if more:
-        seen = max(seen, seen * total // max(1, total - found[-1] + 1))
-        if seen < POOL:
+        held = max(held, held * shelf.top // max(1, shelf.top - found[-1] + 1))
+        if held < POOL:
             rest = finder.newest(expression, POOL, found[-1], meant=False)
             found += rest
-            seen, more = len(found), len(rest) == POOL
+            held, more = len(found), len(rest) == POOL
     found.reverse()
-    return found, seen, not more
+    rows = shelf.alive(found, None)
+    return rows, held * shelf.live // shelf.top if more else len(rows), held, not more
 
 
 def _loss(length: float, scoring: Scoring) -> float:
@@ -338,7 +362,7 @@ def _in_context(
     finder: _Finder, ways: Sequence[_Way], own: Mapping[int, float], tiers: Mapping[int, int], scoring: Scoring
 ) -> dict[int, Score]:
     """Return the scores of the best rows by themselves, with those of their neighbours and of their session."""
-    best = _best(own, tiers)[:SCORED]
+    best = _best(own, tiers, finder.shelf)[:SCORED]
     spans = [finder.shelf.span_of(row) for row in best]
     near = _around(finder, ways, best, spans)
     whole = _sessions(finder.shelf, ways)
@@ -350,13 +374,17 @@ def _in_context(
     return dict(zip(best, map(Score._make, told), strict=True))
 
 
-def _best(own: Mapping[int, float], tiers: Mapping[int, int]) -> list[int]:
-    """Return the rows by tier, then by their own score, then the newest first."""
-    order = sorted(own, reverse=True)
-    order.sort(key=own.__getitem__, reverse=True)
+def _best(own: Mapping[int, float], tiers: Mapping[int, int], shelf: RowLookup) -> list[int]:
+    """Return the rows by tier, then by their score, then the newest first."""
+    order = sorted(own, key=own.__getitem__, reverse=True)
     if len(set(tiers.values())) > 1:
         order.sort(key=tiers.__getitem__)
-    return order
+    equals = groupby(order, key=lambda row: (tiers.get(row), own[row]))
+    return [row for _, rows in equals for row in _newest_of(list(rows), shelf)]
+
+
+def _newest_of(rows: list[int], shelf: RowLookup) -> list[int]:
+    return sorted(rows, key=shelf.order_of, reverse=True) if len(rows) > 1 else rows
 
 
 def _around(finder: _Finder, ways: Sequence[_Way], rows: Sequence[int], spans: Sequence[Span | None]) -> list[float]:
@@ -398,7 +426,7 @@ def _sessions(shelf: RowLookup, ways: Sequence[_Way]) -> dict[tuple[str, str], f
     """Return the BM25 of whole sessions, in which a word counts once a row."""
     scores: dict[tuple[str, str], float] = {}
     total = len(shelf.spans)
-    usual = max(1.0, shelf.top / max(1, total))
+    usual = max(1.0, shelf.live / max(1, total))
     for way in ways:
         found = shelf.counted(way.rows)
         weight = way.share * log((total - len(found) + 0.5) / (len(found) + 0.5) + 1)

@@ -66,6 +66,38 @@ class RowAttributes(NamedTuple):
     """quarters of an hour since 1970, 0 where no time is known"""
 
 
+class Documents(NamedTuple):
+    """How many documents there are, and how many words all of them have."""
+
+    number: int
+    words: int
+
+    @property
+    def usual(self) -> float:
+        """Words of a document, at least one."""
+        return max(1.0, self.words / max(1, self.number))
+
+
+def numbers_of(packed: bytes) -> list[int]:
+    """Return the numbers that FTS5 packed, seven bits a byte, the highest first."""
+    numbers, value = [], 0
+    for byte in packed:
+        value = value << 7 | byte & 127
+        if byte < 128:
+            numbers.append(value)
+            value = 0
+    return numbers
+
+
+def documents_between(connection: sqlite3.Connection, first: int, last: int) -> Documents:
+    """Return the documents of a range of rows."""
+    sizes = [sum(numbers_of(size)) for (size,) in connection.execute(_SIZES, (first, last))]
+    return Documents(len(sizes), sum(sizes))
+
+
+_SIZES = "SELECT sz FROM history_docsize WHERE id BETWEEN ? AND ?"
+
+
 class RowLookup:
     """What the index holds, as of one state of its file."""
 
@@ -84,8 +116,18 @@ class RowLookup:
         dead = connection.execute("SELECT coalesce(max(last), 0) FROM dead").fetchone()[0]
         self.top: int = max([dead, *(span.last for span in self.spans), *(base + rows - 1 for base, rows, _, _ in self._parts)])
         """highest row id"""
-        self.gaps = sum(span.last - span.first + 1 for span in self.spans) < self.top
+        self.live = sum(span.last - span.first + 1 for span in self.spans)
+        """rows of sessions that are found"""
+        self.gaps = self.live < self.top
         """whether some row up to there is dead"""
+        self._alive: bytes | None = None
+        self._documents: tuple[Documents, Documents] | None = None
+        self._places: dict[int, int] = {}
+        place = 1
+        months = dict(connection.execute("SELECT s.first, p.month FROM spans s JOIN parts p ON p.part = s.part"))
+        for span in sorted(self.spans, key=lambda span: (months.get(span.first, ""), span.host, span.session_id, span.first)):
+            self._places[span.first] = place
+            place += span.last - span.first + 1
 
     def span_of(self, rowid: int) -> Span | None:
         """Return the session that a row belongs to, None for a dead row."""
@@ -164,16 +206,49 @@ class RowLookup:
         if mask is not None:
             end = len(mask)
             return list(compress(rowids, [mask[r] if r < end else 0 for r in rowids]))
-        return [r for r in rowids if self.span_of(r) is not None] if self.gaps else list(rowids)
+        return self.alive(rowids, self.living()) if self.gaps else list(rowids)
+
+    def living(self) -> bytes:
+        """Return a byte for each row id up to the highest, 1 where the row is alive."""
+        if self._alive is None:
+            self._alive = self.mask(Wanted())
+        return self._alive
+
+    def documents(self) -> tuple[Documents, Documents]:
+        """Return all documents, as FTS5 counts them, and those that are alive."""
+        if self._documents is None:
+            count, *words = numbers_of(self.connection.execute("SELECT block FROM history_data WHERE id = 1").fetchone()[0])
+            dead = dict(self.connection.execute("SELECT name, value FROM state WHERE name IN ('dead_documents', 'dead_words')"))
+            every = Documents(count, sum(words))
+            gone = Documents(int(dead.get("dead_documents", 0)), int(dead.get("dead_words", 0)))
+            self._documents = every, Documents(every.number - gone.number, every.words - gone.words)
+        return self._documents
 
     def newest_first(self, rowids: Sequence[int]) -> list[int]:
-        """Return ascending row ids by the time of their events, the newest first; those without a time last."""
-        placed: list[tuple[int, int]] = []
+        """Return ascending row ids by the time of their events, the newest first; those without a time last.
+
+        Events of one time are in the order of their sessions, of one session the later one first, whenever they were captured.
+        """
+        placed: list[tuple[int, int, int]] = []
         for base, rows, marks in self._all_marks():
             own = rowids[bisect_left(rowids, base) : bisect_left(rowids, base + rows)]
-            placed += [(marks.quarters[row - base], row) for row in own]
+            placed += [(marks.quarters[row - base], self._place_of_event(row), row) for row in own]
         placed.sort(reverse=True)
-        return [row for _, row in placed]
+        return [row for _, _, row in placed]
+
+    def order_of(self, rowid: int) -> tuple[int, int]:
+        """Return what orders a row among its equals: the higher the newer, the same however the sessions came into the index."""
+        base, marks = self._marks_at(rowid)
+        return marks.quarters[rowid - base], self._place_of_event(rowid)
+
+    def places(self) -> dict[Session, int]:
+        """Return the number of each session's first row over the sessions in the order of months and ids."""
+        return {span.session: self._places[span.first] for span in self.spans}
+
+    def _place_of_event(self, rowid: int) -> int:
+        """Return the number of a row, from 1, over the sessions in the order of months and ids; 0 for a dead row."""
+        span = self.span_of(rowid)
+        return self._places[span.first] + rowid - span.first if span else 0
 
     def counts(self, rowids: Sequence[int], month: Callable[[int], str], project: Mapping[Session, str]) -> dict[str, dict[str, int]]:
         """Return how many of ascending live row ids each host, project, session, kind, tool, outcome and month has, the most first.
