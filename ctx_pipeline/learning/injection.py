@@ -29,7 +29,7 @@ from ctx_pipeline.memory.injection_policy import (
     at_start,
     for_prompt,
     kind_of,
-    quiet_kinds,
+    spoken_by_default,
 )
 from ctx_pipeline.memory.prompt_block import estimate, weave
 from ctx_pipeline.memory.ranking import Recalled, ended, words_of
@@ -290,10 +290,10 @@ _MOMENTS = {START: AT_START, PROMPT: AT_PROMPT, BEFORE: BEFORE_COMMAND, FAILED: 
 
 
 def _default_kinds(journal: Journal, event: str, found: Sequence[Scored]) -> list[Scored]:
-    """Return what was accepted, and of the rest the kinds of lessons that the newest backtest found no worse than a search."""
+    """Return what was accepted, and of the rest the kinds of lessons that are told at this moment by the newest backtest."""
     kept = journal.newest(MEASURED, 1) if any(s.memory.status != ACCEPTED for s in found) else []
-    quiet = quiet_kinds(kept[0].payload.get("moments", {})) if kept else set()
-    return [s for s in found if s.memory.status == ACCEPTED or (_MOMENTS[event], kind_of(s.memory)) not in quiet]
+    row = kept[0].payload.get("moments", {}).get(_MOMENTS[event]) if kept else None
+    return [s for s in found if s.memory.status == ACCEPTED or row is None or spoken_by_default(row, kind_of(s.memory)).told]
 
 
 def _known(journal: Journal, host: str, session: str) -> set[str]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import difflib
 import re
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.learning.memories import plain_memory
 from ctx_pipeline.learning.repository_identity import known_place
+from ctx_pipeline.memory.injection_policy import MEASURED, quiet_kinds
 from ctx_pipeline.memory.prompt_block import inline
 from ctx_pipeline.memory.ranking import ended
 from ctx_pipeline.memory.safety import unread
 from ctx_pipeline.memory.scope import visible
 from ctx_pipeline.model.memories import RULE_KINDS, WOVEN
 from ctx_pipeline.storage import wait_for_forget
+from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline.usage.repositories import project_names
 
@@ -76,6 +79,14 @@ def proposals(
     wanted = [m for m in held if m.kind in KINDS and m.status == ("accepted" if accepted else "candidate") and not ended(m, now)]
     found = [_proposal(m) for m in wanted if m.status in WOVEN and not m.body.get("written_in") and not unread(m, [m.text])]
     return sorted(found, key=lambda p: (-_worth(p), p.memory.memory_id))[:limit]
+
+
+def only_once_accepted(settings: Settings | None = None) -> list[str]:
+    """Return in words at which moments hooks tell which kinds of lessons only once accepted, by the newest backtest; empty without one."""
+    chosen = settings or settings_module.load()
+    with closing(Journal(chosen.home / "journal.db", read_only=True)) as journal:
+        kept = journal.newest(MEASURED, 1) if journal.is_there() else []
+    return quiet_kinds(kept[0].payload.get("moments", {})) if kept else []
 
 
 def project_of(memory: Memory) -> str:

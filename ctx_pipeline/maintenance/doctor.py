@@ -12,6 +12,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import CtxError, RawLocked
 from ctx_pipeline.maintenance.backup import known_backups
+from ctx_pipeline.memory.injection_policy import MEASURED, quiet_kinds
 from ctx_pipeline.model.codec import plain
 from ctx_pipeline.model.display import size
 from ctx_pipeline.pipeline import capture, code_versions, session_errors
@@ -97,6 +98,8 @@ class Examination:
     leases: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     """the person's files of signals and methods, and plug-ins, that cannot be used, and why"""
+    only_once_accepted: list[str] = field(default_factory=list)
+    """kinds of lessons that hooks tell only once accepted, by the newest backtest"""
 
     @property
     def sound(self) -> bool:
@@ -162,6 +165,7 @@ class Examination:
         if self.unfinished:
             found.append("sessions are being forgotten, or that was interrupted: any command ends it, or ctx forget --finish")
         found += _listed("left out", [why if place in why else f"{place}: {why}" for place, why in self.left_out.items()])
+        found += _listed("lessons told only once accepted, by the newest backtest", self.only_once_accepted)
         found += [f"being written: {name} by {who}" for name, who in self.leases.items()]
         largest = sorted(self.sizes.items(), key=lambda pair: -pair[1])
         rest = [octets for _, octets in largest[_LARGEST:]]
@@ -197,6 +201,8 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.unfinished = store.files.exists(FORGETTING)
     report.backups = known_backups(store)
     report.leases = ledger.live_leases()
+    kept = store.journal.newest(MEASURED, 1)
+    report.only_once_accepted = quiet_kinds(kept[0].payload.get("moments", {})) if kept else []
     report.left_out = code_versions.versions(store.files, settings, keep=False).left_out
     scan = capture.scan(store, settings, hosts=hosts, thorough=False)
     report.problems, report.linked, report.retention = scan.problems, scan.linked, scan.retention

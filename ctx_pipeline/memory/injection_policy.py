@@ -89,7 +89,7 @@ MEASURED = "measured.backtest"
 """Kind of the journal's facts that keep the figures of a backtest; they make nothing stale."""
 
 LEAST_TOLD = 10
-"""Tellings of a backtest below which a threshold's precision, or how a kind of lesson does, says nothing."""
+"""Tellings of a backtest below which a threshold's precision says nothing, and how a kind of lesson does proves nothing."""
 
 _KIND_WORDS = {
     "user_preference": "rule",
@@ -100,6 +100,10 @@ _KIND_WORDS = {
 }
 
 
+KINDS_TOLD = ("rule", "refusal", "checks", "cure", "warning", "fact")
+"""Kinds of lessons that a moment is told of."""
+
+
 def kind_of(memory: Memory) -> str:
     """Return the kind of a lesson as the backtest judges it: rule, refusal, checks, cure, warning, fact, or its own kind."""
     if memory.body.get("fact"):
@@ -107,17 +111,54 @@ def kind_of(memory: Memory) -> str:
     return "warning" if memory.body.get("warning") else _KIND_WORDS.get(memory.kind, memory.kind)
 
 
-def quiet_kinds(moments: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Return (moment, kind of lesson) that are not told unasked: told often in a backtest, and right no more often than a search.
+class ByDefault(NamedTuple):
+    """Whether a kind of lesson is told unasked at a moment, and why."""
 
-    ``moments`` is what the newest backtest counted (moment -> kinds -> told, right, plain).
+    told: bool
+    why: str
+
+
+def spoken_by_default(row: Mapping[str, Any], kind: str) -> ByDefault:
+    """Return whether a kind of lesson is told at a moment where nobody accepted the lesson, by what the newest backtest counted there.
+
+    Proven is a kind that was right more often than a text search in ten tellings or more; one that
+    was not is quiet. Told fewer times it is unproven: it is told where it was right at all and the
+    search no more often, and, where lessons of every kind together lose clearly to the search at the
+    moment, only where it was right more often. One that never spoke is told but at such a moment.
     """
-    return {
-        (moment, kind)
-        for moment, row in moments.items()
-        for kind, count in row["kinds"].items()
-        if count["told"] >= LEAST_TOLD and count["right"] <= count["plain"]
-    }
+    count = row["kinds"].get(kind, {"told": 0, "right": 0, "plain": 0})
+    told, right, plain = count["told"], count["right"], count["plain"]
+    lost = _lost(row)
+    compared = f"right in {right} of {told}, text search in {plain}"
+    if told >= LEAST_TOLD:
+        return ByDefault(right > plain, compared)
+    if not told:
+        return ByDefault(not lost, f"never told in the backtest{_LOST if lost else ''}")
+    ahead = right > plain if lost else right > 0 and right >= plain
+    return ByDefault(ahead, f"unproven: {compared}{_LOST if lost and not ahead else ''}")
+
+
+_LOST = "; text search clearly beats lessons there"
+
+
+def _lost(row: Mapping[str, Any]) -> bool:
+    """Tell whether a text search clearly beats all lessons of a moment."""
+    high = (row.get("against_search") or {}).get("high")
+    return high is not None and high < 0 and row.get("answerable", 0) >= LEAST_TOLD
+
+
+def quiet_kinds(moments: Mapping[str, Any]) -> list[str]:
+    """Return in words which kinds of lessons are not told unasked at which moments, and why.
+
+    ``moments`` is what the newest backtest counted.
+    """
+    why: dict[tuple[str, str], list[str]] = {}
+    for moment, row in moments.items():
+        for kind in KINDS_TOLD:
+            one = spoken_by_default(row, kind)
+            if not one.told:
+                why.setdefault((moment, one.why), []).append(kind)
+    return [f"{moment}: {', '.join(kinds)} ({reason})" for (moment, reason), kinds in why.items()]
 
 
 def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:

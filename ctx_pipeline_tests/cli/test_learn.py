@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.memory.injection_policy import MEASURED
 from ctx_pipeline.model.memories import Memory
+from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.cli.conftest import Ctx
 
@@ -54,6 +57,22 @@ def test_what_would_have_saved_most_comes_first_with_what_it_rests_on(bare: Ctx,
     assert "“pnpm please”" in told
     assert "ctx memory accept ID" in told
     assert {p["memory_id"] for p in bare.json("learn", "--everywhere")["proposals"]} == {"m-slow", "m-pnpm", "m-main", "m-else"}
+
+
+@pytest.mark.feature("backtest.told-by-default")
+def test_learn_and_the_doctor_say_which_kinds_of_lessons_are_told_only_once_accepted(bare: Ctx, project: Path):
+    assert "only once accepted" not in bare("learn", "--cwd", str(project)).stdout
+    counts = {"told": 12, "right": 2, "plain": 5, "newest": 0}
+    row = {"kinds": {"cure": counts}, "against_search": {"value": 0.1, "low": 0.0, "high": 0.2}, "answerable": 12}
+    with closing(Journal(bare.store / "journal.db")) as journal:
+        journal.append(MEASURED, {"moments": {"after a failure": row}})
+
+    line = "after a failure: cure (right in 2 of 12, text search in 5)"
+    for told in (bare("learn", "--cwd", str(project)).stdout, bare("doctor").stdout):
+        assert "only once accepted" in told
+        assert line in told
+    assert bare.json("learn", "--cwd", str(project))["only_once_accepted"] == [line]
+    assert bare.json("doctor")["only_once_accepted"] == [line]
 
 
 @pytest.mark.feature("learn.rules-file")

@@ -12,7 +12,7 @@ from ctx_pipeline.learning.backtest.backtest import backtest, keep, stored_resul
 from ctx_pipeline.learning.backtest.evaluation import measure_effect
 from ctx_pipeline.learning.backtest.past_sessions import load
 from ctx_pipeline.learning.injection import shares
-from ctx_pipeline.memory.injection_policy import MEASURED, quiet_kinds
+from ctx_pipeline.memory.injection_policy import MEASURED, quiet_kinds, spoken_by_default
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.consolidate import consolidate
@@ -304,8 +304,8 @@ def test_sessions_with_a_memory_stand_against_those_without_and_a_holdout_makes_
     watched = backtest(store, chosen, before=DAY_2)["effect"]
 
     assert (watched["kind"], watched["sessions_told"], watched["sessions_not_told"]) == ("observational", 1, 1)
-    assert watched["differences"]["retries"] == {"told": 0.0, "not_told": 1.0, "value": -1.0, "low": None, "high": None, "of": 2}
-    assert (watched["differences"]["corrections"]["told"], watched["differences"]["corrections"]["not_told"]) == (0.0, 1.0)
+    assert watched["differences"]["retries"] == {"told": 0.0, "only_once_accepted": 1.0, "value": -1.0, "low": None, "high": None, "of": 2}
+    assert (watched["differences"]["corrections"]["told"], watched["differences"]["corrections"]["only_once_accepted"]) == (0.0, 1.0)
 
     told(store, lesson, "without", withheld=True, holdout=0.5)
     told(store, "mem-other", "without", event="retrieve")
@@ -430,16 +430,40 @@ def test_the_four_moments_count_what_was_told_and_what_search_and_the_newest_tur
     assert sum(row["right"] for row in told) == 2
 
 
-def counted(told, right, plain):
-    return {"before a command": {"kinds": {"rule": {"told": told, "right": right, "plain": plain, "newest": 0}}}}
+LOST = {"against_search": {"value": -0.2, "low": -0.3, "high": -0.1}, "answerable": 10}
+FEW = {"against_search": {"value": -0.2, "low": -0.3, "high": -0.1}, "answerable": 9}
+
+
+def counted(told, right, plain, **row):
+    return {"kinds": {"rule": {"told": told, "right": right, "plain": plain, "newest": 0}} if told else {}, **row}
 
 
 @pytest.mark.feature("backtest.told-by-default")
 @pytest.mark.parametrize(
-    ("figures", "quiet"), [((10, 5, 5), True), ((10, 6, 5), False), ((9, 0, 9), False), ((40, 0, 0), True), ((10, 3, 8), True)]
+    ("row", "told"),
+    [
+        (counted(10, 5, 5), False),
+        (counted(10, 6, 5), True),
+        (counted(40, 0, 0), False),
+        (counted(10, 3, 8), False),
+        (counted(12, 9, 2, **LOST), True),
+        (counted(9, 0, 9), False),
+        (counted(9, 0, 0), False),
+        (counted(3, 1, 2), False),
+        (counted(1, 1, 1), True),
+        (counted(4, 2, 2, **LOST), False),
+        (counted(4, 3, 2, **LOST), True),
+        (counted(4, 2, 2, **FEW), True),
+        (counted(0, 0, 0), True),
+        (counted(0, 0, 0, **LOST), False),
+        (counted(0, 0, 0, against_search={"value": None, "low": None, "high": None}, answerable=0), True),
+    ],
 )
-def test_a_kind_that_is_right_no_more_often_than_a_search_is_quiet_once_it_was_told_ten_times(figures, quiet):
-    assert quiet_kinds(counted(*figures)) == ({("before a command", "rule")} if quiet else set())
+def test_a_kind_is_told_unasked_where_it_beats_a_search_and_unproven_ones_where_nothing_speaks_against_them(row, told):
+    judged = spoken_by_default(row, "rule")
+    assert judged.told is told
+    assert ("unproven" in judged.why) is (0 < (row["kinds"].get("rule") or {"told": 0})["told"] < 10)
+    assert any(line.startswith("prompt: rule") for line in quiet_kinds({"prompt": row})) is not told
 
 
 @pytest.mark.feature("backtest.told-by-default")

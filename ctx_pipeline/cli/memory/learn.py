@@ -74,7 +74,7 @@ def learn(
     lessons, or the proposed ones where none is accepted.
     """
     from ctx_pipeline.cli.memory.commands import asked_at
-    from ctx_pipeline.learning.lesson_review import plain_proposal, proposals
+    from ctx_pipeline.learning.lesson_review import only_once_accepted, plain_proposal, proposals
 
     if project and (cwd or everywhere):
         raise UsageError("--project, --cwd and --all exclude each other", hint="choose one of them")
@@ -95,7 +95,7 @@ def learn(
         raise UsageError("--write and --pr need a rules file", hint="ctx learn --help names them")
     found = proposals(cwd=place, project=project, limit=limit or _SHOWN, settings=settings)
     if as_json:
-        emit({"proposals": [plain_proposal(p) for p in found]})
+        emit({"proposals": [plain_proposal(p) for p in found], "only_once_accepted": only_once_accepted(settings)})
         return
     places = _places(found)
     for number, proposal in enumerate(found, 1):
@@ -106,6 +106,10 @@ def learn(
         say("no lesson waits for a judgment" if everywhere else "no lesson waits for a judgment here (all repositories: --all)")
     elif not ask:
         say("accept one: ctx memory accept ID   one after the other: ctx learn --ask   into a rules file: ctx learn --help")
+        if quiet := only_once_accepted(settings):
+            say("hooks tell these only once accepted, by the newest backtest (ctx memory backtest):", dim=True)
+            for line in quiet:
+                say(f"  {line}", dim=True)
 
 
 def _optimize(settings: Settings, calls: int, *, yes: bool, as_json: bool) -> None:

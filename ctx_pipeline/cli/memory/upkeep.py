@@ -272,7 +272,10 @@ _MOMENT_MEANS = (
     ("moments, told, right", "how often hooks could speak, what they told, and what of it was about something that followed"),
     ("text search, newest turn", "how often the best hit of a text search, or the last turn before, was"),
     ("other repository", "how many lessons of another repository would have been told there"),
-    ("told by default", "whether hooks tell this kind without being asked to"),
+    (
+        "told by default",
+        f"whether hooks tell this kind where nobody accepted the lesson; told fewer than {LEAST_TOLD} times it is unproven",
+    ),
 )
 
 
@@ -358,7 +361,7 @@ def _hook_events(report: Mapping[str, Any]) -> None:
     rows = []
     for moment, row in report["moments"].items():
         searched = row["plain"] if moment != BEFORE_COMMAND else "-"
-        kinds = row["kinds"] or {"-": {"told": 0, "right": 0, "plain": searched, "newest": row["newest"], "by_default": None}}
+        kinds = row["kinds"] or {"-": {"told": 0, "right": 0, "plain": searched, "newest": row["newest"]}}
         rows += [
             {
                 "moment": moment,
@@ -369,7 +372,7 @@ def _hook_events(report: Mapping[str, Any]) -> None:
                 "plain": count["plain"],
                 "newest": count["newest"],
                 "elsewhere": row["elsewhere"] if moment in COMMAND_MOMENTS else "-",
-                "default": {True: "yes", False: "no", None: "-"}[count["by_default"]],
+                "default": _default(count),
             }
             for kind, count in kinds.items()
         ]
@@ -383,6 +386,13 @@ def _hook_events(report: Mapping[str, Any]) -> None:
             known = f"{row['knew']} of the {row['answerable']} where something that came had been there before"
             seen = f"a right lesson was told by then at {known}; the first hit is right at {row['plain']} of all {row['moments']:,}"
             say(f"  {moment}: {seen}; difference {_difference(apart)}; {_better(row, apart)}")
+
+
+def _default(count: Mapping[str, Any]) -> str:
+    """Return whether a kind is told without being asked to, and whether that is proven."""
+    if "by_default" not in count:
+        return "-"
+    return ("yes" if count["by_default"] else "no") + (", unproven" if count["told"] < LEAST_TOLD else "")
 
 
 def _better(row: Mapping[str, Any], apart: Mapping[str, Any]) -> str:
@@ -426,9 +436,10 @@ def _effect(effect: Mapping[str, Any]) -> None:
         say(f"  {plain(m['memory_id'])}: " + ", ".join(f"{plain(name)} {count:,}" for name, count in m["outcomes"].items()))
     _more(len(effect["memories"]))
     rows = [
-        {"what": name, "told": d["told"], "not_told": d["not_told"], "apart": _difference(d)} for name, d in effect["differences"].items()
+        {"what": name, "told": d["told"], "only_once_accepted": d["only_once_accepted"], "apart": _difference(d)}
+        for name, d in effect["differences"].items()
     ]
-    table(rows, {"what": "a session", "told": "told", "not_told": "not told", "apart": "difference (95 %)"})
+    table(rows, {"what": "a session", "told": "told", "only_once_accepted": "not told", "apart": "difference (95 %)"})
 
 
 def _proposals(rows: list[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from ctx_pipeline.memory.injection_policy import (
     PROVEN,
     Choice,
     kind_of,
-    quiet_kinds,
+    spoken_by_default,
     sure_enough,
 )
 from ctx_pipeline.memory.ranking import words_of
@@ -187,7 +187,7 @@ def table(moments: Sequence[Moment], *, choice: Choice) -> dict[str, Any]:
 
     ``plain`` and ``newest`` count over all moments (before a command ``plain`` over those at which
     something was told); within ``kinds`` they count at the moments at which that kind spoke, so
-    that like is held against like. ``by_default`` says whether the kind is told where nobody accepted the lesson.
+    that like is held against like. ``by_default`` and ``why`` say whether the kind is told where nobody accepted the lesson.
     """
     rows: dict[str, Any] = {}
     for name in MOMENTS:
@@ -208,10 +208,10 @@ def table(moments: Sequence[Moment], *, choice: Choice) -> dict[str, Any]:
             "against_search": against_search(some).plain(),
             "kinds": {kind: dict(sorted(count.items())) for kind, count in sorted(counts.items())},
         }
-    quiet = quiet_kinds(rows)
     for name, row in rows.items():
         for kind, count in row["kinds"].items():
-            count["by_default"] = (name, kind) not in quiet and _spoken(name, choice)
+            judged = spoken_by_default(row, kind)
+            count |= {"by_default": judged.told and _spoken(name, choice), "why": judged.why}
     return rows
 
 
