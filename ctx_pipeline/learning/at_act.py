@@ -12,7 +12,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ctx_pipeline.model.memories import Memory
@@ -59,21 +59,42 @@ def _red(text: str) -> bool:
     return looks_red(text)
 
 
-def before_command(command: str, memories: Iterable[Memory]) -> list[Memory]:
+def before_command(command: str, memories: Iterable[Memory], cwd: str | None = None) -> list[Memory]:
     """Return the memories that speak of a command that is about to run, the surest first.
 
     A rule that wants another program, or forbids what the words say; a refusal of the
     same command; a cure of exactly this call, or of any call of the program it names.
+    Which branch is checked out is read in ``cwd``; without it a push that names none speaks of none.
     """
     from ctx_pipeline.shell.commands import steps
 
     every = [step for step in steps(command) if step.words]
-    programs = {step.words[0].rpartition("/")[2] for step in every}
-    found = [m for m in memories if _speaks(m, command, every, programs)]
+    programs = {step.words[0].rpartition("/")[2] for step in every if not _only_asks(step)}
+    found = [m for m in memories if _speaks(m, command, every, programs, cwd)]
     return sorted(found, key=lambda m: (m.kind not in RULE_KINDS, -m.confidence, m.memory_id))
 
 
-def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[str]) -> bool:
+_MANAGERS = frozenset(
+    {"npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "pipenv", "pdm", "conda", "docker", "podman", "nerdctl"}
+)
+_ASKING = frozenset(
+    {"list", "ls", "show", "info", "view", "outdated", "freeze", "why", "tree", "search", "graph", "help", "version", "ps", "images"}
+    | {"inspect", "logs", "about", "check", "audit", "dir"}
+)
+_ASKING_OPTIONS = frozenset({"--version", "-V", "--help", "-h"})
+
+
+def _only_asks(step: Step) -> bool:
+    """Tell whether a step asks a package manager or a container program something and changes nothing: ``uv pip list``."""
+    program, *words = step.words
+    if program.rpartition("/")[2] not in _MANAGERS:
+        return False
+    plain = [word for word in words if not word.startswith("-")]
+    asked = plain[1:2] if plain[:1] == ["pip"] else plain[:1]
+    return not _ASKING_OPTIONS.isdisjoint(words) or (bool(asked) and asked[0] in _ASKING)
+
+
+def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[str], cwd: str | None) -> bool:
     body = memory.body
     if body.get("at_hand") and memory.status != "accepted":
         return False
@@ -83,7 +104,7 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         instead = set(map(str, body.get("instead_of", ())))
         if instead & programs:
             return True
-        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every)
+        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every, cwd)
     if body.get("once") and not body.get("warning"):
         return False
     if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
@@ -136,18 +157,100 @@ def _lacks_option(step: Step, known: object) -> bool:
     )
 
 
-def _forbidden(memory: Memory, command: str, every: Sequence[Step]) -> bool:
-    """Tell whether a command does what a rule forbids: most of its words, or the one that it is about as an option or a subcommand."""
-    from ctx_pipeline.mining.lessons.said_rules import core, terms
+def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | None) -> bool:
+    """Tell whether a command does what a rule forbids: most of its words, or the one that it is about as an option or a subcommand.
 
+    What a rule says of pushes and commits to a branch holds for those alone that change it.
+    """
+    from ctx_pipeline.mining.lessons.said_rules import OBJECTS, core
+
+    if limited := _branch_limit(memory):
+        return _changes_branch(limited, command, cwd)
     wanted = set(map(str, memory.body.get("avoid", ())))
-    held = wanted & terms(re.sub(r"[-=/]", " ", _TEXTS.sub(" ", command)))
     what, where = core(memory.text)
-    if len(held) >= _LEAST_WORDS and len(held) >= _MOST_OF * len(wanted) and where & wanted <= held:
-        return True
-    acts = {w for s in every if s.words[0].rpartition("/")[2] in _ACTING for w in (*s.subject.split()[1:], *_options(s.words))}
     doing = next((w for w in _FORBIDS.findall(memory.text.lower()) if w in what), "")
-    return bool(doing) and doing in acts and where & wanted <= held
+    narrower = (what & wanted) - {doing} - OBJECTS - _SAYS_HOW
+    for steps, words in _acts(command, every):
+        held = wanted & words
+        acts = {w for s in steps if s.words[0].rpartition("/")[2] in _ACTING for w in (*s.subject.split()[1:], *_options(s.words))}
+        if doing in _MADE and doing not in held | acts:
+            continue
+        if len(held) >= _LEAST_WORDS and len(held) >= _MOST_OF * len(wanted) and where & wanted <= held:
+            return True
+        if doing and doing in acts and (where & wanted) | narrower <= held | acts:
+            return True
+    return False
+
+
+_SAYS_HOW = frozenset({"my", "directly", "straight", "anything", "something", "ever", "again", "yourself", "automatically", "blindly"})
+"""Words beside the act of a rule that narrow nothing."""
+
+
+def _acts(command: str, every: Sequence[Step]) -> Iterator[tuple[list[Step], set[str]]]:
+    """Yield the acts of a command line: the steps of each pipe, and their words with those of what they work on.
+
+    That is the folder that the line changed to, and for a commit the files that it added to it before.
+    """
+    from ctx_pipeline.mining.lessons.said_rules import terms
+    from ctx_pipeline.shell.commands import steps_by_piece
+
+    folder: set[str] = set()
+    added: set[str] = set()
+    steps: list[Step] = []
+    words: set[str] = set()
+    for piece, own in steps_by_piece(command):
+        if not piece.piped:
+            if steps:
+                yield steps, words
+            steps, words = [], set(folder)
+        said = terms(re.sub(r"[-=/]", " ", _TEXTS.sub(" ", piece.text)))
+        steps, words = [*steps, *(s for s in own if s in every)], words | said
+        if piece.words[:1] in (("cd",), ("pushd",)):
+            folder = set(said)
+        subjects = {s.subject for s in own}
+        if subjects & {"git add", "git rm", "git mv"}:
+            added |= said
+        if "git commit" in subjects:
+            words |= added
+    if steps:
+        yield steps, words
+
+
+def _branch_limit(memory: Memory) -> tuple[str, frozenset[str], bool] | None:
+    """Return the act, the branches (or remotes) and whether only force is meant, where a rule forbids pushes or commits to some."""
+    said = memory.text.lower()
+    act = _BRANCH_ACT.search(said)
+    if act is None:
+        return None
+    named = _TO_BRANCHES.search(said, act.end())
+    names = {n for n in re.split(r"\s*,\s*|\s+(?:or|and|nor)\s+(?:to\s+|on\s+)?", named[1]) if n} if named else set()
+    names = {name.strip("`'\".").removeprefix("origin/") for name in names} or set(_KNOWN_BRANCHES.findall(said))
+    return ("push" if _OF_PUSH.search(act[0]) else "commit", frozenset(names), "force" in said) if names else None
+
+
+def _changes_branch(limited: tuple[str, frozenset[str], bool], command: str, cwd: str | None) -> bool:
+    from ctx_pipeline.memory.scope import current_branch
+    from ctx_pipeline.shell.git_branches import EVERY, branch_changes
+
+    act, names, forced = limited
+    return any(
+        made.act == act and (made.forced or not forced) and (made.branches & (names | {EVERY}) or made.remote in names)
+        for made in branch_changes(command, cwd, lambda folder: current_branch(folder) if cwd else "")
+    )
+
+
+_BRANCH_ACT = lazy_pattern(
+    r"(?<![\w-])(?:force[- ]?)?(?:push(?:es|ing|ed|en|e|t)?|commit(?:s|ting|ted|ten|te|tet)?)(?![\w-])"
+    r"|푸시|推送|プッシュ|커밋|提交|コミット"
+)
+_OF_PUSH = lazy_pattern(r"push|푸시|推送|プッシュ")
+_BRANCH = r"[`'\"]?[\w.@/-]*\w[`'\"]?"
+_TO_BRANCHES = lazy_pattern(
+    rf"\s(?:to|on|onto|into|auf)\s+(?:the\s+|our\s+|a\s+|den\s+)?(?!(?:files?|code|changes?)\b)"
+    rf"({_BRANCH}(?:(?:\s*,\s*|\s+(?:or|and|nor)\s+)(?:to\s+|on\s+)?{_BRANCH})*)"
+)
+_KNOWN_BRANCHES = lazy_pattern(r"(?a)(?<![\w/.-])(?:main|master|trunk|develop|release|staging|production)(?![\w/.-])")
+"""Names of branches that a rule may say in any language."""
 
 
 def _wanted(memory: Memory, command: str, every: Sequence[Step]) -> bool:
@@ -257,6 +360,8 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
     body = memory.body
     if body.get("did") and not all(name in line for name in _named_in_error(memory)):
         return False
+    if _another_service(memory, line):
+        return False
     if memory.kind in RULE_KINDS or (body.get("once") and not body.get("warning")):
         return False
     if not (body.get("resolution") or body.get("steps") or body.get("warning") or body.get("transient")):
@@ -308,11 +413,26 @@ def _same_service(memory: Memory, line: str) -> bool:
     error = str(memory.body.get("error") or "")
     if memory.body.get("resolution") != "setup" or not (SERVICE_DOWN.search(line) and SERVICE_DOWN.search(error)):
         return False
-    ports = set(_PORT.findall(error))
-    return bool(ports & set(_PORT.findall(line)))
+    return bool(_ports(error) & _ports(line))
 
 
-_PORT = lazy_pattern(r"(?:\bport\s+|[\w\]]:)(\d{2,5})\b")
+def _another_service(memory: Memory, line: str) -> bool:
+    """Tell whether a lesson and a line each name a port, and none in common: what started the one service is no cure of the other."""
+    mine, theirs = _ports(str(memory.body.get("error") or "")), _ports(line)
+    return bool(mine and theirs) and mine.isdisjoint(theirs)
+
+
+def _ports(text: str) -> set[str]:
+    """Return the ports that a text names: behind the word or a host; numbers of lines and times of day are none."""
+    return {found["port"] or found["named"] for found in _PORT.finditer(text) if not _NO_HOST.search(found["host"] or "")}
+
+
+_PORT = lazy_pattern(r"(?i)\bport[\s=:]+(?P<named>\d{2,5})\b|(?P<host>[\w.-]+|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d)")
+_NO_HOST = lazy_pattern(
+    r"(?i)^(?!\d+(?:\.\d+){3}$)\d|\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|sh|ex|exs|swift"
+    r"|scala|lua|sql|css|html?|ya?ml|json|toml|md|txt|log|lock|cfg|ini|xml|mk)$|^(?:line|col|column|row|makefile|dockerfile)$"
+)
+"""Before a number and a colon: a time of day, or a file whose line it is."""
 
 
 def _same_program(memory: Memory, subjects: set[str]) -> bool:

@@ -275,7 +275,7 @@ def _at_command(index: MemoryIndex, command: str, output: str, place: Place | No
     )
     known = {r.memory.memory_id: r for r in recalled}
     memories = [r.memory for r in recalled if not ended(r.memory, _now())]
-    chosen = after_failure(command, output, place.cwd, memories) if output else before_command(command, memories)
+    chosen = after_failure(command, output, place.cwd, memories) if output else before_command(command, memories, place.cwd)
     return [Scored(m, known[m.memory_id].covered, {}) for m in chosen[:_MOST_AT_COMMAND]]
 
 

@@ -56,6 +56,20 @@ def git_folder(cwd: str | os.PathLike[str]) -> Path | None:
     return found[1] if found else None
 
 
+def current_branch(cwd: str | os.PathLike[str]) -> str:
+    """Return the branch that is checked out where a folder lies; empty outside of a checkout, and where none is."""
+    found = _checkout(_here(cwd))
+    if found is None:
+        return ""
+    marker = found[0] / ".git"
+    own = _gitdir(marker) if look_at(marker).kind == FILE else marker
+    head = _HEAD.match(_text(own / "HEAD")) if own else None
+    return head[1] if head else ""
+
+
+_HEAD = lazy_pattern(r"ref: refs/heads/(\S+)")
+
+
 def _here(cwd: str | os.PathLike[str]) -> Path:
     try:
         return Path(os.path.abspath(expanded(cwd)))  # noqa: PTH100 - links are kept as the agent recorded them
@@ -102,12 +116,15 @@ def _text(path: Path) -> str:
     return (read(path, _MOST_BYTES) or b"").decode("utf-8", "replace")
 
 
+def _gitdir(marker: Path) -> Path | None:
+    """Return the git folder of a worktree itself."""
+    match = re.match(r"gitdir:\s*(.+)", _text(marker))
+    return real(marker.parent / match.group(1).strip()) if match else None
+
+
 def _common_dir(marker: Path) -> Path | None:
     """Return the git folder that a worktree shares with its main checkout."""
-    match = re.match(r"gitdir:\s*(.+)", _text(marker))
-    if not match:
-        return None
-    gitdir = real(marker.parent / match.group(1).strip())
+    gitdir = _gitdir(marker)
     shared = _text(gitdir / "commondir").strip() if gitdir else ""
     return real(gitdir / shared) if gitdir and shared else gitdir
 

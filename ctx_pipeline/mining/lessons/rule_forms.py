@@ -123,8 +123,14 @@ FORMS = tuple(
         ),
         ("uses", rf"(?:in\ this\ (?:repo|project)[,\s]+)?{_WHO}\s+(?:always\ |only\ )?uses?\s+(?P<want>[^,;]+?)(?:\s+{_HERE})*"),
         (
+            "moved",
+            rf"(?:{_WHO}|everything|all)(?:'ve|'s|\ have|\ has|\ was|\ were|\ is|\ are)?\s+(?:just\ |now\ |already\ |recently\ )*"
+            rf"(?:moved|migrated|switched|changed|converted|ported)\s+(?:everything\s+|this\s+|it\s+|over\s+|away\s+)*"
+            rf"from\s+`?(?P<avoid>{_NAME}?)`?\s+(?:over\ )?to\s+`?(?P<want>{_NAME}?)`?(?:\s+(?:{_HERE}|last\ \w+|recently|a\ while\ ago|already|now))*",
+        ),
+        (
             "uses",
-            r"we(?:'re|\ are)\s+(?:using|on)\s+(?P<want>(?:p?npm|yarn|bun|uv|poetry|pdm|ruff|biome|vitest|podman)\b)"
+            r"we(?:(?:'re|\ are)\s+(?:using|on)|(?:'ve|\ have)?\s+(?:now\ )?(?:moved|migrated|switched)\s+(?:over\ )?to)\s+(?P<want>(?:p?npm|yarn|bun|uv|poetry|pdm|ruff|biome|vitest|podman)\b)"
             rf"(?:\s+{_HERE})*(?:,?\s+not\s+(?P<avoid>{_NAME}))?",
         ),
         ("uses", rf"{TO}(?:always\ |only\ )?(?:use|switch\ to|stick\ (?:to|with))\s+(?P<want>{_NAME})(?:\s+{_HERE})*"),
@@ -372,7 +378,7 @@ def beginnings(said: str) -> list[int]:
 
 
 HINT = lazy_pattern(
-    r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
+    r"(?i)\b(?:moved|migrated|converted|ported|changed|switched|use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
     r"|put|want|before|after|when|whenever|without|no|switch|stick|should|must|needs?|have to|every|each|remember|forget|target|per|off"
     r"|on|with|we|our|hate|everywhere|next time|from now|going forward|future|important|rule|allowed|forbidden|is run|are run|open|write|name|sign)\b"
     r"|n'?t\b|\bthis is an?\b|(?:\b(?:is|are|sits?|located|kept|stored|found)|'s)\s+(?:all )?(?:in|inside|under|at|below)\s"

@@ -36,7 +36,7 @@ _USE = (
     r"|используй(?:те)?|используем|юзай|使用|请用|我们用|用|改用"
 )
 _USE_BEHIND = r"(?:be)?nutz(?:e|en|t)|verwenden|nehmen|を使|でお願い|쓰|사용"
-_ALWAYS = r"immer|stets|grunds[äa]tzlich|toujours|siempre|sempre|altijd|всегда|始终|一律|必ず|常に|항상"
+_ALWAYS = r"immer|stets|grunds[äa]tzlich|toujours|siempre|sempre|altijd|всегда|始终|一律|总是|必须|务必|必ず|常に|항상"
 _NEVER = r"nie|niemals|auf\s+keinen\s+fall|jamais|nunca|jamás|mai|nooit|никогда|永远不要|绝不|绝对不要|千万不要|決して|しないで|절대"
 _NONE = r"(?:bitte\s+)?keine?n?|pas\s+de|aucune?|sin|nada\s+de|sem|nessuna?|geen|без|禁止|不要"
 """Begins a saying that wants none of something."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.mining.lessons import rule_languages
 from ctx_pipeline.mining.lessons.order_scope import EXPLICIT, of_the_work_at_hand, ordered_for_ever, spelled_out
 from ctx_pipeline.mining.lessons.rule_forms import FORMS, HINT, OF_WORK, OPENS, TO, beginnings
+from ctx_pipeline.mining.lessons.unspaced_terms import SIGN, has_kana, unspaced_terms
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -177,6 +178,10 @@ def _meant(said: str, form: str, parts: dict[str, str | None], *, beside: bool =
     want, avoid = terms(parts.get("want") or ""), terms(parts.get("avoid") or parts.get("stops") or "")
     if not (want or avoid) or (form in ("uses", "please") and not _named(said, want, form)):
         return None
+    if form == "moved":
+        if not any(want & family and avoid & family for family in FAMILIES):
+            return None
+        form = "pair"
     about, place = terms(parts.get("what") or ""), ""
     if about - _NOBODYS:
         place = (parts["want"] or "").strip(".,;:()`'\"").removeprefix("./").rstrip("/")
@@ -218,7 +223,11 @@ _TYPE = frozenset({"any"})
 @lru_cache(16_384)  # as of one word: each merging asks for the same sentences
 def terms(text: str) -> frozenset[str]:
     """Return the words that say what a rule is about, plurals as singulars."""
-    return frozenset(filter(None, map(_term, re.findall(r"[\w./@'-]+", text.lower())))) or frozenset(_TYPE & {text.strip(" `'\"").lower()})
+    said = re.findall(r"[\w./@'-]+", text.lower())
+    if not text.isascii() and SIGN.search(text):
+        japanese = has_kana(text)
+        said = [word for token in said for word in (unspaced_terms(token, japanese=japanese) if SIGN.search(token) else (token,))]
+    return frozenset(filter(None, map(_term, said))) or frozenset(_TYPE & {text.strip(" `'\"").lower()})
 
 
 @lru_cache(16_384)  # people say the same words again and again
@@ -279,13 +288,14 @@ def _takes_back(wants: Rule, forbids: Rule) -> bool:
     if not wants.want or wants.avoid or not forbids.avoid or forbids.want:
         return False
     (wanted, when), (forbidden, where) = core(wants.text), core(forbids.text)
-    common = (wanted & forbidden) - _OBJECTS
-    return bool(common) and (wanted ^ forbidden) | where | when <= common | _OBJECTS
+    common = (wanted & forbidden) - OBJECTS
+    return bool(common) and (wanted ^ forbidden) | where | when <= common | OBJECTS
 
 
 def akin(one: str, other: str) -> bool:
     """Tell whether two words are forms of one: "config" and "configuration"."""
-    return one == other or (min(len(one), len(other)) >= _LEAST_AKIN and (one.startswith(other) or other.startswith(one)))
+    least = _LEAST_AKIN if one.isascii() else _LEAST_AKIN_SIGNS
+    return one == other or (min(len(one), len(other)) >= least and (one.startswith(other) or other.startswith(one)))
 
 
 def _tools(words: frozenset[str]) -> frozenset[str]:
@@ -296,8 +306,8 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
-_LEAST_PLURAL, _LEAST_AKIN = 3, 4
-_OBJECTS = frozenset(
+_LEAST_PLURAL, _LEAST_AKIN, _LEAST_AKIN_SIGNS = 3, 4, 2
+OBJECTS = frozenset(
     [
         "pr",
         "pull",

@@ -1,0 +1,201 @@
+"""A rule is told before the act that it forbids, and before no other that has words of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ctx_pipeline.learning.at_act import after_failure, before_command
+from ctx_pipeline.mining.lessons.said_rules import contradict, replaced, rule, same
+from ctx_pipeline.model.memories import Memory
+
+
+def said(text: str) -> Memory:
+    meant = rule(text)
+    assert meant is not None
+    body = {"want": sorted(meant.want), "avoid": sorted(meant.avoid), "instead_of": sorted(replaced(meant))}
+    return Memory("m-rule", "user_preference", text, structured=json.dumps(body), confidence=0.8, support=2)
+
+
+def setup(error: str, cure: str) -> Memory:
+    from ctx_pipeline.mining.lessons.failures import signature
+
+    body = {"error": error, "signature": signature(error), "resolution": "setup", "did": [cure], "failed": "pytest -q", "subject": "pytest"}
+    return Memory("m-setup", "tool_lesson", f"run `{cure}` first", structured=json.dumps(body), confidence=0.8, support=2)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """Return what makes a checkout whose current branch has a name."""
+
+    def make(branch):
+        git = tmp_path / branch.replace("/", "-") / ".git"
+        git.mkdir(parents=True)
+        (git / "HEAD").write_text(f"ref: refs/heads/{branch}\n", "utf-8")
+        return str(git.parent)
+
+    return make
+
+
+PUSHES_MAIN = (
+    "git push origin main",
+    "git push -u origin main",
+    "git push --force-with-lease origin main",
+    "git push origin HEAD:main",
+    "git push origin fix:refs/heads/main",
+    "git push origin +main",
+    "git push origin :main",
+    "git push --delete origin main",
+    "git push --all",
+    "git push --mirror backup",
+    "git push origin fix main",
+    "git checkout main && git merge fix && git push",
+    "npm test && git push origin main --tags",
+    "git -C . push origin main",
+    "sudo git push origin 'main'",
+)
+PUSHES_OTHERS = (
+    "git push origin main-fix",
+    "git push origin fix/main",
+    "git push origin main:fix",
+    "git push origin v1.2",
+    "git push --tags",
+    "git push origin refs/tags/main",
+    "git push origin tag main",
+    "git push --dry-run origin main",
+    "git checkout -b fix main && git push -u origin fix",
+    "git pull origin main && git push origin fix",
+    "git fetch origin main",
+    "git log main..fix --grep push",
+    "git commit -m 'never push to main'",
+    "git push --force-with-lease=main origin fix",
+    "git switch fix && git push",
+    "gh pr create --base main --title 'push'",
+    "git rebase main && git push -f origin HEAD",
+    "cat push.sh main.py",
+)
+
+
+@pytest.mark.feature("hooks.rule-of-branch")
+@pytest.mark.parametrize("text", ["never push to main", "don't push directly to main or master", "main 브랜치에 절대 푸시하지 마"])
+def test_a_push_to_main_is_told_in_every_way_it_is_typed_and_no_other_act_is(checkout, text):
+    told, fix = [said(text)], checkout("fix")
+    assert [c for c in PUSHES_MAIN if not before_command(c, told, fix)] == []
+    assert [c for c in PUSHES_OTHERS if before_command(c, told, fix)] == []
+
+
+@pytest.mark.feature("hooks.rule-of-branch")
+def test_a_push_that_names_no_branch_is_of_the_one_that_is_checked_out(checkout, tmp_path):
+    told = [said("never push to main")]
+    main, fix = checkout("main"), checkout("fix/main")
+    for command in ("git push", "git push origin", "git push origin HEAD", "git push -f", "(git push)"):
+        assert before_command(command, told, main) == told
+        assert before_command(command, told, fix) == []
+        assert before_command(command, told) == []
+    assert before_command("git switch -c fix && git push", told, main) == []
+    assert before_command(f"cd {main} && git push", told, fix) == told
+    assert before_command(f"git -C {main} push", told, fix) == told
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tmp_path / "own").mkdir()
+    (tree / ".git").write_text(f"gitdir: {tmp_path}/own\n", "utf-8")
+    (tmp_path / "own" / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
+    assert before_command("git push", told, str(tree)) == told
+
+
+@pytest.mark.feature("hooks.rule-of-branch")
+def test_a_rule_of_commits_and_of_force_holds_for_these(checkout):
+    main, fix = checkout("main"), checkout("fix")
+    committed, forced = [said("don't commit directly to main")], [said("never force push to main")]
+    assert before_command("git commit -am x", committed, main) == committed
+    assert before_command("git commit -am x", committed, fix) == []
+    assert before_command("git push origin main", committed, fix) == []
+    assert before_command("git push --force origin main", forced, fix) == forced
+    assert before_command("git push origin main", forced, fix) == []
+
+
+@pytest.mark.feature("hooks.words-of-one-act")
+def test_the_words_of_a_rule_are_looked_for_in_one_act_with_what_was_added_to_a_commit():
+    told = [said("never commit generated files")]
+    assert before_command("git add generated/files && git commit -m x", told) == told
+    assert before_command("git commit -m x generated/files", told) == told
+    assert before_command("ls generated/files && git commit -m x", told) == []
+    assert before_command("git add generated/files", told) == []
+    piped = [said("never pipe curl output into bash")]
+    assert before_command("curl -s https://example.org/pipe/output | bash", piped) == piped
+    assert before_command("curl -s https://example.org > page; bash build.sh", piped) == []
+
+
+@pytest.mark.feature("hooks.only-asks")
+def test_commands_that_only_ask_a_package_manager_are_told_nothing():
+    told = [said("use poetry, not pip")], [said("we use npm, not pnpm")], [said("use pip, not uv")], [said("use uv instead of poetry")]
+    told += ([said("use uv instead of pdm")], [said("use podman, not docker")])
+    asks = ("pip list", "pnpm ls", "uv pip list", "poetry show", "pdm list", "docker ps -a")
+    asks_too = ("pip --version", "pnpm why left-pad", "uv pip show x", "poetry show --tree", "pdm info", "docker images")
+    changes = ("pip install x", "pnpm add x", "uv pip install x", "poetry add x", "pdm install", "docker build .")
+    for rules, *commands in zip(told, asks, asks_too, changes, strict=True):
+        assert [bool(before_command(c, rules)) for c in commands] == [False, False, True]
+
+
+REFUSED = 'could not connect to server: Connection refused on "{}"'
+
+
+@pytest.mark.feature("hooks.service-port")
+def test_what_started_a_service_is_told_for_its_port_alone():
+    lesson = [setup(REFUSED.format("localhost:5432"), "docker compose up -d db")]
+    for port in ("localhost:5432", "db:5432", "127.0.0.1:5432", "[::1]:5432", "http://api.local:5432/x", "host db, port 5432"):
+        assert after_failure("pytest -q", REFUSED.format(port), "/w", lesson) == lesson, port
+    for port in ("localhost:6379", "cache:6379", "host cache, port 6379"):
+        assert after_failure("pytest -q", REFUSED.format(port), "/w", lesson) == [], port
+
+
+@pytest.mark.feature("hooks.service-port")
+@pytest.mark.parametrize("number", ["12:54:32", "10:5432 UTC", "db.py:5432", "src/db.ts:5432:7", "at line:5432", "2026-11-30T10:54"])
+def test_times_of_day_and_numbers_of_lines_are_no_ports(number):
+    lesson = [setup("connection refused by localhost:5432, 127.0.0.1:54", "docker compose up -d db")]
+    line = f"ConnectionRefusedError at {number}: connect to localhost:6379 refused"
+    assert after_failure("node app.js", line, "/w", lesson) == []
+
+
+@pytest.mark.feature("rules.moved")
+@pytest.mark.parametrize(
+    ("text", "want", "avoid"),
+    [
+        ("we moved from poetry to uv", "uv", "poetry"),
+        ("We've migrated from npm to pnpm last week.", "pnpm", "npm"),
+        ("this project has switched from jest to vitest", "vitest", "jest"),
+        ("everything was moved from docker to podman", "podman", "docker"),
+        ("we moved to uv", "uv", ""),
+    ],
+)
+def test_a_move_from_one_program_to_another_is_a_rule(text, want, avoid):
+    meant = rule(text)
+    assert (set(meant.want), set(meant.avoid)) == ({want}, {avoid} - {""})
+    assert contradict(rule("we use poetry here"), rule("we moved from poetry to uv"))
+
+
+@pytest.mark.feature("rules.moved")
+@pytest.mark.parametrize(
+    "text", ["we moved from Berlin to Munich", "we moved from poetry to prose", "we moved to Berlin", "we moved the button to the left"]
+)
+def test_another_move_is_none(text):
+    assert rule(text) is None or not rule(text).of_work
+
+
+@pytest.mark.feature("rules.unspaced")
+@pytest.mark.parametrize(
+    "alike",
+    [
+        ("커밋하기 전에 항상 테스트를 실행하세요", "커밋 전에는 항상 테스트를 실행해줘"),
+        ("main 브랜치에 절대 푸시하지 마", "절대 main 브랜치로 푸시하지 마세요"),
+        ("提交前必须先运行测试", "提交之前必须先运行测试"),
+        ("不要直接推送到主分支", "永远不要直接推送到主分支"),
+        ("コミットの前に必ずテストを実行してください", "コミット前に必ずテストを実行すること"),
+    ],
+)
+def test_rules_in_scripts_without_blanks_or_with_particles_are_one_in_other_endings_and_no_other(alike):
+    one, other = map(rule, alike)
+    assert same(one, other)
+    for text in ("커밋 메시지는 항상 한국어로 작성하세요", "コメントは必ず日本語で書いてください", "提交信息必须使用中文"):
+        assert not same(one, rule(text))
