@@ -76,8 +76,8 @@ def markdown(
     StoreError when the folder lies in the store or cannot be written.
     """
     from ctx_pipeline.model.codec import iso
+    from ctx_pipeline.redaction.sharing import sharing_of
     from ctx_pipeline.sessions.markdown import markdown as rendered
-    from ctx_pipeline.sessions.markdown import sharing_of
 
     target, names = Path(folder).absolute(), []
     with reading(settings) as (store, load):
@@ -107,8 +107,8 @@ def opentraces(
     A session has a trace for each of its context windows. The file is replaced whole
     (0600). Raises StoreError when it lies in the store or cannot be written.
     """
+    from ctx_pipeline.redaction.sharing import sharing_of
     from ctx_pipeline.rot.export import line
-    from ctx_pipeline.sessions.markdown import sharing_of
 
     target = Path(file).absolute()
     sessions = count = 0

@@ -30,12 +30,12 @@ def signature(instructions: str = INSTRUCTIONS) -> Any:
 
 DSPY = Method(
     name=NAME,
-    version=2,
+    version=3,
     describe=(
         "Lessons that a model draws from a session through a typed DSPy signature.\n\n"
         "Only when a person names it: `ctx mine HOST SESSION --method dspy`, with the model of `[mine]` in config.toml. The "
         "redacted record goes to that model; its answer, tokens and cost are kept, and a second run answers from them. Lessons "
-        "that rest on no event of the session, or on one that shares none of their words, are refused."
+        "that the records they name do not bear out are refused, and so is what a rules file told the agent."
     ),
     extract=partial(believed_lessons, NAME),
     reads=("events", "tool_calls"),

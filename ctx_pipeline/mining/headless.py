@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def _method(key: str, title: str, recipe: Headless) -> Method:
     return Method(
         name=recipe.method,
-        version=2,
+        version=3,
         describe=(
             f"Lessons that {title} draws from a session, asked without a person.\n\n"
             f"Only when a person names it: `ctx mine {key} SESSION --method {recipe.method}`. The installed `{recipe.command[0]}` "
             "runs once a session in an empty folder, without the person's configuration or a session of its own, and may at most "
             "read. It gets the redacted record; its stream, tokens and cost are kept, and a second run answers from them. Lessons "
-            "that rest on no event of the session, or on one that shares none of their words, are refused."
+            "that the records they name do not bear out are refused, and so is what a rules file told the agent."
         ),
         extract=partial(believed_lessons, recipe.method),
         reads=("events", "tool_calls"),

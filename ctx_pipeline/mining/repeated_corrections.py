@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.prompts import answered
 from ctx_pipeline.facts.turns import turns
-from ctx_pipeline.mining.lessons.commands import listed, outside, runs
+from ctx_pipeline.mining.lessons.commands import listed, runs
 from ctx_pipeline.mining.lessons.failures import clean
+from ctx_pipeline.mining.lessons.rules_files import lines_of, rules_before_agent
 from ctx_pipeline.mining.lessons.said_rules import (
     LONGEST,
     PROGRAMS_OF_CHOICE,
@@ -49,9 +50,6 @@ _HELD = 90
 
 _WORDS = (3, 30)
 _WRITTEN, _BROKEN, _MOST_LINES, _MOST_SAID = "written", "broken", 80, 12
-_OTHER_RULES_FILES = ("AGENTS.md", "GEMINI.md", ".cursorrules", "copilot-instructions.md")
-"""Beside those that hosts declare: what other agents read lies in the same repositories."""
-
 _EMPHATIC = re.compile(r"(?i)^(?:(?:no|ok|okay|please|and|but|remember|again|hey)[,:!.\s]+)*(?:never|always)\s+\w+")
 _OF_NOW = re.compile(r"(?i)\b(?:this|that|these|those|it|here|now|again|above|below)\b")
 _BEFORE = re.compile(
@@ -222,24 +220,10 @@ def _laid_down(said: str, meant: Rule, begun: bool, stopped: bool) -> bool:
 
 def _written(view: SessionView) -> Iterator[MemoryCandidate]:
     """Yield the rules of each file that the host put before the agent, or that was read or changed, and which of them were broken."""
-    texts: dict[str, list[Any]] = {}
-    files = (*_OTHER_RULES_FILES, *discovery.declared_texts("files.rules_files"))
-    named = re.compile(rf"(?:{'|'.join(map(re.escape, files))})\b")
-    for event in view.of_kinds("injected"):
-        found = named.search((event.text or "")[:4000])
-        if found:
-            texts.setdefault(found[0], []).append(event)
-    cwd = f"{(view.session.cwd or '').rstrip('/')}/"
-    for call in view.tool_calls:
-        paths = [] if call.is_error else [p.replace("\\", "/") for p in call.paths]
-        file = next((f for p in paths if (f := _rules_file(p, files)) and _governs(p.removesuffix(f), cwd)), "")
-        both = (call.call_event, call.result_event if call.action == "read" else None)
-        if file and (known := [view.by_event[e] for e in both if e in view.by_event]):
-            texts.setdefault(file, []).extend(known)
-    for file, events in texts.items():
+    for file, events in rules_before_agent(view).items():
         rules: dict[str, Any] = {}
         for event in events:
-            for line in re.split(r"\\n|\n|(?<=[.!?;])\s+", (event.text or "")[:40_000]):
+            for line in lines_of(event.text or ""):
                 if not _HINT.search(line):
                     continue
                 said = re.sub(r"^\s*\d+\s*[→:]", "", clean(line)).strip(" -*•.\"'`")
@@ -260,21 +244,6 @@ def _written(view: SessionView) -> Iterator[MemoryCandidate]:
         for said, event in rules.items():
             if event.kind != "tool_call":  # what an edit says holds the lines that it takes out
                 yield from _broken(view, file, said, event)
-
-
-def _rules_file(path: str, files: Sequence[str]) -> str:
-    """Return the name of the rules file at a path: declared by a host, in the folder of rules of one, or a README; empty for others."""
-    declared = next((f for f in files if path.endswith(f)), "")
-    in_folder = _IN_FOLDER.search(path) if discovery.project_folder_pattern().search(path) else None
-    return declared or (in_folder[1] if in_folder else "README.md" if path.endswith("/README.md") and not outside(path) else "")
-
-
-def _governs(folder: str, cwd: str) -> bool:
-    """Tell whether a rules file's folder, or what it is the folder of an agent's settings of, is that of the session or one around it."""
-    return cwd == "/" or cwd.startswith(re.sub(r"(^|/)\.\w+/$", r"\1", folder))
-
-
-_IN_FOLDER = re.compile(r"/(\.\w+/rules/[\w./-]+\.mdc?)$")
 
 
 def _broken(view: SessionView, file: str, said: str, event: Any) -> Iterator[MemoryCandidate]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.redaction.redactor import MARKER
 
 if TYPE_CHECKING:
@@ -291,6 +294,19 @@ class Sharing:
             return match[0]
         self.counts["mail addresses"] += 1
         return "[email]"
+
+
+def sharing_of(view: Any) -> Sharing:
+    """Return what replaces private paths, names and addresses in the texts of a session, those of this machine among them."""
+    threads = {t.cwd for t in view.threads if t.cwd}
+    name = socket.gethostname()
+    places = {part for place in (view.session.repository, view.session.project) for part in (place or "").split("/") if part}
+    return Sharing(
+        threads | {view.session.cwd or ""},
+        hosts={name, name.partition(".")[0]},
+        users={Path.home().name},
+        branches={*places, *discovery.hosts()},
+    )
 
 
 KINDS = {

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.facts.prompts import arguments_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import fenced, inline, prose, visible
-from ctx_pipeline.redaction.sharing import Sharing
+from ctx_pipeline.redaction.sharing import sharing_of
 from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
@@ -74,21 +72,6 @@ def render(
     text = sharing(text)
     replaced += sharing.counts
     return text
-
-
-def sharing_of(view: Any) -> Sharing:
-    """Return what replaces private paths, names and addresses in the texts of a session, those of this machine among them."""
-    import socket
-
-    threads = {t.cwd for t in view.threads if t.cwd}
-    name = socket.gethostname()
-    places = {part for place in (view.session.repository, view.session.project) for part in (place or "").split("/") if part}
-    return Sharing(
-        threads | {view.session.cwd or ""},
-        hosts={name, name.partition(".")[0]},
-        users={Path.home().name},
-        branches={*places, *discovery.hosts()},
-    )
 
 
 def markdown(view: Any, *, longest: int = LONGEST, folded: int = 0) -> str:

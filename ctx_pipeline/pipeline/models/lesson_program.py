@@ -8,6 +8,7 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mining.lessons import model_lessons as asked
 from ctx_pipeline.mining.lessons.said_rules import terms
 from ctx_pipeline.pipeline.models.model_judge import access
+from ctx_pipeline.pipeline.models.outgoing_record import TABLES, outgoing_record
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.settings import keep_litellm_offline
@@ -92,10 +93,9 @@ def judged_sessions(store: Store, settings: Settings) -> list[Judged]:
     found = []
     for cell in sorted(store.lake.manifests("normalized")):
         wanted = {session for host, session in lessons if host == cell.host}
-        for view in store.lake.read_sessions(cell, wanted, ("events", "tool_calls")) if wanted else ():
+        for view in store.lake.read_sessions(cell, wanted, TABLES) if wanted else ():
             accepted, rejected = lessons[view.host, view.session_id]
-            view.events = [e._replace(text=redactor.redact(e.text)) if e.text else e for e in view.events]
-            found.append(Judged(redactor.redact(asked.record(view)[0]), tuple(accepted), tuple(rejected)))
+            found.append(Judged(outgoing_record(view, redactor), tuple(accepted), tuple(rejected)))
     return found
 
 

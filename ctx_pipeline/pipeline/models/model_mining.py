@@ -24,6 +24,7 @@ from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline.pipeline.models import model_judge
 from ctx_pipeline.pipeline.models.lesson_program import instructions
 from ctx_pipeline.pipeline.models.model_judge import access
+from ctx_pipeline.pipeline.models.outgoing_record import TABLES, outgoing_record
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.settings import keep_litellm_offline
 
@@ -184,10 +185,6 @@ def _records(stream: str) -> Iterator[dict[str, Any]]:
 TABLE = "mine"
 """Table of config.toml with the model of ``dspy``; its tables by the name of a method choose program, model and seconds."""
 
-_COLUMNS = {
-    "events": ("event_id", "session_id", "thread_id", "seq", "kind", "text"),
-    "tool_calls": ("session_id", "thread_id", "seq", "tool", "action", "call_event", "result_event"),
-}
 _NANO = 1_000_000_000
 _MOST_STREAM = 400_000
 _MOST_TOKENS = 4_000
@@ -230,8 +227,8 @@ def questions(
 ) -> Iterator[Question]:
     """Yield what is to be asked about the sessions without an answer, or about all with ``again``, the newest first.
 
-    Texts are redacted once more with the patterns of today. What an agent was asked here
-    itself is nobody's session.
+    Texts are redacted once more with the patterns of today, and logins, home folders and
+    names replaced. What an agent was asked here itself is nobody's session.
     """
     redactor = Redactor(settings.patterns)
     left = limit
@@ -241,15 +238,10 @@ def questions(
         keys = {row.session_id: model_judge.key_of(method, row, model) for row in rows}
         known = {} if again else store.journal.observed(keys.values())
         due = [row for row in rows if keys[row.session_id] not in known][:left]
-        views = (
-            {v.session_id: v for v in store.lake.read_sessions(cell, {r.session_id for r in due}, tuple(_COLUMNS), _COLUMNS)} if due else {}
-        )
+        views = {v.session_id: v for v in store.lake.read_sessions(cell, {r.session_id for r in due}, TABLES)} if due else {}
         for row in due:
             view = views.get(row.session_id)
-            if view is not None:
-                # before texts are cut: half of a key looks like none
-                view.events = [e._replace(text=redactor.redact(e.text)) if e.text else e for e in view.events]
-            record = redactor.redact(asked.record(view)[0]) if view is not None else ""
+            record = outgoing_record(view, redactor) if view is not None else ""
             if view is not None and record:
                 yield Question(view, keys[row.session_id], record, asked.question(record))
                 left -= 1

@@ -1,0 +1,142 @@
+"""What of a transcript goes to a model, and which of the model's lessons it bears out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ctx_pipeline import discovery, settings
+from ctx_pipeline.mining.lessons.model_lessons import believed
+from ctx_pipeline.mining.lessons.sent_record import MOST_CHARS, sent_record
+from ctx_pipeline.pipeline.models import model_mining
+from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.factories.story import Story, answered, ran, refused, said
+from ctx_pipeline_tests.factories.views import view
+
+LESSON = {"kind": "tool_lesson", "when_to_use": "", "steps": [], "confidence": 0.6, "priority": 3, "risk": "low"}
+FOLDER = "/Users/janedoe/work/shop"
+
+
+def sent(environ):
+    """Return the records of the one question about each session in the store, as ``ctx mine --method dspy`` asks it."""
+    chosen = settings.load(environ)
+    with open_store(chosen) as store:
+        return [
+            [json.loads(line) for line in question.record.splitlines()]
+            for question in model_mining.questions(store, chosen, discovery.methods()["dspy"])
+        ]
+
+
+def long_story(environ, tmp_path, host):
+    plain = [ran(f"cat part{n}.txt", f"plain {n} " + "x" * 900) for n in range(150)]
+    refusal = (
+        [refused("git push --force", "never force-push to main here")] if host == "claude" else [said("never force-push to main here")]
+    )
+    steps = (
+        said("start with the parser"),
+        ran("make check", "error: the schema is stale", status=2),
+        *refusal,
+        *plain,
+        answered("that is the end"),
+    )
+    (tmp_path / "shop").mkdir()
+    Story(environ, tmp_path / "shop").day(*steps, host=host, folder=FOLDER).learn()
+
+
+@pytest.mark.feature("mining.llm-order")
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_refusals_and_failures_of_a_long_transcript_are_sent_and_outputs_left_out(environ, tmp_path, host):
+    long_story(environ, tmp_path, host)
+    (record,) = sent(environ)
+    by = {(line["by"], line["text"]) for line in record}
+    assert sum(len(json.dumps(line, ensure_ascii=False)) + 1 for line in record) <= MOST_CHARS
+    assert ("person", "start with the parser") in by
+    assert ("person", "never force-push to main here") in by
+    assert any(who == "output" and "the schema is stale" in text for who, text in by)
+    assert ("agent", "that is the end") in by
+    assert not any("plain 100 " in text for _, text in by)
+
+
+@pytest.mark.feature("mining.llm-private")
+def test_no_login_and_no_home_folder_is_sent(environ, tmp_path):
+    listing = (
+        "drwxr-xr-x 3 janedoe staff 96 /Users/janedoe/work/shop/src\nssh janedoe@build.internal; mail jane@acme.io; /home/janedoe/notes"
+    )
+    steps = said(f"look into {FOLDER}/src, janedoe"), ran(f"ls -l {FOLDER}", listing), ran("make", f"error: {FOLDER}/a.c", status=2)
+    (tmp_path / "shop").mkdir()
+    Story(environ, tmp_path / "shop").day(*steps, folder=FOLDER).learn()
+    (record,) = sent(environ)
+    text = json.dumps(record)
+    assert "look into src, user" in text
+    for private in ("janedoe", "/Users/", "/home/", "acme.io"):
+        assert private not in text
+
+
+def refusals(session, *lessons):
+    found = believed(session.build(), {"lessons": [{**LESSON, **lesson} for lesson in lessons]})
+    return [c.text for c in found.candidates], dict(found.refused)
+
+
+def worked():
+    return (
+        view("a")
+        .prompt("fix the importer")
+        .shell("make check", exit=2, text="error: schema out of date, run make schema")
+        .shell("make schema", text="written")
+        .shell("make check", text="40 passed")
+        .answer("The importer is fixed and all is well.")
+    )
+
+
+@pytest.mark.feature("mining.llm-evidence")
+def test_a_lesson_is_believed_where_its_records_hold_a_quarter_of_its_words_or_half_of_its_ids():
+    told = {"text": "`make check` says schema out of date until `make schema` ran.", "evidence": ["e3", "e4"]}
+    guess = {"text": "The schema of the billing database in staging belongs to another team and deploys nightly.", "evidence": ["e3"]}
+    ids = {
+        "text": "When generated clients lag behind the backend contract after merging, refresh them via src/gen_all.py somewhere",
+        "evidence": ["e9"],
+    }
+    session = worked().shell("python src/gen_all.py", text="ok")
+    assert refusals(session, told, guess, ids) == ([told["text"], ids["text"]], {"little of it in its evidence": 1})
+
+
+@pytest.mark.feature("mining.llm-evidence")
+def test_only_the_first_six_records_of_a_lesson_count():
+    session = worked()
+    for _ in range(6):
+        session = session.shell("true", text="schema")
+    lesson = {"text": "Deploy `infra/eu.tf` with terraform before the schema", "evidence": [f"e{n}" for n in (3, 11, 13, 15, 17, 19)]}
+    session = session.shell("terraform apply infra/eu.tf")
+    assert refusals(session, {**lesson, "evidence": [*lesson["evidence"], "e21"]})[0] == []
+    assert refusals(session, {**lesson, "evidence": ["e21"]})[0] == [lesson["text"]]
+
+
+@pytest.mark.feature("mining.llm-evidence")
+@pytest.mark.parametrize("kind", ["user_preference", "risk_rule"])
+def test_a_rule_of_the_person_names_a_record_of_the_person(kind):
+    rule = {"kind": kind, "text": "Run make schema before make check."}
+    session = worked().prompt("run make schema before make check, always")
+    assert refusals(session, {**rule, "evidence": ["e3", "e4"]}) == ([], {"a rule that the person did not say": 1})
+    assert refusals(session, {**rule, "evidence": ["e3", "e9"]}) == ([rule["text"]], {})
+    below = worked().subagent("below").prompt("run make schema before make check, always")
+    assert refusals(below, {**rule, "evidence": ["e9"]}) == ([], {"a rule that the person did not say": 1})
+
+
+@pytest.mark.feature("mining.llm-evidence")
+def test_what_a_rules_file_told_the_agent_is_no_lesson():
+    rules = "# Rules\nBe kind.\n- Before `make check`,\n  run `make schema`: the schema goes out of date.\n"
+    lesson = {"text": "Run `make schema` before `make check`: the schema is out of date.", "evidence": ["e4", "e5"]}
+    other = {"text": "`make check` prints 40 passed when the importer is fixed.", "evidence": ["e8", "e9"]}
+    shown = view("a").tool("Read", action="read", paths=("/w/app/CLAUDE.md",), text=rules).prompt("fix the importer")
+    shown = shown.shell("make check", exit=2, text="error: schema out of date, run make schema").shell("make schema", text="written")
+    shown = shown.shell("make check", text="40 passed").answer("The importer is fixed.")
+    assert refusals(shown, lesson, other) == ([other["text"]], {"told already": 1})
+    assert refusals(worked(), {**lesson, "evidence": ["e2", "e3", "e4"]})[1] == {}
+
+
+@pytest.mark.feature("mining.llm-order")
+def test_what_the_person_answered_is_the_persons():
+    session = view("a").prompt("go").tool("AskUserQuestion", action="ask", text='"Which port?"="8081"')
+    lines = [json.loads(line) for line in sent_record(session.build()).text.splitlines()]
+    assert lines[-1] == {"id": lines[-1]["id"], "by": "person", "text": '"Which port?"="8081"'}
