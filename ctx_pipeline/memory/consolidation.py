@@ -295,9 +295,10 @@ def _supersede(memories: dict[str, Memory]) -> None:
             last = next((m for m in cured if memories[m.memory_id].superseded_by is None), None)
             if last is not None:
                 memories[memory.memory_id] = memory._replace(superseded_by=last.memory_id)
-    rules = {(m.repository or m.cwd, str(_body(m).get("signature"))): m for m in memories.values() if m.kind == "user_preference"}
+    rules = {(m.repository or m.cwd, str(_body(m).get("signature") or "")): m for m in memories.values() if m.kind == "user_preference"}
     for (where, _), memory in rules.items():
-        later = rules.get((where, str(_body(memory).get("overruled_by"))))
+        overruled = str(_body(memory).get("overruled_by") or "")
+        later = rules.get((where, overruled)) if overruled else None
         if later is not None:
             memories[memory.memory_id] = memory._replace(superseded_by=later.memory_id)
     advice = {(m.repository, _body(m).get("passed")): m for m in memories.values() if _body(m).get("resolution") == "command"}

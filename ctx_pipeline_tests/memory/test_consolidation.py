@@ -53,6 +53,16 @@ def test_a_fork_that_repeats_its_parents_events_is_no_second_support():
     assert memory.support == 2
 
 
+@pytest.mark.feature("mining.llm")
+def test_a_rule_that_a_model_wrote_takes_the_place_of_no_rule_that_a_person_said():
+    said = candidate(kind="user_preference", text="use pnpm, not npm", subject=None, structured={"signature": "use:pnpm"})
+    guessed = candidate("s2", kind="user_preference", text="Tests are run by hand.", subject=None, structured={"model_written": True})
+    assert {m.text: (m.status, m.superseded_by) for m in consolidate([said, guessed])} == {
+        "use pnpm, not npm": ("candidate", None),
+        "Tests are run by hand.": ("needs_review", None),
+    }
+
+
 @pytest.mark.feature("memory.stable-ids")
 def test_ids_stay_when_candidates_come_in_another_order_and_when_the_cluster_grows():
     first, second, third = candidate("s1"), candidate("s2", at=60), candidate("s3", at=120)

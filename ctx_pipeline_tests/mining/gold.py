@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import hashlib
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from ctx_pipeline.model.memories import MODEL_WRITTEN
+
 LESSONS = Path(__file__).with_name("gold_lessons.tsv")
+JUDGED = Path(__file__).with_name("judged.tsv")
+"""Lessons of a model that the list lacks, by the hash of their words, each rated by a reader of the transcript."""
+
+GOOD = 4
+"""Rating from which a lesson is true and worth being told."""
+
 _KINDS = {
     "user_preference": "rule",
     "risk_rule": "rule",
@@ -79,8 +89,25 @@ def gold() -> list[Gold]:
         ]
 
 
+def judged() -> dict[str, int]:
+    """Return the hash of a lesson's words -> its rating."""
+    with JUDGED.open(encoding="utf-8", newline="") as file:
+        return {row["lesson"]: int(row["rating"]) for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
+
+
+def hash_of(text: str) -> str:
+    """Return the hash by which a lesson is judged."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def is_told(memory) -> bool:
+    """Tell whether a memory counts: one of a model waits for a person, and counts all the same."""
+    waits = memory.status == "needs_review" and memory.body.get(MODEL_WRITTEN)
+    return memory.superseded_by is None and memory.source == "mined" and (waits or memory.status in ("candidate", "accepted"))
+
+
 def score(memories, *, held: bool) -> Score:
-    """Return how the memories of the sessions of one half do: one that tells no lesson of the list is wrong.
+    """Return how the memories of the sessions of one half do: one that tells no lesson of the list and was not judged good is wrong.
 
     A memory lists sixteen of its sessions at most; of one with more the list need not name the session that was read.
     """
@@ -88,29 +115,40 @@ def score(memories, *, held: bool) -> Score:
     chosen = [g for g in every if g.held == held]
     read = {s for g in chosen for s in g.sessions}
     told = [m for m in memories if m.support > len(m.sessions) or any(s.partition("/")[2].startswith(r) for s in m.sessions for r in read)]
-    told = [m for m in told if m.superseded_by is None and m.source == "mined" and m.status in ("candidate", "accepted")]
+    told = [m for m in told if is_told(m)]
     found = [g.id for g in chosen if g.wanted and any(g.told_by(m) for m in told)]
     missed = [g.id for g in chosen if g.wanted and g.id not in found]
-    wrong = [m.text for m in told if not any(g.told_by(m) for g in every)]
+    good = {lesson for lesson, rating in judged().items() if rating >= GOOD}
+    wrong = [m.text for m in told if hash_of(m.text) not in good and not any(g.told_by(m) for g in every)]
     return Score(1 - len(wrong) / len(told) if told else 1.0, len(found) / (len(found) + len(missed)), found, missed, wrong)
 
 
 def ratings(memories) -> list[int]:
     """Return the rating of each memory that is told: of the lessons that it tells the lowest, and 1 for one that nobody read."""
-    every = gold()
-    told = [m for m in memories if m.superseded_by is None and m.source == "mined" and m.status in ("candidate", "accepted")]
-    return [min((g.rating or 1 for g in every if g.told_by(m)), default=1) for m in told]
+    every, read = gold(), judged()
+    return [min((g.rating or 1 for g in every if g.told_by(m)), default=read.get(hash_of(m.text), 1)) for m in memories if is_told(m)]
 
 
 def _main() -> None:
+    from ctx_pipeline_tests.mining.gold_model import ANSWERS, ask_about_gold
     from ctx_pipeline_tests.mining.test_gold_lessons import mined
 
-    memories = mined()
+    parser = argparse.ArgumentParser(prog="python -m ctx_pipeline_tests.mining.gold", description=__doc__)
+    parser.add_argument("--model", type=Path, nargs="?", const=ANSWERS, metavar="FOLDER", help="with a model whose answers lie in FOLDER")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="write what the model is asked into FOLDER")
+    chosen = parser.parse_args()
+    lessons = []
+    if chosen.model or chosen.record:
+        with tempfile.TemporaryDirectory() as home:
+            asked = ask_about_gold(Path(home), chosen.model or ANSWERS, requests=chosen.record)
+        lessons = asked.lessons
+        print(f"believed: {len(lessons)}; without an answer: {len(asked.unanswered)}; refused:", dict(asked.refused))  # noqa: T201
+    memories = mined(lessons)
     for held in (False, True):
         found = score(memories, held=held)
         told = f"precision {found.precision:.2f}, recall {found.recall:.2f} ({len(found.found)} of {len(found.found) + len(found.missed)})"
-        print(f"{'unseen' if held else 'tuned for'}: {told}")  # noqa: T201
-    print("ratings:", *sorted(ratings(memories)))  # noqa: T201
+        print(f"{'unseen' if held else 'tuned for'}: {told}; missed: {', '.join(found.missed)}")  # noqa: T201
+    print("ratings:", *sorted(ratings(mined())))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -346,7 +346,7 @@ def test_a_number_that_is_none_gives_the_default(number):
     session = view("a").prompt("run pytest with uv").build()
     session.seen["dspy"] = {"lessons": [{**LESSON, "evidence": ["e1"], "confidence": number, "priority": number}]}
     (lesson,) = method("dspy").extract(session)
-    assert (lesson.confidence, lesson.priority) == ((0.7, 1) if number is True else (0.5, 3))
+    assert (lesson.confidence, lesson.priority) == (0.5, 3)
 
 
 @pytest.mark.feature("mining.llm-order")

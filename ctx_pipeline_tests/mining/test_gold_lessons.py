@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,14 +15,15 @@ from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.homes import parse_home
-from ctx_pipeline_tests.mining.gold import gold, ratings, score
+from ctx_pipeline_tests.mining.gold import GOOD, gold, hash_of, judged, ratings, score
+from ctx_pipeline_tests.mining.gold_model import ANSWERS, ask_about_gold
 
 METHODS = ("error_resolutions", "reme", "repeated_corrections", "project_conventions", "action_patterns")
 LEAST = {False: (0.85, 0.8), True: (0.85, 0.5)}
 """Least precision and recall, of the half that was tuned for and of the other; without a model."""
 
-GOOD = 4
-"""Rating from which a lesson is true and worth being told."""
+LEAST_WITH_MODEL = {False: (0.85, 0.85), True: (0.84, 0.8)}
+"""The same with the answers of a model; the goals are 0.85 and 0.7."""
 
 
 def session_places() -> dict[str, tuple[str, str | None]]:
@@ -30,8 +32,9 @@ def session_places() -> dict[str, tuple[str, str | None]]:
     return {name[:8]: (p.facts.cwd or "", p.facts.repository) for home in homes.values() for name, p in home.items()}
 
 
-def mined() -> list[Memory]:
-    found: list[Any] = []
+def mined(lessons: Iterable[Any] = ()) -> list[Memory]:
+    """Return the memories of the published sessions, of those methods that ask nobody and of the lessons of a model."""
+    found: list[Any] = list(lessons)
     drawn: dict[str, list[Any]] = {name: [] for name in METHODS}
     for key in ("claude", "codex"):
         for session_id, parsed in parse_home(discovery.host(key), CORPUS / key).items():
@@ -63,6 +66,31 @@ def test_most_of_what_is_mined_was_rated_true_and_useful_by_a_reader_of_the_tran
     found = ratings(mined())
     assert len(found) >= 25
     assert sum(r >= GOOD for r in found) >= 0.75 * len(found), found
+
+
+@corpus
+@pytest.mark.feature("mining.gold-model")
+def test_with_the_answers_of_a_model_more_of_what_a_reader_wanted_is_found(tmp_path):
+    asked = ask_about_gold(tmp_path, requests=tmp_path / "requests")
+    assert asked.unanswered == []
+    assert {p.name for p in (tmp_path / "requests").iterdir()} == {p.name for p in ANSWERS.iterdir()}
+    memories = mined(asked.lessons)
+    for held, (precision, recall) in LEAST_WITH_MODEL.items():
+        found = score(memories, held=held)
+        assert found.precision >= precision, found.wrong
+        assert found.recall >= recall, found.missed
+
+
+@pytest.mark.feature("mining.gold-model")
+def test_a_lesson_of_a_model_is_right_where_the_list_has_it_or_a_reader_judged_it_good(monkeypatch):
+    (wanted,) = [g for g in gold() if g.id == "pnpm"]
+    written = Memory("m1", "repo_convention", "the site is served with vite", sessions=[f"claude/{wanted.sessions[0]}-x"], support=1)
+    written = written._replace(status="needs_review", structured='{"model_written": true}')
+    for rating, precision in ((GOOD, 1.0), (GOOD - 1, 0.0)):
+        monkeypatch.setattr("ctx_pipeline_tests.mining.gold.judged", lambda rating=rating: {hash_of(written.text): rating})
+        assert score([written], held=wanted.held).precision == precision
+    assert score([written._replace(structured=None)], held=wanted.held).wrong == []
+    assert all(1 <= rating <= 5 for rating in judged().values())
 
 
 @pytest.mark.feature("mining.gold")

@@ -135,6 +135,14 @@ def test_what_a_rules_file_told_the_agent_is_no_lesson():
     assert refusals(worked(), {**lesson, "evidence": ["e2", "e3", "e4"]})[1] == {}
 
 
+@pytest.mark.feature("mining.llm-evidence")
+def test_what_the_model_itself_calls_of_little_worth_is_refused():
+    lesson = {"text": "`make check` says schema out of date until `make schema` ran.", "evidence": ["e3", "e4"]}
+    for priority, kept in ((1, False), (2, False), (3, True), ("high", True), (None, True)):
+        expected = ([lesson["text"]], {}) if kept else ([], {"of little worth": 1})
+        assert refusals(worked(), {**lesson, "priority": priority}) == expected
+
+
 @pytest.mark.feature("mining.llm-order")
 def test_what_the_person_answered_is_the_persons():
     session = view("a").prompt("go").tool("AskUserQuestion", action="ask", text='"Which port?"="8081"')

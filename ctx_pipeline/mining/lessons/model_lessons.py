@@ -28,6 +28,9 @@ _SHARE = 0.25
 _SHARE_OF_IDS = 0.5
 """The same of its ids: options, paths, and names with a sign or digit in them."""
 
+_LEAST_PRIORITY = 3
+"""Of what a model itself calls less worth, readers of the transcripts found most not worth telling."""
+
 _MOST_EVIDENCE = 6
 _ID = re.compile(r"(?=.{4})(?=.*[a-z])\S*[./_\d-]\S*")
 _READ = 20_000
@@ -50,7 +53,7 @@ FIELDS = {
     "steps": "commands or changes in order, empty where there are none",
     "evidence": "ids of records, such as e12",
     "confidence": "0 to 1",
-    "priority": "1 to 5",
+    "priority": "1 to 5, 5 where it saves most",
     "risk": "low, medium or high: the harm if the lesson is wrong",
 }
 
@@ -104,8 +107,9 @@ def believed(view: SessionView, answer: Mapping[str, Any]) -> Lessons:
 
     Of at most six records that it names, those count that share a word with it; together they
     hold a quarter of its content words, or half of its ids. A rule of a person names a record
-    of the person. What a rules file told the agent in the session is no lesson of it. A model
-    neither sets a scope beyond the repository nor its own confidence above 0.7.
+    of the person. What a rules file told the agent in the session is no lesson of it, nor what
+    the model itself gives a priority below 3. A model neither sets a scope beyond the repository
+    nor its own confidence above 0.7.
     """
     known = sent_record(view)
     windows = rule_windows(view)
@@ -130,6 +134,8 @@ def believed(view: SessionView, answer: Mapping[str, Any]) -> Lessons:
             why = why or "a rule that the person did not say"
         if stands_in_rules(terms(text), windows):
             why = why or "told already"
+        if _number(lesson.get("priority"), _LEAST_PRIORITY) < _LEAST_PRIORITY:
+            why = why or "of little worth"
         if why:
             refused[why] += 1
         elif len(found) >= MOST_LESSONS:
@@ -177,7 +183,7 @@ def _candidate(lesson: Mapping[str, Any], text: str, evidence: tuple[str, ...]) 
 
 def _number(value: Any, otherwise: float) -> float:
     try:
-        number = float(value) if isinstance(value, int | float) else otherwise
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
     except OverflowError:  # JSON allows whole numbers of any length
         return otherwise
     return number if math.isfinite(number) else otherwise
