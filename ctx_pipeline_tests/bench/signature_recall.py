@@ -40,6 +40,9 @@ class View(NamedTuple):
     local: str = ""
 
 
+_AT_THE_TOP = ("program>lexical_declaration", "export_statement>lexical_declaration", "program>variable_declaration")
+_OBJECTS = ("object", "as_expression>object", "satisfies_expression>object", "as_expression>satisfies_expression>object")
+_KEYS = ("pair", "shorthand_property_identifier")
 _SCRIPT = View(
     "function_declaration generator_function_declaration function_signature method_definition method_signature abstract_method_signature"
     " variable_declarator=arrow_function variable_declarator=function_expression pair=arrow_function pair=function_expression"
@@ -52,9 +55,7 @@ _SCRIPT = View(
     " export_statement>lexical_declaration>variable_declarator internal_module>statement_block>lexical_declaration>variable_declarator",
     "public_field_definition field_definition interface_body>property_signature"
     " type_alias_declaration>object_type>property_signature enum_body>property_identifier enum_assignment"
-    " program>lexical_declaration>variable_declarator>object>pair export_statement>lexical_declaration>variable_declarator>object>pair"
-    " program>variable_declaration>variable_declarator>object>pair"
-    " export_statement>lexical_declaration>variable_declarator>as_expression>object>pair",
+    + "".join(f" {above}>variable_declarator>{held}>{key}" for above in _AT_THE_TOP for held in _OBJECTS for key in _KEYS),
     "arrow_function function_expression generator_function",
 )
 
@@ -388,6 +389,8 @@ def _declared(node: SgNode, group: str, language: str) -> list[Declared]:
     if language == "elixir":
         arguments = next((c for c in node.children() if c.kind() == "arguments"), None)
         head = arguments.text() if arguments else ""
+        if node.text().startswith("defimpl") and (whose := re.search(r"for: *([\w.]+)", head)):
+            return [Declared(group, short(whose[1]), node.range().start.line + 1, None)]
         name = re.match(r"\w+\s+([-+*/<>=!|&^%~]+)\s+\w+,", head) or re.match(r"([\w.!?]+)", head)
         return [Declared(group, short(name[1]), node.range().start.line + 1, None)] if name else []
     if language == "haskell" and group == "member" and node.kind() != "field_name":
@@ -441,8 +444,8 @@ def _named_otherwise(node: SgNode, language: str) -> list[str] | None:
     if kind == "ordered_field_declaration_list":
         every = [c for c in node.children() if c.is_named() and c.kind() not in {"visibility_modifier", "attribute_item"}]
         return [str(place) for place in range(len(every))]
-    if kind == "indexer_declaration":
-        return ["this[]"]
+    if kind in {"indexer_declaration", "shorthand_property_identifier"}:
+        return ["this[]" if kind[0] == "i" else text]
     if kind == "destructor_declaration":
         return ["~" + next(c.text() for c in node.children() if c.kind() == "identifier")]
     if kind == "companion_object":

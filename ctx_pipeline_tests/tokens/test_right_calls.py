@@ -216,12 +216,18 @@ public abstract class Cart {
         """const { a, b: c } = make();
 const { d } = require("d");
 A.first = A.second = function (x, y) {};
+export default Component.extend(Mixin, { init(a) {}, actions: { save: function (b) {} } });
+const frozen = Object.freeze({ run(c) {} });
 """,
         [
             "const a",
             "const c",
             "fn A.second(x, y)",
             "fn A.first(x, y)",
+            " fn pub init(a)",
+            " fn pub actions.save(b)",
+            "const frozen",
+            " fn run(c)",
         ],
     ),
     "julia": (
@@ -575,6 +581,14 @@ def test_the_tree_of_a_snippet_declares_what_its_signatures_tell(language: str):
     score = compare([SNIPPETS[language][0]], language)
 
     assert (dict(score.missing), dict(score.extra)) == ({}, {})
+
+
+def test_what_a_call_is_handed_is_no_function_of_what_it_gives_back():
+    handed = outline("const server = serve({ fetch(request) {} });", "javascript").symbols
+    frozen = outline("const frozen = Object.freeze({ fetch(request) {} });", "javascript").symbols
+
+    assert lines(handed) == ["const server"]
+    assert lines(frozen) == ["const frozen", " fn fetch(request)"]
 
 
 def test_what_a_script_loads_is_no_declaration():

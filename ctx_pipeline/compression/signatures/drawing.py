@@ -21,6 +21,7 @@ from ctx_pipeline.compression.signatures.parts import (
     inferred,
     keys_of,
     name_of,
+    objects_of,
     parameters_of,
     returned_by,
     typed_by,
@@ -143,7 +144,7 @@ class Drawing:
                     continue  # what a script does, not what a module has
                 if kind == "export_statement":
                     self._exporting(node)
-                    if (given := node.field("value")) is not None and given.kind() == "object":
+                    for given in objects_of(node.field("value")):
                         self.object(given, shown=True)
                 carries, first = node if kind in _CARRIERS else said, len(self.symbols)
                 self.walk(node.children(), level, shown=access, said=carries)
@@ -361,6 +362,8 @@ class Drawing:
             self.object(value, shown=shown)
         elif value.kind() == "call_expression" and self._language in _SCRIPTS:
             self._called_at_once(value, shown=shown)
+            for given in objects_of(value):
+                self.object(given, shown=shown)
         elif value.kind() == "table_constructor":
             self.table(value, f"{name}.", around, shown=shown)
 

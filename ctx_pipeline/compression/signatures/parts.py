@@ -352,6 +352,19 @@ def wrapped_by(value: SgNode | None) -> SgNode | None:
     return value
 
 
+_EXTENDS = re.compile(r"(?:[\w$]+\.)*(?:extend|freeze|assign|createSlice|define[A-Z]\w*)$")
+
+
+def objects_of(value: SgNode | None) -> list[SgNode]:
+    """Return an object, or those from which a call makes one that has their functions: ``Component.extend({...})``."""
+    if value is None or value.kind() == "object":
+        return [value] if value is not None else []
+    called, held = value.field("function"), value.field("arguments")
+    if value.kind() != "call_expression" or called is None or held is None or not _EXTENDS.fullmatch(called.text()):
+        return []
+    return [c for c in held.children() if c.kind() == "object"]
+
+
 def typed_by(call: SgNode, parameters: tuple[Parameter, ...] | None) -> tuple[Parameter, ...] | None:
     """Return the parameters of a component with the types that its wrapper was given: ``forwardRef<Element, Props>``."""
     given, called = next((c for c in call.children() if c.kind() == "type_arguments"), None), call.field("function")
