@@ -107,6 +107,7 @@ int get top => 1;
   import Ecto.Query, only: [from: 2]
   @type id :: integer()
   @typep hid :: atom
+  @type mode :: :on | :off
   @callback find(id, keyword) :: {:ok, id} | :error
   @doc "Adds one."
   @spec add(id, Item.t(), keyword) :: {:ok, id}
@@ -124,6 +125,7 @@ end
             "module pub Shop",
             " type pub id:integer()",
             " type hid:atom",
+            " type pub mode: :on | :off",
             " fn pub find(id, keyword) → {:ok, id} | :error @callback",
             " fn pub add(cart:id, item:Item.t(), opts?:keyword) → {:ok, id} — Adds one.",
             " fn pub size(cart)",
@@ -236,6 +238,7 @@ const frozen = Object.freeze({ run(c) {} });
     y
 end
 f(::Int, b) = 1
+(rule::Rule{T})(x, y=1) where {T} = x
 """
     lock(f)
 
@@ -247,6 +250,7 @@ end
         [
             "class Opt {x?:Int, y}",
             "fn f(::Int, b)",
+            "fn (rule::Rule{T})(x, y?)",
             "fn lock(f) — Lock it.",
         ],
     ),
@@ -286,6 +290,7 @@ fun Screen(modifier: Modifier = Modifier) {}
     "lua": (
         """local M = { limit = 3, go = function(a, b) end }
 M.tbl = { f = function(q) end }
+function M:close(now) end
 return { run = function(cb) end }
 """,
         [
@@ -293,6 +298,7 @@ return { run = function(cb) end }
             "fn M.go(a, b)",
             "const pub M.tbl",
             "fn pub M.tbl.f(q)",
+            "fn pub M:close(now)",
             "fn pub run(cb)",
         ],
     ),
@@ -316,6 +322,7 @@ in
     "ocaml": (
         """module Make (X : S) (Y : T) = struct let f x = x end
 class point y = object inherit base method private hid = 1 method get = y end
+let ( let* ) x f = f x
 let f (g: graph) ~(k: int) ?(n: int = 3) = 1
 """,
         [
@@ -324,6 +331,7 @@ let f (g: graph) ~(k: int) ?(n: int = 3) = 1
             "class pub point(y):base",
             " fn hid()",
             " fn pub get()",
+            "fn pub ( let* )(x, f)",
             "fn pub f(g:graph, ~k:n, ~n?:n)",
         ],
     ),

@@ -101,7 +101,7 @@ def attribute(drawing: Drawing, node: SgNode, around: Around) -> bool:
     match = re.match(r"@([a-z_]\w*) ", node.text())
     if match and match[1] in {"type", "typep", "opaque"}:
         name, _, written = flat(node.text()).partition(" ")[2].partition(" :: ")
-        shown = "" if match[1] == "opaque" else written
+        shown = "" if match[1] == "opaque" else f" {written}" if written.startswith(":") else written  # an atom is no scope
         drawing.add(node, around, "type", name.partition("(")[0], exported=match[1] != "typep", returns=shown)
     elif match and match[1] in {"callback", "macrocallback"}:
         typed, returns = _spec(node)

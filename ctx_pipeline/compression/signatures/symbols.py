@@ -145,6 +145,14 @@ def read(text: str) -> list[tuple[str, str]]:
     return found
 
 
+_OPERATOR = re.compile(r"\(\s*(?:[^\w\s()]+|[a-z]+[^\w\s()]*)\s*\)(?=[(:]|$)|\(\w*::[^()]*\)(?=\()|[-+*/<>=!|&^%~]+(?=\()")
+"""Names that are signs, and objects of Julia that are called."""
+
+
+_NAMED, _CALLED = r"(?:::|[^(<:→{])+", r"(?:::|:(?=\w+\()|[^(<:→{])+"
+"""A name up to its type parameters, parameters or type; a method of Lua has a colon in it."""
+
+
 def _name(rest: str, kind: str) -> str:
     """Return the name at the start of what follows the kind: up to its type parameters, parameters or type."""
     said = _PLACE.sub("", rest.partition(_DOC)[0]).partition(" @")[0]
@@ -152,9 +160,9 @@ def _name(rest: str, kind: str) -> str:
         return re.split(r"(?<!:):(?!:)", said.partition("<")[0].partition(" {")[0])[0]
     if kind in {"rule", "block"}:
         return said.partition(" {")[0].partition(":" if kind == "block" else " {")[0]
-    if match := re.match(r"\(\s*[^\w\s()]+\s*\)|[-+*/<>=!|&^%~]+(?=\()", said):  # an operator
+    if match := _OPERATOR.match(said):
         return match[0]
-    match = re.match(r"(?:[\w:~]*::)?operator ?(?:\(\)|[^\w\s(]+)", said) or re.match(r"(?:::|[^(<:→{])+", said)
+    match = re.match(r"(?:[\w:~]*::)?operator ?(?:\(\)|[^\w\s(]+)", said) or re.match(_CALLED if kind == "function" else _NAMED, said)
     return match[0].strip() if match else said
 
 

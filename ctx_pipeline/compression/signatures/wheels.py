@@ -455,7 +455,7 @@ def _julia_scope(sheet: Sheet, nodes: list[Node], level: int) -> None:
             said = flat(_text(_first(node, "signature")))
             _julia_function(sheet, node, ("@" if node.type.startswith("macro") else "") + said, level)
         elif node.type == "assignment" and node.named_children[0].type in {"call_expression", "typed_expression", "where_expression"}:
-            if re.match(r"[\w.!]+(?:\{[^}]*\})?\(", said := flat(_text(node.named_children[0]))):
+            if re.match(r"\(\w*::[^()]*\)\(|[\w.!]+(?:\{[^}]*\})?\(", said := flat(_text(node.named_children[0]))):
                 _julia_function(sheet, node, said, level)
         elif node.type == "const_statement":
             sheet.add(node, "value", flat(_text(node)[5:].partition("=")[0]).partition("::")[0].strip(), level=level, exported=False)
@@ -483,7 +483,8 @@ def _julia_field(node: Node) -> str:
 
 
 def _julia_function(sheet: Sheet, node: Node, said: str, level: int) -> None:
-    name, _, rest = said.partition("(")
+    called = re.match(r"\(\w*::[^()]*\)(?=\()", said)  # an object that is called
+    name, _, rest = (called[0], "(", said[called.end() + 1 :]) if called else said.partition("(")
     depth, end = 1, len(rest)
     for place, letter in enumerate(rest):
         depth += (letter in "([{") - (letter in ")]}")
@@ -498,10 +499,10 @@ def _julia_function(sheet: Sheet, node: Node, said: str, level: int) -> None:
         elif part != "," and part.strip():
             (one,) = list(parameter(re.sub(r"(?<=\w)::", ":", part.strip(), count=1), "name"))[:1] or [Parameter(part.strip())]
             taken.append(one)
-    plain, _, generics = name.strip().partition("{")
+    plain, _, generics = (name, "", "") if called else name.strip().partition("{")
     returns = re.match(r"::([^ ]+)", rest[end + 1 :])
-    called = returns[1] if returns else ""
-    sheet.add(node, "function", plain, level=level, exported=False, parameters=taken, returns=called, generics=generics.rstrip("}"))
+    made = returns[1] if returns else ""
+    sheet.add(node, "function", plain, level=level, exported=False, parameters=taken, returns=made, generics=generics.rstrip("}"))
 
 
 LANGUAGES: dict[str, tuple[str, Callable[[Sheet, Node], None]]] = {
