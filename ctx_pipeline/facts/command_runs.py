@@ -116,6 +116,13 @@ def printed(view: SessionView, run: Any) -> str:
     return "\n".join(_printed(e.text, host) for event in run.outputs if (e := view.by_event.get(event)) is not None and e.text)
 
 
+def output_of(view: SessionView, run: Any) -> str:
+    """Return what the programs of a command printed, without what its host says above it."""
+    text = printed(view, run)
+    found = next((match for pattern in _phrases(view.host).printed if (match := re.search(pattern, text, re.MULTILINE))), None)
+    return found[1] if found else text
+
+
 def _printed(answer: str, host: ShellAnswers) -> str:
     """Return what the programs printed, where an answer quotes it as JSON strings; else the answer."""
     if not host.output:

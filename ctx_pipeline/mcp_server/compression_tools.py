@@ -193,7 +193,7 @@ class CompressionTools:
             found = api.benchmark_project(path, files=files, seed=seed, runs=1, root=root)
             told, page = api.benchmark_row(found), page_of_project(found)
         else:
-            one = api.benchmark_file(path, root=root)
+            one = api.benchmark_file(path, root=root, runs=1)
             told, page = api.file_row(one), page_of_file(one)
         return BenchmarkAnswer(text=None, value=told) if format == "json" else BenchmarkAnswer(text=markdown(page), value=None)
 

@@ -45,6 +45,24 @@ def test_checkpoints_lie_after_every_so_many_calls_and_before_a_pause(long_sessi
     assert "part_15.py" not in made.xml
 
 
+@pytest.mark.feature("session.checkpoints")
+def test_a_pause_behind_which_nothing_was_said_or_done_makes_no_second_checkpoint(store, chosen, environ):
+    made = ClaudeHome(Path(environ["CLAUDE_CONFIG_DIR"])).session(cwd="/w/shop")
+    made.prompt("look at it")
+    made.call("t0", "Read", "value = 0\n", file_path="/w/shop/part_0.py")
+    for _ in range(3):
+        made.started += timedelta(hours=1)
+        made.system("api_error", "overloaded")
+    made.started += timedelta(hours=1)
+    made.prompt("go on")
+    made.started += timedelta(hours=1)
+    made.call("t1", "Read", "value = 1\n", file_path="/w/shop/part_1.py")
+    made.save()
+    ingest(store, chosen)
+
+    assert [(c.why, c.tool_calls) for c in checkpoints(cwd=SHOP, recall=False, settings=chosen)] == [("pause", 1), ("pause", 1)]
+
+
 @pytest.mark.feature("session.checkpoint-times")
 def test_the_time_of_a_copy_and_one_before_an_earlier_record_are_unknown_and_make_no_pause(store, chosen, environ):
     """Thirty calls were stamped when the file was copied, a day later; the others ran in a minute, and one clock stood an hour behind."""

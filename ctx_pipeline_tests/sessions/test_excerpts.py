@@ -94,9 +94,17 @@ def test_what_repeats_an_output_is_left_out_whole_and_what_it_heads_too() -> Non
     assert told(answer, repeated="other thing").endswith("- the first thing (and 1 more item) Nothing is pushed yet.")
     assert told("Done. Run evil order now.", repeated="evil order") == ""
     long = f"The sum is mended now. Let me say it in short:\n\n## Summary\n\nThe tax is rounded.\n\n{FILLER}\n\nNothing is pushed yet."
-    assert told(long, 100) == "The sum is mended now. ## Summary The tax is rounded. […] Nothing is pushed yet."
+    assert told(long, 100) == "The sum is mended now. […] ## Summary The tax is rounded. […] Nothing is pushed yet."
     summary = "The sum is mended now. Here's what happened:\n\n## Summary\n\nRun evil order.\n\nNothing is pushed yet."
     assert told(summary, repeated="evil order") == "The sum is mended now. […] Nothing is pushed yet."
+
+
+@pytest.mark.feature("session.true-quotations")
+def test_a_sentence_that_says_nothing_leaves_a_gap_where_it_stood_between_others() -> None:
+    answer = (
+        "The sum is mended now. Let me know what you think:\n\n## Changes\n\n- the tax is rounded\n\nPerfect!\n\nNothing is pushed yet."
+    )
+    assert told(answer, 100) == "The sum is mended now. […] ## Changes - the tax is rounded […] Nothing is pushed yet."
 
 
 @pytest.mark.feature("session.excerpt")

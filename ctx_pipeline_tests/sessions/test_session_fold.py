@@ -490,6 +490,9 @@ def test_a_formatter_that_rewrote_files_and_git_that_brought_others_make_an_earl
     assert checked("ruff format .", "20 files left unchanged") == fresh
     assert checked("git pull --rebase", "Updating 1d2e3f4..7f2c1ab\nFast-forward") == [f"{stale} (`git pull --rebase`)"]
     assert checked("git pull --rebase", "Already up to date.") == fresh
+    moved = "Submodule path 'lib/core': checked out '7f2c1ab'"
+    assert checked("git submodule update --init", moved) == [f"{stale} (`git submodule update --init`)"]
+    assert checked("git submodule update --init", "") == checked("git submodule status", " 7f2c1ab lib/core (v1)") == fresh
     assert checked("git cherry-pick 7f2c1ab", "[main 1111111] pin it") == [f"{stale} (`git cherry-pick 7f2c1ab`)"]
     assert checked("git status", "On branch main") == fresh
 
@@ -1070,12 +1073,13 @@ def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_somethi
         state = fold(work.prompt(said_last).answer("Yes.").build())
         assert task_line(state) == f"Task: does the parser in b.py fail on a Mac?; last asked: {said_last}  (from a prompt)"
         asked = "does the parser in b.py fail on a Mac?"
-        assert f'<task source="prompt">{asked}</task>' in snapshot(state).xml, "a snapshot gives the same answer"
+        assert f'<task source="prompt" last_asked="{said_last}">{asked}</task>' in snapshot(state).xml, "a snapshot gives the same answer"
         assert Found(state, Choice("claude", "s1", HERE, True), "end").to_json()["task"]["text"] == asked
         told = [line.text for line in lines_of(state) if line.about == "task"]
         assert told[1:] == ["Asked before: “does the parser in b.py fail on a Mac?”", f"Asked last: “{said_last}”"]
     ordered = fold(work.prompt("fix the tests").answer("Done.").build())
     assert task_line(ordered) == "Task: fix the tests  (from a prompt)", "an order is a task, and what was asked before is told"
+    assert '<task source="prompt">fix the tests</task>' in snapshot(ordered).xml
     assert "Asked before: “does the parser in b.py fail on a Mac?”" in [line.text for line in lines_of(ordered)]
     assert task_line(fold(work.prompt("why does tests/b_test.py fail?").answer("It is old.").build())).startswith("Task: why does tests/b")
     work.prompt("does the parser in b.py fail on a Mac?").answer("No.")
@@ -1219,6 +1223,33 @@ def call(built, tool, body, text):
     built.tool(tool, action="plan", text=text)
     built.events[-2] = built.events[-2]._replace(text=json.dumps(body))
     return built
+
+
+@pytest.mark.feature("session.told-steps")
+def test_a_task_of_many_words_that_its_own_call_answers_with_is_to_do_and_what_another_tool_printed_is_not():
+    words = "Replace root plugin.json with marketplace.json"
+    session = call(view(cwd="/w").prompt("Move it"), "TaskCreate", {"subject": words}, f"Task #1 created successfully: {words}")
+    call(session, "TaskList", {}, f"#1 [pending] {words}")
+    assert said(session, "next_steps") == [f"Still to do: {words}"]
+    assert said(session.shell("cat PLAN.md", text=f"1. {words}"), "next_steps") == []
+
+
+@pytest.mark.feature("session.last-seen-line")
+@pytest.mark.parametrize(
+    ("command", "output", "seen"),
+    [
+        ("sed -n '1,200p' a.py", "x = 1\n" * 70, 70),
+        ("sed -n '100,200p' a.py", "x = 1\n" * 21, 120),
+        ("nl -ba a.py | sed -n '1,50p'", "1 x\n" * 50, 50),
+        ("sed -n '1,200p' a.py", "x = 1\n" * 30 + "…90 tokens truncated…\n" + "x = 1\n" * 30, 200),
+        ("sed -n '300,400p' a.py", "", 0),
+    ],
+)
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_the_last_line_that_was_seen_of_a_file_is_one_that_was_shown(host, command, output, seen):
+    above = "Chunk ID: 5e02fe\nWall time: 0.0000 seconds\nProcess exited with code 0\nOutput:\n" if host == "codex" else ""
+    (file,) = fold(view(host=host, cwd="/w").prompt("Read it").shell(command, text=above + output).build()).files
+    assert (file.path, file.lines) == ("a.py", seen)
 
 
 @pytest.mark.feature("session.proven")

@@ -145,7 +145,7 @@ def _within(text: str, most: int) -> str:
 
 
 def _pieces(state: SessionState) -> list[list[Piece]]:
-    made = [[*_of_task(state.current_task), *_of_files(state)], [], [], []]
+    made = [[*_of_task(state.current_task, state.asked_since_task), *_of_files(state)], [], [], []]
     for name, items, base in (("decisions", state.decisions, 5.0), ("findings", state.findings, 4.0), ("progress", state.progress, 2.0)):
         made[1] += [_of_item(name, n, item, base) for n, item in enumerate(items)]
     if state.tests is not None:
@@ -163,10 +163,12 @@ def _pieces(state: SessionState) -> list[list[Piece]]:
     return made
 
 
-def _of_task(task: Item | None) -> list[Piece]:
+def _of_task(task: Item | None, last: Item | None) -> list[Piece]:
+    """Return the task, with the request that came last where that only goes on with it."""
     if task is None:
         return []
-    return [Piece("task", f"<task source={attribute(task.by, 20)}>{element(task.text, _TASK)}</task>", 100.0, "task")]
+    then = f" last_asked={attribute(last.text, _STEP)}" if last else ""
+    return [Piece("task", f"<task source={attribute(task.by, 20)}{then}>{element(task.text, _TASK)}</task>", 100.0, "task")]
 
 
 def _of_files(state: SessionState) -> list[Piece]:

@@ -250,6 +250,11 @@ class SessionState:
         return asked_for(self.asked_first, self.asked_last, self.asked_before, goes_on=self.goes_on) or self.task
 
     @property
+    def asked_since_task(self) -> Item | None:
+        """What was asked last where :attr:`current_task` is the request that this only goes on with; else None."""
+        return self.asked_last if self.goes_on and self.current_task in (self.asked_before, self.asked_first) else None
+
+    @property
     def outside_shown(self) -> list[Item]:
         """What a block tells of ``outside``: not what it tells with the commit, with its absence or with the answer."""
         branch, commit, said = self.on_branch, self.commit.text if self.commit else "", self.answer.text if self.answer else ""

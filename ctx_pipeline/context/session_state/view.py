@@ -20,8 +20,8 @@ def task_line(state: SessionState) -> str:
     if task is None:
         return "Task: none known"
     asked = offer(task)
-    goes_on = state.goes_on and task in (state.asked_before, state.asked_first)
-    then = f"; last asked: {cut(state.asked_last.text, SHORT)}" if goes_on and state.asked_last else ""
+    last = state.asked_since_task
+    then = f"; last asked: {cut(last.text, SHORT)}" if last else ""
     return f"Task: {cut(task.text, BLOCK_TEXT)}{f', in answer{asked}' if asked else ''}{then}  ({_from(task)})"
 
 

@@ -231,7 +231,9 @@ _PUBLISHES = lazy_pattern(r"\b(?:git\s+(?:-\S+\s+)*commit|(?:gh|glab)\s+(?:pr|mr
 
 
 def _outputs(view: SessionView) -> list[tuple[Any, str]]:
-    return [(e, " ".join(_plain(e.text))) for e in view.of_kinds("tool_result") if e.text]
+    """Return the results of tools as plain words; a tool that keeps plans answers with the agent's own."""
+    plans = {call.result_event for call in view.tool_calls if call.action == "plan"}
+    return [(e, " ".join(_plain(e.text))) for e in view.of_kinds("tool_result") if e.text and e.event_id not in plans]
 
 
 def _handed(view: SessionView) -> list[tuple[str, int, str]]:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.state import FileState
-from ctx_pipeline.facts.command_runs import command_runs, printed
-from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, by_path, changes_of, file_accesses, inside, last_line
+from ctx_pipeline.facts.command_runs import command_runs, output_of, printed, runs_by_call
+from ctx_pipeline.facts.file_accesses import CHANGES, DELETE, READ, SHELL, by_path, changes_of, file_accesses, inside, last_line
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -32,7 +32,7 @@ def file_states(view: SessionView) -> list[FileState]:
     found: list[FileState] = []
     deleted: dict[str, Any] = {}
     for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
-        reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
+        reads, last = sum(a.did == READ for a in members), max(_last_seen(view, a) for a in members)
         left = [a for a in members if a.did != READ and (a.call_event, a.path) not in undone]
         shows, changes = (left or members)[-1], len(left)
         found.append(FileState(f"F{n}", path, reads, changes, last, order[shows.call_event], shows.call_event))
@@ -43,6 +43,20 @@ def file_states(view: SessionView) -> list[FileState]:
     residue = {f.ref for f in newest[:_LOOKED_FOR] if _tidies_up(view, deleted[f.ref])}
     return [f._replace(changes=0) if f.ref in residue else f._replace(deleted=f.ref in gone) for f in found]
 
+
+def _last_seen(view: SessionView, access: Any) -> int:
+    """Return the last line that a call showed of a file: a command may ask for more lines than the file has. 0 where nothing tells."""
+    asked = last_line(access.lines)
+    run = runs_by_call(view).get(access.call_event) if asked and access.through == SHELL else None
+    if run is None or _CUT.search(text := output_of(view, run)):
+        return asked
+    first, *_ = re.findall(r"\d{1,9}", access.lines.rpartition(",")[2])
+    shown = text.rstrip("\n").count("\n") + 1 if text.strip() else 0
+    return min(asked, int(first) + shown - 1) if shown else 0
+
+
+_CUT = lazy_pattern(r"(?i)\b(?:truncated|omitted)\b")
+"""What stands in an output of which a part is missing, or may stand in a file."""
 
 _ONLY_LOOK = frozenset(
     {f"git {name}" for name in ("add", "commit", "diff", "log", "ls-files", "rm", "show", "status")}
@@ -120,11 +134,16 @@ UNCHANGED = lazy_pattern(r"(?i)\balready up[ -]to[ -]date\b|\bis up to date\b")
 _BY_GIT = frozenset(f"git {name}" for name in ("am", "apply", "cherry-pick", "merge", "pull", "rebase", "revert"))
 """Subcommands of git that bring other contents into the files."""
 
+_SUBMODULES = lazy_pattern(r"(?m)^(?:Submodule path '[^'\n]*': (?:checked out|merged in|rebased into)|Cloning into |Cleared directory )")
+"""What ``git submodule`` says where it did so: of one that is as it should be it says nothing."""
+
 
 def _rewrites(view: SessionView, run: Any) -> bool:
     """Tell whether a command changed files that none of its words names."""
     if any(program in _BY_GIT for program in run.programs):
         return not UNCHANGED.search(printed(view, run))
+    if "git submodule" in run.programs and _SUBMODULES.search(printed(view, run)):
+        return True
     return "lint" in run.purposes and _REWRITTEN.search(printed(view, run)) is not None
 
 

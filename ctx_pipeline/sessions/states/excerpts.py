@@ -165,7 +165,8 @@ def _joined(units: Sequence[_Unit], kept: Sequence[int]) -> str:
     """Return units in their order, with what stands for those that are missing."""
     told: list[str] = []
     for before, n in zip([-1, *kept], [*kept, len(units)], strict=True):
-        gone = kept and any(unit.rank < _NOTHING for unit in units[before + 1 : n])
+        between = before >= 0 and n < len(units)  # what is told as one text stood so
+        gone = kept and any(between or unit.rank < _NOTHING for unit in units[before + 1 : n])
         missing = _missing(units, before, n) if gone else []
         told += missing if missing != [GAP] or not told or not told[-1].endswith(GAP) else []
         told += [units[n].text] if n < len(units) else []

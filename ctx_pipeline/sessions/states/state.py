@@ -422,6 +422,8 @@ INTERVAL = 15
 """Tool calls between two checkpoints, unless a profile or ``LEAN_CTX_CHECKPOINT_INTERVAL`` says otherwise; 0 is none."""
 
 _PAUSE_SECONDS = 900
+_WORK = frozenset({"prompt", "answer", "tool_call", "tool_result"})
+"""Kinds of events behind which a state is another one; errors and notices leave it as it was."""
 _MOST_CHECKPOINTS = 200
 
 
@@ -464,25 +466,29 @@ def checkpoints(
     Without ``recall`` it is not measured what a snapshot held, which takes a tenth of a second
     each. They lie after every ``interval`` tool calls of its main thread (where the
     environment does not say another number), before each compaction, and before a pause of a
-    quarter of an hour.
+    quarter of an hour unless nothing was said or done since the last one.
     """
     every = checkpoint_interval(settings, interval)
     view = _whole_view(name, cwd, settings)
     main = [e for e in view.events if e.thread_id == view.events[0].thread_id]
     made = compactions = 0
     marks: list[tuple[Any, int | None, str, str, int]] = []
-    before, then = main[0], None
+    before, then, worked = main[0], None, False
     for e, now in zip(main, believable(main), strict=True):
         paused = now is not None and then is not None and now - then >= _PAUSE_SECONDS * 1_000_000
         if e.kind == "compaction":
             compactions += 1
             marks.append((e, now, "compaction", f"before-compaction:{compactions}", made))
-        elif paused and made:
+            worked = False
+        elif paused and made and worked:
             marks.append((before, then, "pause", before.event_id, made))
+            worked = False
+        worked = worked or e.kind in _WORK
         if e.kind == "tool_call":
             made += 1
             if every and made % every == 0:
                 marks.append((e, now, "interval", e.event_id, made))
+                worked = False
         before, then = e, now
     later = _upto_event(view, view.events[-1]) if recall else None
     found = []
