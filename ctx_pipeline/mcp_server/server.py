@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.types import INVALID_REQUEST, CallToolResult, ErrorData, JSONRPCError, TextContent, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, INVALID_REQUEST, CallToolResult, ErrorData, JSONRPCError, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
 from ctx_pipeline import loopback
@@ -113,6 +114,10 @@ class _Server(MCPServer):
         if result.is_error:
             return as_answer(result)
         return CallToolResult(content=[TextContent(type="text", text=as_text(result.structured_content))])
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> NoReturn:  # noqa: ARG002
+        """Raise the error that the protocol has for a prompt that is not there: there is none."""
+        raise MCPError(INVALID_PARAMS, f"there is no prompt called {name[:200]!r}: this server has tools and resources")
 
 
 def _make_ready(settings: Settings, profile: str, tools: list[Tool]) -> None:

@@ -146,3 +146,15 @@ def test_a_client_is_told_the_reason_over_either_transport_and_goes_on(home):
                 await told(client)
 
         run(over_loopback)
+
+
+@pytest.mark.feature("mcp.limits")
+def test_a_prompt_that_is_not_there_is_an_error_of_its_arguments(home):
+    async def asking():
+        async with over_stdio(home) as client:
+            assert (await client.list_prompts()).prompts == []
+            with pytest.raises(MCPError, match="there is no prompt called 'review'") as refused:
+                await client.get_prompt("review")
+            assert refused.value.code == -32602
+
+    run(asking)

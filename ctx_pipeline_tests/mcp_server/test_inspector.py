@@ -44,6 +44,7 @@ def test_it_lists_tools_resources_and_templates_and_calls_a_tool(inspect):
     assert called["content"][0]["type"] == "text"
     read = inspect("--method", "resources/read", "--uri", "ctx://sessions")
     assert json.loads(read["contents"][0]["text"])["total"] == 6
+    assert inspect("--method", "prompts/list")["prompts"] == []
 
 
 def test_what_goes_wrong_is_an_answer_to_it_too(inspect):
