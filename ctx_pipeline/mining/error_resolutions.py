@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining.lessons import unknown_keys
 from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
-from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, Run, checks_format, formats, listed, outside, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.commands import (
+    CHECKS,
+    PROVING,
+    Run,
+    checks_format,
+    failed_part,
+    formats,
+    listed,
+    outside,
+    runs,
+    shown,
+    typed,
+    whole,
+)
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
 from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN, installs, own_program, prepares, proves, starts_service, throwaway, transient
@@ -230,7 +243,7 @@ def _likeness(run: Run, later: Run) -> float:
 
 def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, error: str) -> MemoryCandidate | None:
     cwd = view.session.cwd
-    failed_text, passed_text = shown(run.command, cwd), shown(passed.command, cwd)
+    failed_text, passed_text = shown(failed_part(run), cwd), shown(passed.command, cwd)
     files = list(dict.fromkeys(shorten_paths(p, cwd) for p in between.files))
     check = run.step.purpose in CHECKS
     made = check and not between.edits and not between.setup and not changed(run, passed) and len(between.prepared) == 1
@@ -243,13 +256,13 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     evidence = [run.call.call_event, *run.shown_by(view, error)]
     when, priority = f"`{typed(run.step)}` fails with “{without_place(error)}”", 4
     if setup and (environment or made):
-        body |= {"resolution": "setup", "did": setup[:3], "steps": [f"run `{c}`" for c in (*setup[:3], whole(run.command, cwd))]}
+        body |= {"resolution": "setup", "did": setup[:3], "steps": [f"run `{c}`" for c in (*setup[:3], whole(failed_part(run), cwd))]}
         text = f"`{failed_text}` fails with “{without_place(error)}” until {listed(setup[:3])} has run."
         kind, confidence = "tool_lesson", 0.7
         evidence += [e for r in between.setup[:2] for e in (r.call.call_event, r.call.result_event)]
     elif between.formatters and not between.edits and not changed(run, passed) and _any_check(run):
         did = [whole(r.command, cwd) for r in _last_of_each(between.formatters)][:2]
-        body |= {"resolution": "command", "did": did, "steps": [f"run `{c}`" for c in (*did, whole(run.command, cwd))]}
+        body |= {"resolution": "command", "did": did, "steps": [f"run `{c}`" for c in (*did, whole(failed_part(run), cwd))]}
         text = f"`{failed_text}` fails on formatting until {listed(did)} has run."
         body["signature"] = _UNFORMATTED
         when, kind, confidence = f"`{typed(run.step)}` {_UNFORMATTED}", "tool_lesson", 0.6
@@ -463,7 +476,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=12,
+    version=13,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "

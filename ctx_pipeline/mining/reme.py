@@ -10,7 +10,19 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons import place_facts
-from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, as_pattern, form, listed, outside, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.commands import (
+    CHECKS,
+    PROVING,
+    as_pattern,
+    failed_part,
+    form,
+    listed,
+    outside,
+    runs,
+    shown,
+    typed,
+    whole,
+)
 from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT, WRONG, loses
 from ctx_pipeline.mining.lessons.proof import missing, own_program, proves, throwaway, transient
@@ -80,25 +92,13 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             elif error and len(told) < _MOST_PER_SESSION and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(error)):
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
-                works = whole(_part(later), cwd) if later else ""
-                failures[failure] = _failure(run, shown(_part(run), cwd), error, later, works)
+                works = whole(failed_part(later), cwd) if later else ""
+                failures[failure] = _failure(run, shown(failed_part(run), cwd), error, later, works)
                 if failure in unquoted:
                     failures[failure] = _recurrence(failures[failure], run, error, members[:place])
             elif seen and not error:
                 unquoted.add(failure)
     yield from failures.values()
-
-
-def _part(run: Run) -> str:
-    """Return the last command of a chain whose step counts, with what it needs of the shell before it; any other line whole."""
-    *before, last = (part.strip() for part in run.command.split("&&"))
-    if not before or not last.startswith(run.step.text) or _OTHERWISE.search(run.command):
-        return run.command
-    return " && ".join([*(part for part in before if part.startswith(_SHELL)), last])
-
-
-_OTHERWISE = re.compile(r"\|\||[;\n]|<<")
-_SHELL = ("cd ", "source ", ". ", "export ")
 
 
 def _recurrence(first: MemoryCandidate, run: Run, error: str, before: Sequence[Run]) -> MemoryCandidate:
@@ -291,13 +291,14 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
 
 def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCandidate]:
     """Yield a failure that several sessions met, or one session again after it had called the program well."""
-    newest = rows[-1].body
     sessions = len({(c.host, c.session_id) for c in rows})
+    alike = _of_one_name(rows)
+    newest = alike[-1].body
     often = f"in {sessions} sessions" if sessions > 1 else f"{newest['times']} times in one session"
     cured = sum(bool(c.body["cured"]) for c in rows)
-    works = _preferred(rows)
-    quoted = _in_common([without_place(str(c.body["error"])) for c in rows])
-    command = _ID.sub("ID", _in_common([str(c.body["command"]) for c in rows]))
+    works = _preferred(alike)
+    quoted = _in_common([without_place(str(c.body["error"])) for c in alike])
+    command = _ID.sub("ID", _in_common([str(c.body["command"]) for c in alike]))
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
     body["seconds"] = sum(int(c.body.get("seconds") or 0) for c in rows)
     if works and ABSENT.search(quoted):
@@ -313,7 +314,9 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
         cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
         if works:
             wrong = next((n for n in _QUOTES.findall(quoted) if n in _WORDS.findall(command) and n not in _WORDS.findall(works[0])), "")
-            fails = f"fails with “{quoted}” ({often.removeprefix('in ')})"
+            others = dict.fromkeys(name for c in rows if c not in alike for name in sorted(_named(c)))
+            met = f"another session with {listed(list(others)[:3])}" if others else often.removeprefix("in ")
+            fails = f"fails with “{quoted}” ({met})"
             text, body["steps"] = f"`{command}` {fails}: `{works[0]}` works", [f"run `{works[0]}`"]
             if wrong and WRONG.search(quoted) and len(command) > _LONGEST_COMMAND:
                 text, body["steps"] = f"`{newest['typed']}` {fails}: leave out `{wrong}`", [f"leave out `{wrong}` in `{newest['typed']}`"]
@@ -328,8 +331,22 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     if works:
         body |= {"resolution": "command", "did": works[:3]}
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
-    for c in rows:
+    for c in alike:
         yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _named(c: StoredCandidate) -> frozenset[str]:
+    """Return the names that the error of a failure quotes."""
+    return frozenset(_QUOTES.findall(without_place(str(c.body["error"]))))
+
+
+def _of_one_name(rows: Sequence[StoredCandidate]) -> list[StoredCandidate]:
+    """Return the failures whose error quotes what the newest one does that was cured, else all.
+
+    What cured the one name says nothing of another.
+    """
+    cured = next((c for c in reversed(rows) if c.body.get("works") and c.body["works"] != c.body["command"]), None)
+    return [c for c in rows if _named(c) == _named(cured)] if cured else list(rows)
 
 
 _ID = re.compile(r"(?<![\w.-])\d{5,}(?![\w.-])")
@@ -440,7 +457,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=16,
+    version=17,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

@@ -32,12 +32,14 @@ def session_places() -> dict[str, tuple[str, str | None]]:
     return {name[:8]: (p.facts.cwd or "", p.facts.repository) for home in homes.values() for name, p in home.items()}
 
 
-def mined(lessons: Iterable[Any] = ()) -> list[Memory]:
-    """Return the memories of the published sessions, of those methods that ask nobody and of the lessons of a model."""
-    found: list[Any] = list(lessons)
+def mined(without: tuple[str, ...] = ()) -> list[Memory]:
+    """Return what the published sessions teach, but for those whose ids begin so."""
+    found: list[Any] = []
     drawn: dict[str, list[Any]] = {name: [] for name in METHODS}
     for key in ("claude", "codex"):
         for session_id, parsed in parse_home(discovery.host(key), CORPUS / key).items():
+            if session_id.startswith(without or ("-",)):
+                continue
             place = {"cwd": parsed.facts.cwd, "repository": parsed.facts.repository}
             row = dict.fromkeys(SESSIONS.names) | {"session_id": session_id, "host": key, "events": len(parsed.events)} | place
             events, calls = [EVENTS.row._make(r) for r in parsed.events], [TOOL_CALLS.row._make(r) for r in parsed.tool_calls]

@@ -257,3 +257,26 @@ def test_a_call_that_no_other_wording_cured_is_told_with_the_form_that_passed_in
     (found,) = lessons("reme", session)
     assert found.text.startswith("`cargo test NAME NAME` failed with “error: unexpected argument NAME found”")
     assert found.text.endswith("2 times in one session; `cargo test NAME` passed in between")
+
+
+@pytest.mark.feature("mining.success-failure")
+@pytest.mark.parametrize("last", [0, 3])
+def test_a_session_that_met_the_error_with_another_name_is_not_counted_for_the_one_that_is_left_out(last):
+    wrong = "gh pr view --json title,author,headRefName,baseRefName,commits,reviews,comments,statusCheckRollup,threads"
+    cured = day("a", 1).shell(wrong, exit=1, text='Unknown JSON field: "threads"').shell(wrong.removesuffix(",threads"), text="{}")
+    other = day("b", last).shell("gh pr status --json current", exit=1, text='Unknown JSON field: "current"')
+    told = '`gh pr view` fails with “Unknown JSON field: "threads"” (another session with `current`): leave out `threads`'
+    assert [m.text for m in lessons("reme", other, cured)] == [told]
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_of_a_chain_the_command_that_failed_is_quoted_with_what_it_needs_of_the_shell():
+    error = "error: no library targets found in package `app`"
+    chain = "cd crates && git add src/a.rs && git diff --check && cargo test registry::tests --lib"
+    session = (
+        day("a", 1).shell(chain, exit=101, text=error).shell("cd crates && cargo test registry::tests", text="test result: ok. 3 passed")
+    )
+    (found,) = lessons("error_resolutions", session)
+    assert "git" not in found.text
+    assert "cd crates && cargo test registry::tests --lib" in found.text
+    assert found.body["failed"] == "cd crates && cargo test registry::tests --lib"

@@ -234,6 +234,18 @@ _TWO_LEVELS = frozenset({"gh", "glab", "docker", "aws", "gcloud", "kubectl"})
 """Programs whose subcommands have subcommands."""
 
 
+def failed_part(run: Run) -> str:
+    """Return the last command of a chain where that is the one that counts, with what it needs of the shell; any other line whole."""
+    *before, last = (part.strip() for part in run.command.split("&&"))
+    if not before or not last.startswith(run.step.text) or _OTHERWISE.search(run.command):
+        return run.command
+    return " && ".join([*(part for part in before if part.startswith(_SETS_SHELL)), last])
+
+
+_OTHERWISE = lazy_pattern(r"\|\||[;\n]|<<")
+_SETS_SHELL = ("cd ", "source ", ". ", "export ")
+
+
 def typed(step: Step) -> str:
     """Return a step as it was typed up to its subcommand or task: ``mise run lint``, ``uv run pytest``, ``gh pr view``."""
     words = _ASSIGNMENT.sub("", step.text.lstrip("( ")).split()

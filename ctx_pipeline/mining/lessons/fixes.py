@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.mining.lessons.commands import as_pattern, shown, typed, whole
+from ctx_pipeline.mining.lessons.commands import as_pattern, failed_part, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, shorten_paths, without_place
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ def cure(run: Run, passed: Run, error: str, cwd: str | None) -> Cure | None:
     pinned = {w for w in _words(passed, cwd) if _PINNED.search(w)} - set(_words(run, cwd))
     if pinned and run.call.ended:
         day = datetime.fromtimestamp(run.call.ended / 1_000_000, UTC).date()
-        text = f"on {day} `{shown(run.command, cwd)}` failed with “{quoted}”; `{works}` worked. It pins a version: try without it first."
+        text = (
+            f"on {day} `{shown(failed_part(run), cwd)}` failed with “{quoted}”; `{works}` worked. It pins a version: try without it first."
+        )
         return Cure(text, steps, [works], when, quoted, ages=True)
     left_out = _left_out(run, passed)
     if left_out:
@@ -235,8 +237,9 @@ def _by_offer(run: Run, error: str, wrong: str) -> Cure | None:
 
 def _both(run: Run, passed: Run, error: str, cwd: str | None) -> str:
     """Return how a command failed and the one that works; of two that are alike where they differ."""
-    failed, works = shown(run.command, cwd), shown(passed.command, cwd)
-    first, second = (clean(shorten_paths(r.command, cwd)).replace("`", "'").split() for r in (run, passed))
+    commands = failed_part(run), passed.command
+    failed, works = (shown(command, cwd) for command in commands)
+    first, second = (clean(shorten_paths(command, cwd)).replace("`", "'").split() for command in commands)
     head = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second)))
     alike = len(" ".join(first[:head])) >= _SAME and min(len(failed), len(works)) >= _LONG
     left, right = " ".join(first[head:]), " ".join(second[head:])
