@@ -354,6 +354,7 @@ def _counts(detail: dict[str, Any]) -> None:
 
 
 def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everything: bool) -> None:
+    from ctx_pipeline.model.readings import first_place
     from ctx_pipeline.rot.analysis import SCALE
     from ctx_pipeline.sessions.signals import OTHERS_AT_LEAST, catalogue, notable, rank
     from ctx_pipeline.signals.outcomes import GRADES
@@ -361,7 +362,7 @@ def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everyth
     groups = {s["signal"]: s["group"] for s in catalogue()}
     chosen = [(groups.get(r["signal"], ""), r, rank(r)) for r in readings] if everything else notable(readings)
     rows = []
-    for group, r, place in sorted(chosen, key=lambda one: one[0]) if everything else chosen:
+    for group, r, place in sorted(chosen, key=lambda one: (first_place(one[1]["signal"]), one[0])) if everything else chosen:
         known = r.get("others", 0) >= OTHERS_AT_LEAST and r["label"] is None
         rows.append(
             {

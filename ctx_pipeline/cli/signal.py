@@ -179,13 +179,14 @@ def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[li
 def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
     """Show the readings of one session, with the events they rest on quoted."""
     from ctx_pipeline.cli.output import reading_text
+    from ctx_pipeline.model.readings import first_place
     from ctx_pipeline.sessions.signals import show as find
 
     found = find(host, session_id, group=group, settings=for_reading())
     if as_json:
         emit(found)
         return
-    for r in found["readings"]:
+    for r in sorted(found["readings"], key=lambda r: first_place(r["signal"])):
         value = r["label"] if r["value"] is None else reading_text(r["value"], r["unit"], r["kind"], exact=True)
         sure = "" if r["confidence"] >= 1 else f"  (confidence {r['confidence']:.2f})"
         said = f"{value}{sure}" if r["reason"] is None else f"none: {r['reason']}"
@@ -266,6 +267,7 @@ def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: 
     With --by month, project or model the agents are added together.
     """
     from ctx_pipeline.dashboard.signal_records import buckets, spread
+    from ctx_pipeline.model.readings import first_place
     from ctx_pipeline.sessions.signals import summary as add_up
 
     settings = for_reading()
@@ -273,7 +275,7 @@ def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: 
     if not records:
         require_captured(settings)
     if by:
-        rows = buckets(records, by)
+        rows = sorted(buckets(records, by), key=lambda r: first_place(r["signal"])) if not as_json else buckets(records, by)
         if as_json:
             emit({"by": by, "signals": rows})
             return
@@ -282,6 +284,7 @@ def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: 
     if as_json:
         emit({"signals": records})
         return
+    records = sorted(records, key=lambda r: first_place(r["signal"]))
     apart = buckets(records, "host")
     hosts = sorted({r["host"] for r in apart})
     if len(hosts) > 1:

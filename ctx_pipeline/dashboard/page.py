@@ -16,6 +16,7 @@ from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import HIDDEN, SEPARATORS, SEQUENCE, escaped, session_title
 from ctx_pipeline.model.irregular_words import IRREGULAR
+from ctx_pipeline.model.readings import first_place
 from ctx_pipeline.storage.search_index import ranking, tokenize, word_forms
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def files(data: PageData, chunks: Mapping[SessionLine, str], words: Sequence[str
     made["data/sessions.js"] = chunk("sessions", session_list(data, chunks) | {"words": list(words), "scoring": scoring()})
     signals = {s.signal: [s.signal, s.kind, s.unit, data.meanings[s.signal]] for s in data.signals}
     # told once: in the drill-downs, all of a memory's sessions would be drawn anew with each one that it is found in
-    made["panels/readings.js"] = chunk("panel-readings", list(signals.values()))
+    made["panels/readings.js"] = chunk("panel-readings", sorted(signals.values(), key=lambda signal: first_place(signal[0])))
     made["panels/learned.js"] = chunk("panel-learned", data.learned)
     for panel in found:
         if panel.data is not None:

@@ -22,6 +22,23 @@ LONGEST = 2_000
 """Characters of a label or a text that are kept."""
 
 
+FIRST_SIGNALS = (
+    "session_cost",
+    "user_correction_count",
+    "last_test_outcome",
+    "trajectory_premature_finish_without_validation",
+    "failed_command_count",
+    "cache_rebuild_tokens",
+)
+"""What every view shows before anything else: cost; corrections; the last check, and changes that none followed; failing commands; the
+cache that was built again."""
+
+
+def first_place(signal: str) -> int:
+    """Return the place of a signal among those that are shown first; all others share the one behind them."""
+    return FIRST_SIGNALS.index(signal) if signal in FIRST_SIGNALS else len(FIRST_SIGNALS)
+
+
 class StoredReading(NamedTuple):
     """A row of the table ``readings``, in the order of its columns."""
 

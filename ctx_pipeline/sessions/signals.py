@@ -12,6 +12,7 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.dashboard.signal_records import halves
 from ctx_pipeline.errors import NothingFound, UnknownName, UsageError, nearest
 from ctx_pipeline.model.declared import group_of
+from ctx_pipeline.model.readings import FIRST_SIGNALS, first_place
 from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
@@ -239,10 +240,10 @@ def _added_up(store: Store) -> list[dict[str, Any]]:
 
 
 NOTABLE = (
-    *("last_test_outcome", "session_grade", "user_correction_count", "interruption_count", "failed_command_count"),
-    *("session_cost", "cache_hit_share", "context_peak_share", "compaction_count", "context_rot_verdict", "active_seconds"),
+    *("session_grade", "interruption_count", "cache_hit_share"),
+    *("context_peak_share", "compaction_count", "context_rot_verdict", "active_seconds"),
 )
-"""Signals that are shown of every session where they have a value other than 0."""
+"""Signals that are shown of every session where they have a value other than 0, behind those that every view shows first."""
 
 OTHERS_AT_LEAST = 19
 """So many other sessions must be measured before one is called unusual."""
@@ -261,27 +262,29 @@ def rank(reading: Mapping[str, Any]) -> float | None:
 
 
 def notable(readings: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any], float | None]]:
-    """Return (group, reading, rank) of the readings to show first: the unusual ones, the worst first, then those of ``NOTABLE``.
+    """Return (group, reading, rank) of the readings to show: ``FIRST_SIGNALS``, the unusual ones, the worst first, then ``NOTABLE``.
 
-    A reading is unusual where nine tenths of the other sessions are better; at most eight
-    are, one where several rest on the same events.
+    The first ones are shown with a value of 0 too. A reading is unusual where nine tenths of the other
+    sessions are better; at most eight are, one where several rest on the same events.
     """
     known = discovery.signals()
-    valued = [r for r in readings if r["signal"] in known and (r["value"] if r["label"] is None else r["label"])]
-    ranked = [(known[r["signal"]].group, r, rank(r)) for r in valued]
+    measured = [r for r in readings if r["signal"] in known and (r["value"] is not None if r["label"] is None else r["label"])]
+    ranked = [(known[r["signal"]].group, r, rank(r)) for r in measured]
+    first = sorted((one for one in ranked if one[1]["signal"] in FIRST_SIGNALS), key=lambda one: first_place(one[1]["signal"]))
+    others = [one for one in ranked if one[1]["signal"] not in FIRST_SIGNALS and (one[1]["value"] or one[1]["label"])]
     unusual = sorted(
-        (one for one in ranked if one[2] is not None and one[2] >= _UNUSUAL), key=lambda one: (-(one[2] or 0), one[1]["signal"])
+        (one for one in others if one[2] is not None and one[2] >= _UNUSUAL), key=lambda one: (-(one[2] or 0), one[1]["signal"])
     )
-    seen: set[tuple[str, ...]] = set()
-    first: list[tuple[str, Mapping[str, Any], float | None]] = []
+    seen = {tuple(one[1]["evidence"]) for one in first if one[1]["evidence"] and one[1]["value"]}
+    chosen: list[tuple[str, Mapping[str, Any], float | None]] = []
     for one in unusual:
         evidence = tuple(one[1]["evidence"] or (one[1]["signal"],))
-        if evidence not in seen and len(first) < _MOST:
-            first.append(one)
+        if evidence not in seen and len(chosen) < _MOST:
+            chosen.append(one)
         seen.add(evidence)
-    shown = {one[1]["signal"] for one in first}
+    shown = {one[1]["signal"] for one in chosen}
     place = {name: number for number, name in enumerate(NOTABLE)}
     rest = sorted(
-        (one for one in ranked if one[1]["signal"] in place and one[1]["signal"] not in shown), key=lambda one: place[one[1]["signal"]]
+        (one for one in others if one[1]["signal"] in place and one[1]["signal"] not in shown), key=lambda one: place[one[1]["signal"]]
     )
-    return [*first, *rest]
+    return [*first, *chosen, *rest]

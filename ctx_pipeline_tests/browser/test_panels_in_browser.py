@@ -39,10 +39,11 @@ def _cells(rows: Locator, place: int) -> list[str]:
     return rows.locator(f"td:nth-child({place})").all_text_contents()
 
 
-@pytest.mark.feature("dashboard.signals-panel")
+@pytest.mark.feature("dashboard.signals-panel", "dashboard.first-signals")
 def test_signals_stand_by_group_and_say_in_colour_whether_they_got_worse(page):
     signals = _panel(page, "signals")
     tabs = signals.locator(".choices button").all_text_contents()
+    first = signals.locator(".card .name").all_text_contents()
     signals.locator(".choices button", has_text="Outcome").click()
     names = signals.locator(".card .name").all_text_contents()
     signals.locator(".choices button", has_text="All").click()
@@ -51,7 +52,8 @@ def test_signals_stand_by_group_and_say_in_colour_whether_they_got_worse(page):
     marks = signals.locator(".legend li").evaluate_all("all => all.map((one) => getComputedStyle(one, '::before').display)")
 
     assert "none" not in marks, "each meaning of the legend has its color beside it"
-    assert [tab.rstrip("0123456789") for tab in tabs] == ["Changed", "Outcome", "Cost", "Behavior", "All"]
+    assert first[0] == "user correction count"
+    assert [tab.rstrip("0123456789") for tab in tabs] == ["First", "Changed", "Outcome", "Cost", "Behavior", "All"]
     assert names == ["failed command ratio", "session grade"]
     assert signals.locator(".card").count() == 5
     assert "card worse" in shown

@@ -183,6 +183,18 @@ def test_sql_answers_over_the_tables_and_refuses_to_write_or_to_read_elsewhere(r
         assert done.returncode == 2, query
 
 
+@pytest.mark.feature("dashboard.first-signals")
+def test_cost_corrections_checks_failing_commands_and_rebuilds_stand_first_wherever_signals_are_printed(ran: Ctx):
+    five = ["session_cost", "user_correction_count", "last_test_outcome", "failed_command_count", "cache_rebuild_tokens"]
+    shown = re.findall(r"(?m)^(\w+): ", ran("signal", "show", "claude", DISCOUNTS).stdout)
+    added_up = re.findall(r"(?m)^(?:\w+ +)?([a-z]+(?:_\w+)+) ", ran("signal", "summary").stdout)
+    every = re.findall(r"(?m)^([a-z]+(?:_\w+)+) ", ran("show", DISCOUNTS, "--all").stdout.partition("\nsignal ")[2])
+    for printed in (shown, added_up, every):
+        assert [name for name in printed[:6] if name in five] == [name for name in five if name in printed]
+    few = ran("show", DISCOUNTS).stdout.partition("\nsignal ")[2]
+    assert few.split("\n")[1].startswith("session cost ")
+
+
 @pytest.mark.feature("cli.signal")
 def test_signals_are_listed_and_a_session_shows_its_readings_with_quoted_evidence(ran: Ctx):
     catalogue = {s["signal"]: s for s in ran.json("signal", "list")["signals"]}

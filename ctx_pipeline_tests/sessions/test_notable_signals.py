@@ -28,7 +28,7 @@ def reading(signal: str, value: float | None, *, lower: int = 0, higher: int = 0
 
 
 @pytest.mark.feature("cli.show-what-stands-out")
-def test_what_is_unusual_comes_first_and_few_sessions_call_nothing_unusual() -> None:
+def test_the_five_that_every_view_shows_come_first_then_what_is_unusual_and_few_sessions_call_nothing_unusual() -> None:
     readings = [
         reading("session_cost", 2.0, lower=20),
         reading("failed_command_count", 9.0, lower=38),
@@ -39,16 +39,21 @@ def test_what_is_unusual_comes_first_and_few_sessions_call_nothing_unusual() -> 
         reading("interruption_count", 0.0, higher=3),
         reading("user_correction_count", 3.0, lower=5, others=5),
         reading("session_grade", None, label="B", others=0),
+        reading("cache_rebuild_tokens", 0.0),
+        reading("last_test_outcome", None, label="failed", others=0),
+        reading("trajectory_premature_finish_without_validation", None),
     ]
     found = [(group, r["signal"], place) for group, r, place in notable(readings)]
 
     assert found == [
+        ("cost", "session_cost", 0.5),
+        ("cost", "user_correction_count", None),
+        ("outcome", "last_test_outcome", None),
+        ("outcome", "failed_command_count", 38 / 40),
+        ("context", "cache_rebuild_tokens", 0.0),
         ("outcome", "test_pass_ratio", 1.0),
         ("outcome", "failed_tool_call_count", 39 / 40),
-        ("outcome", "failed_command_count", 38 / 40),
         ("outcome", "session_grade", None),
-        ("cost", "user_correction_count", None),
-        ("cost", "session_cost", 0.5),
     ]
     assert rank(reading("command_count", 90.0, lower=40)) is None
 
@@ -68,7 +73,8 @@ def test_a_session_is_ranked_among_those_of_its_agent(tmp_path: Path) -> None:
     (failed,) = [r for r in shown if r["signal"] == "failed_command_count"]
 
     assert (failed["value"], failed["median"], failed["others"], failed["lower"], failed["higher"]) == (3, 0, 20, 20, 0)
-    assert next(iter(notable(shown)))[1]["signal"] in {"failed_command_count", "failed_command_ratio", "failed_tool_call_count"}
+    names = [r["signal"] for _, r, _ in notable(shown)]
+    assert names.index("user_correction_count") < names.index("failed_command_count") < names.index("session_grade")
     environ = {"CTX_HOME": str(settings.home), "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "TZ": "UTC"}
     printed = CliRunner().invoke(cli, ["show", "00000020"], env=environ).stdout
     assert re.search(r"\nsignal +value +usual of claude ", printed)

@@ -16,7 +16,8 @@ ctx.near("signals", (body, { signals }) => {
   search.type = "search";
   search.placeholder = "Search signals";
   search.setAttribute("aria-label", "Search signals");
-  const options = [["moved", "Changed", ctx.count(moved.length)], ...groups.map((group) => [group, group[0].toUpperCase() + group.slice(1), ctx.count(signals.filter((s) => s.group === group).length)]), ["", "All", ctx.count(signals.length)]];
+  const first = signals.filter((s) => s.first !== null && s.first !== undefined).sort((a, b) => a.first - b.first);
+  const options = [...(first.length ? [["first", "First", ctx.count(first.length)]] : []), ["moved", "Changed", ctx.count(moved.length)], ...groups.map((group) => [group, group[0].toUpperCase() + group.slice(1), ctx.count(signals.filter((s) => s.group === group).length)]), ["", "All", ctx.count(signals.length)]];
   const chosen = ctx.tabs("Groups of signals", options, draw);
   search.addEventListener("input", draw);
   const shown = el("p.note");
@@ -35,7 +36,7 @@ ctx.near("signals", (body, { signals }) => {
   function draw() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const group = words.length ? "" : chosen.value();
-    let found = signals.filter((s) => (group === "moved" ? s.trend && s.trend.verdict : !group || s.group === group));
+    let found = group === "first" ? first : signals.filter((s) => (group === "moved" ? s.trend && s.trend.verdict : !group || s.group === group));
     found = found.filter((s) => words.every((word) => `${title(s)} ${s.group} ${s.what}`.toLowerCase().includes(word)));
     if (group === "moved") found.sort((a, b) => Math.abs(b.trend.change ?? 0) - Math.abs(a.trend.change ?? 0));
     rest = found.slice(MOST);

@@ -9,7 +9,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.dashboard.signal_records import halves
 from ctx_pipeline.model.declared import panel
-from ctx_pipeline.model.readings import LEAST_SESSIONS
+from ctx_pipeline.model.readings import FIRST_SIGNALS, LEAST_SESSIONS, first_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,12 +48,14 @@ def records(data: PageData) -> dict[str, Any]:
 
 def _record(record: Mapping[str, Any], describe: str, tops: list[list[Any]], titles: Mapping[str, HostLine]) -> dict[str, Any]:
     what, how = halves(describe)
+    place = first_place(record["signal"])
     hosts = [(titles[host].title if host in titles else host, figures) for host, figures in _ranked(record["by"].get("host", {}))]
     by = record["by"]
     seen = record["trend"]
     return {
         **{name: record[name] for name in ("signal", "group", "kind", "unit", "better", "count", "missing")},
         **{name: record[name] for name in _FIGURES if record.get(name) is not None},
+        "first": place if place < len(FIRST_SIGNALS) else None,
         "what": what,
         "how": how,
         "histogram": record["histogram"],
