@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline import discovery, settings
 from ctx_pipeline.cli import cli
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import SettingsError, UsageError
 from ctx_pipeline.mining.lessons.model_lessons import INSTRUCTIONS
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.models import lesson_program, model_mining
@@ -99,8 +100,13 @@ def test_better_instructions_are_found_on_judged_lessons_and_used_once_a_person_
     chosen, server = judged
     with open_store(chosen) as store:
         assert [(len(s.accepted), len(s.rejected)) for s in lesson_program.judged_sessions(store, chosen)] == [(1, 1), (1, 1)]
+        asked = len(server.asked)
         made = lesson_program.optimize(store, chosen, calls=12)
         assert (made.before, made.after) == (0.75, 1.0)
+        assert made.calls == len(server.asked) - asked == 9
+        with pytest.raises(UsageError, match="8 calls are too few: one try over 2 sessions makes 9"):
+            lesson_program.plan(store, chosen, calls=8)
+        assert made.tokens_in == sum(n for _, n, _ in server.said[-made.calls :])
         assert "MARK-OF-BETTER" in made.instructions
         assert lesson_program.instructions(store.journal) == INSTRUCTIONS
         lesson_program.take(store.journal, made)
@@ -109,15 +115,66 @@ def test_better_instructions_are_found_on_judged_lessons_and_used_once_a_person_
         assert all("MARK-OF-BETTER" in json.dumps(body["messages"]) for body in server.asked[asked:])
 
 
+def never_better(messages):
+    """A model that draws what was rejected whatever it is asked in."""
+    text = json.dumps(messages)
+    return json.dumps({"new_instruction": f"Try {len(text)}."}) if "new_instruction" in text else spoken(LESSON, CHATTER)
+
+
+def out_of_form(messages):
+    """A model whose answers have no form, so that another form of asking would be tried."""
+    return json.dumps({"new_instruction": "Try."}) if "new_instruction" in json.dumps(messages) else "I had rather not."
+
+
+@pytest.mark.feature("mining.optimize")
+@pytest.mark.parametrize("answer", [never_better, out_of_form])
+@pytest.mark.parametrize("calls", [9, 15, 23])
+def test_no_more_requests_are_made_than_were_said(judged, answer, calls):
+    chosen, _ = judged
+    with Server(answer) as server, open_store(chosen) as store:
+        chosen.config["mine"]["api_base"] = server.url
+        said = lesson_program.plan(store, chosen, calls=calls)
+        made = lesson_program.optimize(store, chosen, calls=calls)
+        assert (made.before, made.calls) == (made.after, len(server.asked))
+        assert 0 < len(server.asked) <= calls == said.calls
+
+
+@pytest.mark.feature("mining.optimize")
+def test_a_server_that_answers_nothing_is_asked_once_for_each_session(judged):
+    chosen, _ = judged
+    with Server(lambda _: 500) as server, open_store(chosen) as store:
+        chosen.config["mine"]["api_base"] = server.url
+        with pytest.raises(SettingsError, match="gave no answer to 2 requests"):
+            lesson_program.optimize(store, chosen, calls=23)
+        assert len(server.asked) == 2
+
+
+@pytest.mark.feature("mining.optimize")
+def test_the_price_of_an_optimization_is_said_before_and_after(judged, environ):
+    chosen, _ = judged
+    home = chosen.home / "config.toml"
+    home.write_text(home.read_text() + '[prices."openai/lessons-1"]\ninput = 100.0\noutput = 200.0\n')
+    with open_store(settings.load(environ)) as store:
+        said = lesson_program.plan(store, settings.load(environ), calls=12)
+    told = CliRunner().invoke(cli, ["learn", "--optimize", "12", "--yes"], env=dict(environ), catch_exceptions=False)
+    assert said.cost == pytest.approx(said.tokens * 0.0001 + 12 * 4_000 * 0.0002)
+    assert f"at most ${said.cost:.2f}" in told.output
+    sent, answered, paid = (
+        float(n.replace(",", "")) for n in re.search(r"([\d,]+) tokens sent, ([\d,]+) answered, \$([\d.]+)", told.output).groups()
+    )
+    assert paid == pytest.approx(sent * 0.0001 + answered * 0.0002, abs=1e-4)
+
+
 @pytest.mark.feature("mining.optimize")
 def test_the_command_says_what_it_sends_and_too_few_judged_lessons_are_refused(judged, environ):
     chosen, server = judged
     asked = len(server.asked)
     told = CliRunner().invoke(cli, ["learn", "--optimize", "12"], input="n\n", env=dict(environ), catch_exceptions=False)
-    assert "over 2 sessions with judged lessons" in told.output
+    assert "at most 12 requests to openai/lessons-1 over 2 sessions with judged lessons" in told.output
+    assert "its price is not known" in told.output
     assert len(server.asked) == asked
     told = CliRunner().invoke(cli, ["learn", "--optimize", "12", "--yes"], env=dict(environ), catch_exceptions=False)
-    assert "score 0.75 before, 1.00 after" in told.output
+    assert "score 0.75 before, 1.00 after; 9 of 12 requests" in told.output
     with open_store(chosen) as store:
         assert "MARK-OF-BETTER" in lesson_program.instructions(store.journal)
         store.journal.append(

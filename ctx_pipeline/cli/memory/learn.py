@@ -51,7 +51,7 @@ def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
     "--optimize",
     type=click.IntRange(4, 1000),
     metavar="CALLS",
-    help="Improve how a model is asked, on judged lessons, with at most CALLS calls.",
+    help="Improve how a model is asked, on judged lessons, with at most CALLS requests.",
 )
 @json_option
 def learn(
@@ -118,9 +118,12 @@ def _optimize(settings: Settings, calls: int, *, yes: bool, as_json: bool) -> No
     from ctx_pipeline.storage import open_store
 
     with open_store(settings) as store:
-        sessions = lesson_program.judged_sessions(store, settings)
-        size = sum(len(s.record) for s in sessions) // max(1, len(sessions)) // _CHARS_A_TOKEN
-        say(f"about {calls} calls of {size:,} tokens each over {counted(len(sessions), 'session')} with judged lessons", err=True)
+        wanted = lesson_program.plan(store, settings, calls=calls)
+        over = counted(len(wanted.sessions), "session")
+        price = "its price is not known" if wanted.cost is None else f"at most ${wanted.cost:.2f}"
+        say(
+            f"at most {calls} requests to {wanted.model} over {over} with judged lessons: about {wanted.tokens:,} tokens, {price}", err=True
+        )
         if not (yes or as_json):
             click.confirm("send their redacted records to the configured model?", abort=True)
         made = lesson_program.optimize(store, settings, calls=calls)
@@ -128,14 +131,12 @@ def _optimize(settings: Settings, calls: int, *, yes: bool, as_json: bool) -> No
         if as_json:
             emit(made._asdict() | {"taken": yes and better})
         else:
-            paid = "" if made.cost is None else f", ${made.cost:.4f}"
-            say(f"score {made.before:.2f} before, {made.after:.2f} after; {made.calls} calls{paid}", bold=True)
+            paid = "price not known" if made.cost is None else f"${made.cost:.4f}"
+            tokens = f"{made.tokens_in:,} tokens sent, {made.tokens_out:,} answered"
+            say(f"score {made.before:.2f} before, {made.after:.2f} after; {made.calls} of {calls} requests, {tokens}, {paid}", bold=True)
             say(plain(made.instructions) if better else "no better instructions were found: nothing is changed")
         if better and (yes or (not as_json and click.confirm("ask by these instructions from now on?"))):
             lesson_program.take(store.journal, made)
-
-
-_CHARS_A_TOKEN = 4
 
 
 def _places(found: Sequence[Proposal]) -> dict[str | None, str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import SettingsError, UsageError
 from ctx_pipeline.mining.lessons import model_lessons as asked
 from ctx_pipeline.mining.lessons.said_rules import terms
 from ctx_pipeline.pipeline.models.model_judge import access
 from ctx_pipeline.pipeline.models.outgoing_record import TABLES, outgoing_record
 from ctx_pipeline.pipeline.plan import WHOLE
+from ctx_pipeline.pricing.price_book import PriceBook
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.settings import keep_litellm_offline
 
@@ -32,6 +33,14 @@ _ALIKE = 0.5
 
 _LONGEST = 6_000
 _MOST_TOKENS = 4_000
+_CHARS_A_TOKEN = 4
+_FRAME = 2_200
+"""Characters around the instructions and the record of a request: what the fields of an answer are."""
+
+_AT_ONCE = 3
+"""Sessions that one try of other instructions is held against first."""
+
+_NANO = 1_000_000_000
 
 
 class Judged(NamedTuple):
@@ -42,6 +51,19 @@ class Judged(NamedTuple):
     rejected: tuple[str, ...]
 
 
+class Plan(NamedTuple):
+    """What an optimization would send."""
+
+    model: str
+    sessions: list[Judged]
+    calls: int
+    """requests, of all kinds, that are never exceeded"""
+    tokens: int
+    """about so many are sent if all requests are made"""
+    cost: float | None
+    """USD at most, at list prices and with the longest answers; None where no price is known"""
+
+
 class Optimized(NamedTuple):
     """What an optimization gave: instructions, their score before and after (0 to 1), and what was paid."""
 
@@ -50,8 +72,10 @@ class Optimized(NamedTuple):
     after: float
     sessions: int
     calls: int
+    tokens_in: int
+    tokens_out: int
     cost: float | None
-    """USD as the provider says; None where it says nothing"""
+    """USD as the provider says, else at list prices; None where neither is known"""
 
 
 def worth(told: Sequence[str], judged: Judged) -> tuple[float, str]:
@@ -105,42 +129,111 @@ def instructions(journal: Journal) -> str:
     return str(taken[0].payload["instructions"])[:_LONGEST] if taken else asked.INSTRUCTIONS
 
 
-def optimize(store: Store, settings: Settings, *, calls: int) -> Optimized:
-    """Return better instructions, found by GEPA with at most about ``calls`` answers of the configured model; nothing is kept.
+def plan(store: Store, settings: Settings, *, calls: int) -> Plan:
+    """Return what an optimization would send; nothing is sent.
 
-    Raises UsageError where fewer than four lessons were judged, SettingsError where no model is configured.
+    Raises UsageError where fewer than four lessons were judged, or where ``calls`` are too
+    few for one try, SettingsError where no model is configured.
     """
     sessions = judged_sessions(store, settings)
     count = sum(len(s.accepted) + len(s.rejected) for s in sessions)
     if count < LEAST_JUDGED:
         raise UsageError(f"{count} judged lessons are too few to learn from", hint="ctx learn --ask")
     found = access(settings, TABLE)
+    each, least = _one_try(len(sessions)), len(sessions) + _one_try(len(sessions))
+    if calls < least:
+        raise UsageError(f"{calls} calls are too few: one try over {len(sessions)} sessions makes {least}", hint=f"--optimize {least}")
+    records = sum(len(s.record) for s in sessions) / len(sessions) + len(instructions(store.journal)) + _FRAME
+    # a try asks for better words with the records of its first sessions in one request
+    share = (each + min(_AT_ONCE, len(sessions)) - 1) / each
+    tokens = int(calls * records * share / _CHARS_A_TOKEN)
+    return Plan(found.model, sessions, calls, tokens, _listed(settings, found.model, tokens, calls * _MOST_TOKENS))
+
+
+def _one_try(sessions: int) -> int:
+    """Return the requests of one try: some sessions by the old and by new words, one for these words, and then all sessions."""
+    return 2 * min(_AT_ONCE, sessions) + 1 + sessions
+
+
+def _listed(settings: Settings, model: str, tokens_in: int, tokens_out: int) -> float | None:
+    """Return the USD of so many tokens at list prices."""
+    nano, _ = PriceBook.of(settings).cost_nano(model, None, input=tokens_in, output=tokens_out)
+    return None if nano is None else nano / _NANO
+
+
+class _Count:
+    """Counts requests and allows no more than so many; copies of a model share it."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.made = most, 0
+
+    def __deepcopy__(self, _: Any) -> _Count:
+        return self
+
+    def one_more(self) -> None:
+        if self.made >= self.most:
+            raise UsageError(f"{self.most} calls are made", hint="more calls: ctx learn --optimize CALLS")
+        self.made += 1
+
+
+def optimize(store: Store, settings: Settings, *, calls: int) -> Optimized:
+    """Return better instructions, found by GEPA with at most ``calls`` requests to the configured model; nothing is kept.
+
+    Raises what ``plan`` raises, and SettingsError where the model answers nothing.
+    """
+    wanted = plan(store, settings, calls=calls)
+    found = access(settings, TABLE)
     keep_litellm_offline()
     import dspy
 
     from ctx_pipeline.mining.dspy import signature
 
-    model = dspy.LM(found.model, **{**found.options, "max_tokens": _MOST_TOKENS})
-    examples = [dspy.Example(record=s.record, judged=s).with_inputs("record") for s in sessions]
+    count = _Count(calls)
+
+    class Counted(dspy.LM):  # type: ignore[misc]
+        def __call__(self, *args: Any, **more: Any) -> Any:
+            count.one_more()
+            return super().__call__(*args, **more)
+
+    model = Counted(found.model, **{**found.options, "max_tokens": _MOST_TOKENS, "num_retries": 0})
+    examples = [dspy.Example(record=s.record, judged=s).with_inputs("record") for s in wanted.sessions]
     program = dspy.Predict(signature(instructions(store.journal)))
 
     def metric(gold: Any, pred: Any, *_: Any) -> Any:
         score, why = worth(_texts(pred), gold.judged)
         return dspy.Prediction(score=score, feedback=why)
 
-    def mean(some: Any) -> float:
-        return round(sum(worth(_texts(some(record=e.record)), e.judged)[0] for e in examples) / len(examples), 4)
-
-    with dspy.context(lm=model, callbacks=[]):
-        before = mean(program)
-        better = dspy.GEPA(metric=metric, max_metric_calls=calls, reflection_lm=model, num_threads=1, seed=0).compile(
-            program, trainset=examples, valset=examples
-        )
-        after = mean(better)
+    tried = dspy.GEPA(
+        metric=metric,
+        max_metric_calls=calls,
+        reflection_lm=model,
+        reflection_minibatch_size=min(_AT_ONCE, len(examples)),
+        use_merge=False,
+        track_stats=True,
+        num_threads=1,
+        seed=0,
+        gepa_kwargs={"stop_callbacks": [lambda _: count.made + _one_try(len(examples)) > calls or not model.history]},
+    )
+    # an answer that does not fit is none: asking for it in another form would be a second request
+    with dspy.context(lm=model, callbacks=[], adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
+        better = tried.compile(program, trainset=examples, valset=examples)
+    if not model.history:
+        raise SettingsError(f"{found.model} gave no answer to {count.made} requests", hint="look at [mine] in config.toml")
+    scores = better.detailed_results.val_aggregate_scores
+    usage = [entry.get("usage") or {} for entry in model.history]
+    sent, answered = (sum(int(u.get(name) or 0) for u in usage) for name in ("prompt_tokens", "completion_tokens"))
     costs = [entry.get("cost") for entry in model.history]
-    cost = sum(c for c in costs if c) if any(c is not None for c in costs) else None
-    told = str(better.signature.instructions)[:_LONGEST]
-    return Optimized(told, before, after, len(sessions), len(model.history), cost)
+    told = sum(c for c in costs if c) if any(c is not None for c in costs) else None
+    return Optimized(
+        str(better.signature.instructions)[:_LONGEST],
+        round(scores[0], 4),
+        round(max(scores), 4),
+        len(examples),
+        count.made,
+        sent,
+        answered,
+        _listed(settings, found.model, sent, answered) if told is None else told,
+    )
 
 
 def _texts(prediction: Any) -> list[str]:
