@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +17,9 @@ from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.homes import parse_home
 from ctx_pipeline_tests.mining.gold import GOOD, gold, hash_of, judged, ratings, score
 from ctx_pipeline_tests.mining.gold_model import ANSWERS, ask_about_gold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 METHODS = ("error_resolutions", "reme", "repeated_corrections", "project_conventions", "action_patterns")
 LEAST = {False: (0.85, 0.8), True: (0.85, 0.5)}
@@ -31,23 +35,28 @@ def session_places() -> dict[str, tuple[str, str | None]]:
     return {name[:8]: (p.facts.cwd or "", p.facts.repository) for home in homes.values() for name, p in home.items()}
 
 
-def mined(without: tuple[str, ...] = ()) -> list[Memory]:
-    """Return what the published sessions teach, but for those whose ids begin so."""
-    found: list[Any] = []
-    drawn: dict[str, list[Any]] = {name: [] for name in METHODS}
+@cache
+def drawn() -> dict[str, tuple[tuple[str, Any], ...]]:
+    """Return method -> (session, candidate) of what the published sessions say, in their order."""
+    found: dict[str, list[tuple[str, Any]]] = {name: [] for name in METHODS}
     for key in ("claude", "codex"):
         for session_id, parsed in parse_home(discovery.host(key), CORPUS / key).items():
-            if session_id.startswith(without or ("-",)):
-                continue
             place = {"cwd": parsed.facts.cwd, "repository": parsed.facts.repository}
             row = dict.fromkeys(SESSIONS.names) | {"session_id": session_id, "host": key, "events": len(parsed.events)} | place
             events, calls = [EVENTS.row._make(r) for r in parsed.events], [TOOL_CALLS.row._make(r) for r in parsed.tool_calls]
             view = SessionView(SESSIONS.row(**row), events, calls)
             for name in METHODS:
-                drawn[name] += draw(discovery.methods()[name], view)[0]
-    for name, candidates in drawn.items():
+                found[name] += [(session_id, candidate) for candidate in draw(discovery.methods()[name], view)[0]]
+    return {name: tuple(candidates) for name, candidates in found.items()}
+
+
+def mined(lessons: Iterable[Any] = (), *, without: tuple[str, ...] = ()) -> list[Memory]:
+    """Return what the published sessions teach, but for those whose ids begin so, with the lessons of a model."""
+    found: list[Any] = list(lessons)
+    for name, candidates in drawn().items():
+        some = [candidate for session_id, candidate in candidates if not session_id.startswith(without or ("-",))]
         combine = discovery.methods()[name].combine
-        found += combine(candidates) if combine else candidates
+        found += combine(some) if combine else some
     return consolidate(found)
 
 
