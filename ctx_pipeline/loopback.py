@@ -139,7 +139,8 @@ class Gate:
             headers = [(b"content-type", told.content_type), (b"content-length", b"%d" % len(told.body)), *answer.headers]
             await guarded({"type": "http.response.start", "status": answer.status, "headers": headers})
             await guarded({"type": "http.response.body", "body": body, "more_body": True})
-            if answer.status == TOO_LARGE:
+            # who waits for leave to send sends nothing behind a refusal
+            if answer.status == TOO_LARGE and b"expect" not in _by_name(scope["headers"]):
                 await _left_unread(receive)
             await guarded({"type": "http.response.body", "body": b""})
 

@@ -57,6 +57,11 @@ def test_a_body_that_says_or_turns_out_to_be_too_large_is_refused(server):
     path, largest = ("/mcp", LARGEST_MESSAGE) if server.name == "mcp" else ("/api/search", MOST_BYTES)
     with raw(server, f"POST {path} HTTP/1.1\r\nContent-Length: {largest + 1}") as told:
         assert told.recv(100).startswith(b"HTTP/1.1 413 ")
+    with raw(server, f"POST {path} HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: {largest + 1}") as waiting:
+        waiting.settimeout(10)  # half of what a body may take
+        told = b"".join(iter(lambda: waiting.recv(4_096), b""))
+        assert told.startswith(b"HTTP/1.1 413 ")
+        assert b"100 Continue" not in told
     chunk = b"%x\r\n" % (largest + 1) + b" " * (largest + 1) + b"\r\n"
     with raw(server, f"POST {path} HTTP/1.1\r\nTransfer-Encoding: chunked") as untold:
         with contextlib.suppress(ConnectionError):  # it may be refused before all of it was sent
