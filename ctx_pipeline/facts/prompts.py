@@ -168,6 +168,16 @@ def asked(text: str) -> str:
     return one_line(text)
 
 
+def _marking_gaps(text: str) -> str:
+    """Return what a person typed, with a gap where code or an element that was left out stood between words."""
+
+    def gap(left_out: re.Match[str]) -> str:
+        between = text[: left_out.start()].strip() and text[left_out.end() :].strip()
+        return f" {GAP} " if between and not left_out[0].startswith("[") else " "
+
+    return _NOT_SAID.sub(gap, text)
+
+
 def tells(ask: str) -> bool:
     """Tell whether a prompt says by itself what is to be done: neither "go on" nor a question nor a page nor "do that too"."""
     return bool(_task().match(ask)) and describes(ask)
@@ -389,7 +399,10 @@ def _replies(view: SessionView, prompt: Any, ask: str) -> bool:
 
 def _request(prompt: tuple[Any, str], by: str = "prompt") -> Request:
     event, ask = prompt
-    words = one_line(beside_output(_NOT_SAID.sub(" ", event.text))) if by == "prompt" and event.text and event.text.count("\n") else ""
+    text = event.text or ""
+    words = one_line(beside_output(_marking_gaps(text))) if by == "prompt" and "\n" in text else ""
+    if not words and asked(text) == ask:
+        words = one_line(_marking_gaps(text[:_PAGE]))
     return Request(shorten_ask(words or ask, LONGEST), by, event.event_id, event.ts)
 
 

@@ -1225,6 +1225,22 @@ def call(built, tool, body, text):
     return built
 
 
+@pytest.mark.feature("session.true-quotations")
+@pytest.mark.parametrize(
+    ("typed", "quoted"),
+    [
+        ("Wrap the sums in <sum></sum> tags in cart.py please", "Wrap the sums in […] tags in cart.py please"),
+        ("Mend the sum of cart.py:\n```\nx = 1\n```\nand add a test for it", "Mend the sum of cart.py: […] and add a test for it"),
+        ("Mend the sum of cart.py, it fails:\n```\nx = 1\n```\n", "Mend the sum of cart.py, it fails:"),
+        ("[Image #1] Mend the sum of cart.py", "Mend the sum of cart.py"),
+    ],
+)
+def test_code_and_elements_between_the_words_of_a_prompt_leave_a_gap(typed, quoted):
+    state = fold(view(cwd="/w").prompt(typed).answer("Done.").build())
+    assert state.asked_first.text == quoted
+    assert state.current_task.text == quoted
+
+
 @pytest.mark.feature("session.told-steps")
 def test_a_task_of_many_words_that_its_own_call_answers_with_is_to_do_and_what_another_tool_printed_is_not():
     words = "Replace root plugin.json with marketplace.json"
