@@ -243,14 +243,15 @@ def _likeness(run: Run, later: Run) -> float:
 
 def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, error: str) -> MemoryCandidate | None:
     cwd = view.session.cwd
-    failed_text, passed_text = shown(failed_part(run), cwd), shown(passed.command, cwd)
+    failed_text = shown(failed_part(run), cwd)
     files = list(dict.fromkeys(shorten_paths(p, cwd) for p in between.files))
     check = run.step.purpose in CHECKS
     made = check and not between.edits and not between.setup and not changed(run, passed) and len(between.prepared) == 1
     between.setup = between.prepared if made else installs(_last_of_each(between.setup), error)
     setup = list(dict.fromkeys(whole(r.command, cwd) for r in between.setup))
     environment = _of_environment(error)
-    body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
+    body: dict[str, Any] = {"failed": shown(run.command, cwd), "error": error, "signature": signature(error)}
+    body["passed"] = shown(passed.command, cwd)
     body["any_name"] = signature(quoted_as_name(error))
     body["seconds"] = max(0, round(((passed.call.ended or 0) - (run.call.ended or 0)) / 1e6))
     evidence = [run.call.call_event, *run.shown_by(view, error)]

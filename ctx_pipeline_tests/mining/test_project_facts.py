@@ -279,4 +279,4 @@ def test_of_a_chain_the_command_that_failed_is_quoted_with_what_it_needs_of_the_
     (found,) = lessons("error_resolutions", session)
     assert "git" not in found.text
     assert "cd crates && cargo test registry::tests --lib" in found.text
-    assert found.body["failed"] == "cd crates && cargo test registry::tests --lib"
+    assert found.body["failed"] == chain
