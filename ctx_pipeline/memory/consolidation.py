@@ -89,6 +89,8 @@ _SHOWN = 16
 _JUDGED = {"memory.accepted": "accepted", "memory.rejected": "rejected", "memory.retired": "retired"}
 REWARDED = "memory.rewarded"
 AUTHORED = "memory.authored"
+JOINED = "memory.joined"
+"""Kind of the fact that a lesson of a model gives way to a later one, which says the same or the contrary."""
 
 
 class Fact(NamedTuple):
@@ -144,6 +146,10 @@ def consolidate(
     _supersede(memories)
     for fact in _last_limits(last_measured(facts)):
         _apply(memories, alias, fact, check)
+    for fact in facts:
+        if fact.kind == JOINED:
+            older, newer = (alias.get(str(fact.payload.get(name)), "") for name in ("memory_id", "into"))
+            _join(memories, older, newer, str(fact.payload.get("why")))
     _supersede_twins(memories)
     resolve(memories)
     return [memories[key] for key in sorted(memories)]
@@ -320,6 +326,32 @@ def _supersede_twins(memories: dict[str, Memory]) -> None:
             memories[theirs.memory_id] = theirs._replace(superseded_by=own.memory_id)
         elif own.status == "candidate" and own.superseded_by is None:
             memories[own.memory_id] = own._replace(superseded_by=theirs.memory_id)
+
+
+def _join(memories: dict[str, Memory], older: str, newer: str, why: str) -> None:
+    """Let a lesson of a model give way to a later one of the same place; what a person judged stays as the person left it."""
+    one, other = memories.get(older), memories.get(newer)
+    while other is not None and other.superseded_by in memories and other.memory_id != older:
+        other = memories.get(str(other.superseded_by))
+    if one is None or other is None or one.memory_id == other.memory_id or _where(one) != _where(other):
+        return
+    if one.status != "needs_review" or other.status in ("rejected", "retired") or one.superseded_by is not None:
+        return
+    if not (_body(one).get(MODEL_WRITTEN) and _body(other).get(MODEL_WRITTEN)):
+        return
+    memories[one.memory_id] = one._replace(superseded_by=other.memory_id)
+    if why == "same":
+        sessions = list(dict.fromkeys((*other.sessions, *one.sessions)))
+        more = max(0, one.support - len(one.sessions)) + max(0, other.support - len(other.sessions))
+        memories[other.memory_id] = other._replace(
+            support=len(sessions) + more,
+            sessions=sessions[:_SHOWN],
+            evidence=list(dict.fromkeys((*other.evidence, *one.evidence)))[:_SHOWN],
+            confidence=round(
+                min(0.98, 1 - (1 - max(one.confidence, other.confidence)) * (1 - min(one.confidence, other.confidence) / 2)), 4
+            ),
+            first_ts=min((t for t in (one.first_ts, other.first_ts) if t is not None), default=None),
+        )
 
 
 def _compared(memories: Iterable[Memory]) -> dict[tuple, list[Memory]]:

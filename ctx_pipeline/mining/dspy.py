@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from types import GenericAlias
 from typing import Any
 
+from ctx_pipeline.mining.lessons import compared_lessons
 from ctx_pipeline.mining.lessons.model_lessons import FIELDS, INSTRUCTIONS, believed_lessons
 from ctx_pipeline.model.declared import MODEL, Method
 
@@ -26,6 +27,17 @@ def signature(instructions: str = INSTRUCTIONS) -> Any:
         "lessons": (lessons, dspy.OutputField(desc="the lessons, empty where there is nothing to learn")),
     }
     return dspy.Signature(fields, instructions)
+
+
+@lru_cache(maxsize=1)
+def grouping() -> Any:
+    """Return the DSPy signature ``lessons -> same, contrary``: groups of ids."""
+    import dspy
+
+    groups = GenericAlias(list, (list[str],))
+    fields: dict[str, Any] = {"lessons": (str, dspy.InputField(desc="one JSON object a line with id, kind, day, lesson and when"))}
+    fields |= {name: (groups, dspy.OutputField(desc=meaning)) for name, meaning in compared_lessons.FIELDS.items()}
+    return dspy.Signature(fields, compared_lessons.INSTRUCTIONS)
 
 
 DSPY = Method(

@@ -39,6 +39,11 @@ _EARLIER = {"reme_refine_poc": "reme"}
 @click.option("--budget", type=click.IntRange(1), default=1200, show_default=True, help="At most N tokens in the block.")
 @click.option("--dry-run", is_flag=True, help="With a method that asks a model: show what would be sent, and send nothing.")
 @click.option("--again", is_flag=True, help="With a method that asks a model: ask although there is an answer.")
+@click.option(
+    "--across",
+    is_flag=True,
+    help="With a method that asks a model: ask once more for each repository which lessons of models say the same or contradict.",
+)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With a method that asks a model: questions at most.")
 @json_option
 def mine(
@@ -50,6 +55,7 @@ def mine(
     budget: int,
     dry_run: bool,
     again: bool,
+    across: bool,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -63,12 +69,13 @@ def mine(
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.errors import UnknownChoice, UsageError
+    from ctx_pipeline.errors import UnknownChoice
     from ctx_pipeline.memory.prompt_block import block
     from ctx_pipeline.mining.filters import FILTERS, filtered
     from ctx_pipeline.pipeline.mine import candidates
     from ctx_pipeline.pipeline.mine import mine as stage
     from ctx_pipeline.pipeline.models.model_mining import ask
+    from ctx_pipeline.pipeline.models.second_question import ask_across
     from ctx_pipeline.sessions.session_details import resolve
     from ctx_pipeline.storage import open_store
 
@@ -85,21 +92,20 @@ def mine(
         key, full = resolve(store, host, session_id) if session_id else (host or None, None)
         cells = [c for c in store.ledger.cells() if key is None or c.host == key]
         asking = [known[m] for m in methods if m in known and known[m].asks]
-        if (dry_run or again) and not asking:
-            raise UsageError("--dry-run and --again are for methods that ask a model", hint="ctx methods")
+        _refuse_without_model(asking, dry_run=dry_run, again=again, across=across, key=key)
         sessions = None if full is None else {full}
         if dry_run:
-            _show_questions(store, settings, asking, cells, sessions, limit=limit, again=again, as_json=as_json)
+            _show_questions(store, settings, asking, cells, sessions, limit=limit, again=again, across=across, as_json=as_json)
             return
         asked = {m.name: ask(store, settings, m, cells=cells, sessions=sessions, limit=limit, again=again) for m in asking}
         report = stage(store, settings, methods=[m for m in methods if m not in asked], cells=cells)
+        joined = {m.name: ask_across(store, settings, m, limit=limit, again=again) for m in asking} if across else {}
         drawn = [c for name in methods for c in candidates(store, known[name], combined=not everything)]
         silent = {} if everything else {name: _seen(store, known[name], key, full) for name in names if name in known and known[name].wants}
     found = [c for c in drawn if key in (None, c.host) and full in (None, c.session_id)]
     result = filtered(sorted(found, key=lambda c: (c.method, c.host, c.session_id, c.candidate_id)), chosen)
     result = _with_withheld(result, settings)
-    source = f"{key or '*'}/{full or '*'}"
-    text = block(result.kept, method=",".join(methods), source=source, marks=result.marks, budget=budget)
+    text = block(result.kept, method=",".join(methods), source=f"{key or '*'}/{full or '*'}", marks=result.marks, budget=budget)
     if as_json:
         shown = [{**_plain(c), "marks": result.marks.get(c.candidate_id, [])} for c in result.kept]
         emit(
@@ -110,6 +116,7 @@ def mine(
                 **({"silent": why} if (why := _silent(silent, found, known)) else {}),
                 **_counts(report.totals, len(drawn)),
                 **({"asked": asked} if asked else {}),
+                **({"across": joined} if joined else {}),
             }
         )
     elif as_block:
@@ -119,10 +126,29 @@ def mine(
         _print(result)
         for name, said in _silent(silent, found, known).items():
             say(f"{name} tells none: {said}")
-        for name, done in asked.items():
-            _tell(name, done)
-    if any(done["asked"] for done in asked.values()) and all(done["failed"] == done["asked"] for done in asked.values()):
+        _tell_asked(asked, joined)
+    _fail_without_answer([*asked.values(), *joined.values()])
+
+
+def _fail_without_answer(every: list[dict[str, Any]]) -> None:
+    if any(done["asked"] for done in every) and all(done["failed"] == done["asked"] for done in every):
         raise click.exceptions.Exit(1)
+
+
+def _refuse_without_model(asking: list[Method], *, dry_run: bool, again: bool, across: bool, key: str | None) -> None:
+    from ctx_pipeline.errors import UsageError
+
+    if (dry_run or again or across) and not asking:
+        raise UsageError("--dry-run, --again and --across are for methods that ask a model", hint="ctx methods")
+    if across and key:
+        raise UsageError("--across is about the lessons of all sessions", hint="ctx mine --method NAME --across")
+
+
+def _tell_asked(asked: Mapping[str, dict[str, Any]], joined: Mapping[str, dict[str, Any]]) -> None:
+    for name, done in asked.items():
+        _tell(name, done)
+    for name, done in joined.items():
+        _tell_joined(name, done)
 
 
 def _seen(store: Store, method: Method, host: str | None, session_id: str | None) -> int:
@@ -211,6 +237,21 @@ def _tell(name: str, done: dict[str, Any]) -> None:
         say(f"  {plain(session)}: {one_line(why, 700)}", err=True)
 
 
+def _tell_joined(name: str, done: dict[str, Any]) -> None:
+    """Say what came of the question about the lessons of each repository."""
+    if not done["asked"]:
+        say(f"{name}: nothing asked across sessions, no repository has a lesson that was not asked about")
+        return
+    refused = "".join(f", {count:,} refused ({reason})" for reason, count in sorted(done["refused"].items()))
+    lost = f", {done['failed']:,} without an answer" if done["failed"] else ""
+    gave = f"{counted(done['same'], 'lesson')} said again, {done['contrary']:,} overruled by later ones"
+    cost = dollars(done["cost_nano"]) if done["cost_nano"] else "cost not told"
+    tokens = f"{done['input_tokens']:,} tokens in, {done['output_tokens']:,} out, {cost}"
+    say(f"{name}: asked {done['model']} across sessions {counted(done['asked'], 'time')}{lost}, {gave}{refused}; {tokens}")
+    for place, why in done["errors"].items():
+        say(f"  {plain(place)}: {one_line(why, 700)}", err=True)
+
+
 def _show_questions(
     store: Store,
     settings: Settings,
@@ -220,16 +261,21 @@ def _show_questions(
     *,
     limit: int,
     again: bool,
+    across: bool,
     as_json: bool,
 ) -> None:
     """Print what would be sent, to whom, and send nothing."""
+    from ctx_pipeline.mining.lessons.compared_lessons import question
     from ctx_pipeline.pipeline.models import model_mining as stage
+    from ctx_pipeline.pipeline.models import second_question
 
     rows: list[dict[str, str]] = []
     for method in asking:
         model, to = stage.recipient(settings, method)
         found = stage.questions(store, settings, method, cells=cells, sessions=sessions, limit=limit, again=again, model=model)
         rows += [{"method": method.name, "host": q.view.host, "session_id": q.view.session_id, "to": to, "question": q.text} for q in found]
+        more = second_question.questions(store, settings, method, again=again, model=model) if across else ()
+        rows += [{"method": method.name, "host": "", "session_id": q.place, "to": to, "question": question(q.lines)} for q in more]
     if as_json:
         emit({"questions": rows})
         return

@@ -160,6 +160,9 @@ def digest_of(view: SessionView) -> str:
 ASKED = "mine:"
 """Beginning of the key of an observation that is a model's answer, before the method's name."""
 
+TOGETHER = "mine-together:"
+"""Beginning of the key of an observation that is a model's answer about the lessons of one repository."""
+
 FAILED = "mining.failed"
 """Kind of the fact that a question had no answer, with what it cost all the same."""
 
@@ -206,7 +209,7 @@ def candidates(store: Store, method: str | None = None) -> list[StoredCandidate]
 
 def spent(journal: Journal) -> dict[str, dict[str, Any]]:
     """Return by method: answers, failed questions, input and output tokens, and nano-dollars, as far as the providers said."""
-    facts = journal.observations(ASKED)
+    facts = [*journal.observations(ASKED), *journal.observations(TOGETHER)]
     lost = [fact.payload for fact in journal.facts(FAILED)]
     found: dict[str, dict[str, Any]] = {}
     for name, members in (("answers", facts), ("failed", lost)):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SettingsError, UsageError
+from ctx_pipeline.mining.lessons import compared_lessons
 from ctx_pipeline.mining.lessons import model_lessons as asked
 from ctx_pipeline.model.agent_config import HeadlessAnswer
 from ctx_pipeline.model.declared import MODEL
@@ -214,6 +215,21 @@ class _Asker(NamedTuple):
     answer: Callable[[Question], _Answer]
 
 
+class Grouped(NamedTuple):
+    """An answer about lessons of one repository."""
+
+    told: HeadlessAnswer
+    groups: Mapping[str, Any] | None
+    """None where the answer is not what was asked for"""
+
+
+class AskerOfGroups(NamedTuple):
+    """Who is asked about lessons, and how."""
+
+    model: str
+    answer: Callable[[str], Grouped]
+
+
 def questions(
     store: Store,
     settings: Settings,
@@ -350,43 +366,68 @@ def _asker(settings: Settings, method: Method, journal: Journal) -> _Asker:
 
 def _by_dspy(model: str, options: Mapping[str, Any], question: Question, told_by: str) -> _Answer:
     """Return the typed answer of a model; an answer of another shape, and every failure of a provider, is none."""
+    from ctx_pipeline.mining.dspy import signature
+
+    told, outputs, answer = _predicted(model, options, lambda: signature(told_by), record=question.record)
+    lessons = None if answer is None else {"lessons": [lesson.model_dump() for lesson in answer.lessons]}
+    return _Answer(told, outputs, lessons)
+
+
+def _predicted(model: str, options: Mapping[str, Any], signature: Callable[[], Any], **inputs: str) -> tuple[HeadlessAnswer, str, Any]:
+    """Return what an answer cost or why there is none, what came, and the typed answer or None."""
     keep_litellm_offline()
     import dspy
 
-    from ctx_pipeline.mining.dspy import signature
-
     asks = dspy.LM(model, **options)
-    lessons, error = None, ""
+    answer, error = None, ""
     try:
         with dspy.context(lm=asks, callbacks=[]):
-            told = dspy.Predict(signature(told_by))(record=question.record)
-        lessons = {"lessons": [lesson.model_dump() for lesson in told.lessons]}
+            answer = dspy.Predict(signature())(**inputs)
     except Exception as failure:  # noqa: BLE001 - a provider fails in as many ways as there are providers
         error = f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]}"
     usage = [entry.get("usage") or {} for entry in asks.history]
     costs = [entry.get("cost") for entry in asks.history]
-    return _Answer(
-        HeadlessAnswer(
-            "",
-            model,
-            sum(int(u.get("prompt_tokens") or 0) for u in usage),
-            0,
-            sum(int(u.get("completion_tokens") or 0) for u in usage),
-            round(sum(c for c in costs if c) * _NANO) if any(c is not None for c in costs) else None,
-            error,
-        ),
-        "\n".join(json.dumps(entry.get("outputs"), ensure_ascii=False, default=str) for entry in asks.history),
-        lessons,
+    told = HeadlessAnswer(
+        "",
+        model,
+        sum(int(u.get("prompt_tokens") or 0) for u in usage),
+        0,
+        sum(int(u.get("completion_tokens") or 0) for u in usage),
+        round(sum(c for c in costs if c) * _NANO) if any(c is not None for c in costs) else None,
+        error,
     )
+    return told, "\n".join(json.dumps(entry.get("outputs"), ensure_ascii=False, default=str) for entry in asks.history), answer
 
 
-def json_in(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that a text is or holds, fences and sentences around it aside; None where there is none."""
+def asker_of_groups(settings: Settings, method: Method) -> AskerOfGroups:
+    """Return who is asked which lessons belong together. Raises as asking about sessions does."""
+    if method.asks == MODEL:
+        found = access(settings, TABLE)
+        options = {**found.options, "max_tokens": _MOST_TOKENS}
+
+        def by_dspy(lines: str) -> Grouped:
+            from ctx_pipeline.mining.dspy import grouping
+
+            told, _, answer = _predicted(found.model, options, grouping, lessons=lines)
+            return Grouped(told, None if answer is None else {name: getattr(answer, name) for name in compared_lessons.FIELDS})
+
+        return AskerOfGroups(found.model, by_dspy)
+    called = _agent(settings, method)
+
+    def by_agent(lines: str) -> Grouped:
+        ran = ask_agent(called, compared_lessons.question(lines), compared_lessons.SCHEMA)
+        return Grouped(ran.told, json_in(ran.told.text, *compared_lessons.FIELDS) if ran.told.text else None)
+
+    return AskerOfGroups(called.model or called.name, by_agent)
+
+
+def json_in(text: str, *lists: str) -> dict[str, Any] | None:
+    """Return the JSON object with these lists that a text is or holds, fences and sentences around it aside; None where there is none."""
     for piece in (_FENCE.sub("", text), text[text.find("{") : text.rfind("}") + 1]):
         try:
             found = json.loads(piece)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict) and isinstance(found.get("lessons"), list):
+        if isinstance(found, dict) and all(isinstance(found.get(name), list) for name in lists or ("lessons",)):
             return found
     return None
