@@ -31,6 +31,9 @@ AGAIN_SECONDS = 5.0
 SHORTEST_SECONDS, LONGEST_SECONDS, _SHARE = 2.0, 90.0, 10
 """A run is followed by a pause of so many of its times, a tenth of a processor, in these limits."""
 
+_WRITTEN_SECONDS = 2.0
+"""After so long without a change a program that is replaced counts as written."""
+
 MOST_BYTES = 400 * 1024 * 1024
 """Memory of one of the two processes above which both begin anew."""
 
@@ -72,7 +75,7 @@ def _interrupt(*_: object) -> None:
 
 
 class _BeginAnew(Exception):
-    """The processes are too large, too old, or their code is another now."""
+    """The processes are too large, too old, one has ended, or their code is another now."""
 
 
 @dataclass
@@ -171,6 +174,7 @@ class _Watch:
             except CtxError as error:
                 self.told.error(error)
                 due = look = time.monotonic() + AGAIN_SECONDS
+                self._demand_worker(time.monotonic() - now)
             signal.signal(signal.SIGINT, _restored(signal.getsignal(signal.SIGINT)))
             signal.signal(signal.SIGTERM, _interrupt)
             changed = self._wait((due if captured else look) - time.monotonic())
@@ -227,17 +231,33 @@ class _Watch:
         if max(self.warm.bytes, resident_bytes()) > MOST_BYTES or time.monotonic() - self.began > AGE_SECONDS:
             raise _BeginAnew
 
+    def _demand_worker(self, took: float) -> None:
+        """Begin anew, after a pause, where the process that works ahead has ended: another is not forked beside threads."""
+        if not self.warm.works():
+            time.sleep(pause(took, self.every))
+            raise _BeginAnew
+
     def _demand_same_code(self, settings: Settings) -> None:
         """Begin anew where the program, its prices or what a person added to it is another than what was read."""
         for folder in (_PACKAGE, settings.home / "config", settings.home / "prices"):
             files = _files(folder)
             if self.code.setdefault(folder, files) != files:
+                _wait_until_written(folder, files)
                 raise _BeginAnew
 
 
 def _restored(handler: Any) -> Any:
     """Return the handler of Ctrl-C that interrupts, unless it is to be ignored: Dagster may have left its own."""
     return signal.SIG_IGN if handler is signal.SIG_IGN else signal.default_int_handler
+
+
+def _wait_until_written(folder: Path, files: list[tuple[str, int, int]]) -> None:
+    """Wait until a folder whose files are replaced stays as it is, at most a minute: an installer takes them away first."""
+    for _ in range(30):
+        time.sleep(_WRITTEN_SECONDS)
+        before, files = files, _files(folder)
+        if files == before and (files or folder != _PACKAGE):
+            return
 
 
 def _files(folder: Path) -> list[tuple[str, int, int]]:

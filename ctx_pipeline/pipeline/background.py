@@ -82,7 +82,7 @@ class Ahead:
         while part not in self._came and _END not in self._came:
             try:
                 kind, *rest = self._pipe.recv()
-            except EOFError:
+            except (EOFError, ConnectionResetError):
                 self._came[_END] = []
                 if INGEST not in self._came:
                     raise _ended_early(self._process) from None
@@ -130,13 +130,17 @@ class WarmProcess(Ahead):
         self.bytes = 0
         """resident memory after the last run"""
 
+    def works(self) -> bool:
+        """Tell whether it is there still."""
+        return bool(self._process.is_alive())
+
     @contextlib.contextmanager
     def begun(self, settings: Settings, scan: Scan, *parts: str) -> Iterator[Self]:
         """Let it do the parts of a run, all of them where none is named; at the end it is ready for the next."""
         self._came = {}
         try:
             self._pipe.send((settings, scan, parts or PARTS))
-        except BrokenPipeError:
+        except (BrokenPipeError, ConnectionResetError):
             raise _ended_early(self._process) from None
         try:
             yield self

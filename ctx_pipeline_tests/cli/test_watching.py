@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -142,6 +143,25 @@ def test_it_begins_anew_for_another_signal_and_goes_on_through_broken_settings(c
     assert "1 partition" in made
     assert watching.ended() == 0
     assert "prompts_seen" in told
+
+
+@pytest.mark.slow
+@pytest.mark.feature("cli.run-watch-anew")
+def test_it_begins_anew_when_the_process_that_works_for_it_was_killed(ctx: Ctx):
+    watching = Watching(ctx)
+    watching.until("watching 2 folders")
+    workers = processes.run(["pgrep", "-P", str(watching.process.pid)]).stdout.split()
+    os.kill(int(workers[0]), signal.SIGKILL)
+    _add(ctx, "one more thing")
+    said = watching.until("goes on watching")
+    watching.until("begins anew")
+    made = watching.until("1 session read")
+    watching.process.send_signal(signal.SIGTERM)
+
+    assert len(workers) == 1
+    assert "ended early" in said
+    assert "1 partition" in made
+    assert watching.ended() == 0
 
 
 @pytest.mark.feature("cli.run-watch")
