@@ -15,11 +15,17 @@ SNIPPETS = {
 deploy() { local name=$1 port="${2:-80}"; shift 2; echo "$@"; }
 third() { echo "$3"; }
 go() { :; }
+copy() { local from=$1; shift; local to=$1; shift; cp "$from" "$to" "$@"; }
+columns() { ps "$1" | awk '{print $1, $3}'; echo "costs \\$5"; inner() { echo "$4"; }; }
+options() { local first="$1"; while [ $# -gt 1 ]; do echo "$2"; shift; done; echo "$3"; }
 """,
         [
             "fn pub deploy(name, port?, $@)",
             "fn pub third($1, $2, $3)",
             "fn pub go()",
+            "fn pub copy(from, to, $@)",
+            "fn pub columns($1)",
+            "fn pub options(first, $@)",
         ],
     ),
     "c": (
@@ -177,6 +183,7 @@ data Pair = Pair {-# UNPACK #-} !Char Int
 }
 variable "secret" {
   type      = string
+  default   = "open sesame"
   sensitive = true
 }
 variable "loose" {}
@@ -193,7 +200,7 @@ module "vpc" {
 """,
         [
             'block pub variable region:string = "eu-west-1" — Region to use',
-            "block pub variable secret:string @sensitive",
+            "block pub variable secret:string = ... @sensitive",
             "block pub variable loose:any",
             "block pub locals {name, tags}",
             "block pub resource aws_instance web @for_each",

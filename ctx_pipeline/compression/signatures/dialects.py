@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.compression.signatures import elixir, haskell
+from ctx_pipeline.compression.signatures import bash, elixir, haskell
 from ctx_pipeline.compression.signatures.fields import fields_of
 from ctx_pipeline.compression.signatures.modifiers import decorators_of
 from ctx_pipeline.compression.signatures.parts import (
@@ -156,7 +156,8 @@ def _hcl_block(drawing: Drawing, node: SgNode, around: Around) -> bool:
     returns = flat(given.get("source", "")).strip('"') if words[0] == "module" else ""
     if words[0] == "variable":
         kind, default = flat(given.get("type", "any")), flat(given.get("default", ""))
-        returns = f"{kind} = {default if len(default) <= _LONGEST_DEFAULT else '...'}" if default else kind
+        told = len(default) <= _LONGEST_DEFAULT and given.get("sensitive", "false") == "false"
+        returns = f"{kind} = {default if told else '...'}" if default else kind
     drawing.add(node, around, "block", flat(" ".join(words)), exported=True, returns=returns)
     if words[0] == "locals":
         drawing.fields[len(drawing.symbols) - 1] = list(given)
@@ -422,23 +423,8 @@ def _dart_type(drawing: Drawing, node: SgNode, around: Around) -> bool:
     return True
 
 
-def _bash_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
-    """A function of a shell takes what it reads by number; the names are those that it gives."""
-    taken: dict[int, Parameter] = {}
-    text = node.text()
-    for name, number, default in re.findall(r"(?:\b(\w+)=[\"']?)?\$\{?([1-9])(?![\w])(:?-)?", text):
-        place = int(number)
-        if place not in taken or (name and taken[place].name == f"${place}"):
-            taken[place] = Parameter(name or f"${place}", "", bool(default))
-    listed = [taken.get(place, Parameter(f"${place}")) for place in range(1, max(taken, default=0) + 1)]
-    if re.search(r"\$\{?[@*]", text):
-        listed.append(Parameter("$@"))
-    drawing.add(node, around, "function", name_of(node), exported=True, parameters=tuple(listed))
-    return True
-
-
 DIALECTS: dict[tuple[str, str], Callable[[Drawing, SgNode, Around], bool]] = {
-    ("bash", "function"): _bash_function,
+    ("bash", "function"): bash.function,
     ("c", "class"): _c_class,
     ("c", "enum"): _c_class,
     ("c", "type"): _c_type,
