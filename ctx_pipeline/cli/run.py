@@ -50,12 +50,15 @@ def run(demo: bool, full: bool, explain: bool, watch: bool, every: float | None,
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.cli.one_run import bring_up_to_date
+    from ctx_pipeline.errors import UsageError
 
     if watch:
         from ctx_pipeline.cli.watching import watch_homes
 
         watch_homes(demo=demo, full=full, explain=_explain if explain else None, as_json=as_json, every=every, parent=parent)
         return
+    if every is not None:
+        raise UsageError("--every goes with --watch", hint="ctx run --watch --every SECONDS")
     settings, note = choose(settings_module.load(), demo=demo)
     if note and not as_json:
         say(note, err=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ctx_pipeline.cli import watching as watching_module
 from ctx_pipeline.cli.watching import LONGEST_SECONDS, SHORTEST_SECONDS, pause
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.pipeline.background import INGEST, WarmProcess, resident_bytes
@@ -179,6 +180,30 @@ def test_it_ends_with_the_process_that_began_it(ctx: Ctx):
     outer.kill()
 
     assert processes.gone(pid)
+
+
+@pytest.mark.feature("cli.run-watch-anew")
+def test_a_program_that_is_replaced_is_waited_for_until_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder, arriving = tmp_path / "program", iter(range(5))
+    folder.mkdir()
+
+    def install(_: float) -> None:
+        if (number := next(arriving, None)) is not None:
+            (folder / f"part{number}.py").write_text("")
+
+    monkeypatch.setattr(watching_module.time, "sleep", install)
+    watching_module._wait_until_written(folder, [])
+
+    assert len([*folder.iterdir()]) == 5
+    assert next(arriving, None) is None
+
+
+@pytest.mark.feature("cli.run-watch")
+def test_a_pause_that_nothing_will_keep_is_refused(bare: Ctx):
+    refused = bare("run", "--every", "5", ok=False)
+
+    assert refused.returncode == 2
+    assert "--every goes with --watch" in refused.stderr
 
 
 @pytest.mark.feature("cli.run-watch")
