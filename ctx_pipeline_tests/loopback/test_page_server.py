@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.cli.page import page_server
 from ctx_pipeline.cli.page.page_server import application, behind
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline import render as stage
@@ -238,3 +239,19 @@ def test_a_running_session_grows_on_the_page_while_its_agent_writes(tmp_path):
     assert "2 turns, 2 model calls, 0 tool calls, $0.48" in after
     assert "120k tokens, 60% of the window" in after
     assert [told for told in trouble if "/data/" not in told] == [], "but for the file that is gone"
+
+
+@pytest.mark.feature("dashboard.live")
+def test_what_makes_the_page_anew_is_begun_again_where_it_was_killed(tmp_path, monkeypatch):
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
+    monkeypatch.setattr(page_server, "AGAIN_SECONDS", 0.1)
+    refresher = page_server.Refresher()
+    first = refresher._process
+    first.kill()
+    begun = eventually(lambda: refresher._process is not first)
+    second = refresher._process
+    refresher.stop()
+
+    assert begun
+    assert processes.gone(first.pid)
+    assert processes.gone(second.pid)

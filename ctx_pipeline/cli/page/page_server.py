@@ -35,6 +35,8 @@ POST_ONLY = ("/api/search", "/api/lesson")
 
 RUNNING_SECONDS = 15 * 60
 """A session whose last record is no older runs now."""
+AGAIN_SECONDS = 5.0
+"""After so long the process that makes the page anew is begun again where it has ended."""
 _MOST = 5
 """Running sessions that are shown."""
 _VERBS = {"accept": "accept", "reject": "reject"}
@@ -200,11 +202,24 @@ class Refresher:
     """A process that captures what agents write and makes the page anew, for as long as this one serves it."""
 
     def __init__(self) -> None:
+        self._ended = threading.Event()
+        self._process = self._begun()
+        threading.Thread(target=self._keep, daemon=True, name="page-refresher").start()
+
+    @staticmethod
+    def _begun() -> subprocess.Popen[bytes]:
         asked = [sys.executable, "-P", "-m", "ctx_pipeline", "run", "--watch", "--parent", str(os.getpid())]
-        self._process = subprocess.Popen(asked, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - words of this module
+        return subprocess.Popen(asked, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - words of this module
+
+    def _keep(self) -> None:
+        """Begin it again where it has ended by itself."""
+        while not self._ended.wait(AGAIN_SECONDS):
+            if self._process.poll() is not None:
+                self._process = self._begun()
 
     def stop(self) -> None:
         """End it."""
+        self._ended.set()
         self._process.terminate()
         try:
             self._process.wait(timeout=30)
