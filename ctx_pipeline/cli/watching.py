@@ -60,14 +60,28 @@ def watch_homes(
     with ExitStack() as open_, suppress(KeyboardInterrupt):
         signal.signal(signal.SIGTERM, _interrupt)
         watch = _Watch(demo, full, told, open_, every, parent)
-        with suppress(_BeginAnew):
+        try:
             watch.go()
+        except _BeginAnew:
+            pass
+        except Exception as error:
+            if not _is_interrupt(error):
+                raise
+            return
+        else:
             return
         told.line("begins anew")
         open_.close()
         flush()
         words = [word for word in sys.argv[1:] if word != "--full"]
         os.execv(sys.executable, [sys.executable, "-P", "-m", "ctx_pipeline", *words])  # noqa: S606 - this program once more
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Tell whether an interrupt is behind an error: Python 3.11 gives another type to one that comes while a class is made."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _interrupt(*_: object) -> None:

@@ -199,6 +199,19 @@ def test_a_program_that_is_replaced_is_waited_for_until_nothing_changes(tmp_path
 
 
 @pytest.mark.feature("cli.run-watch")
+def test_ctrl_c_while_a_class_is_made_ends_it_as_any_other_does():
+    class Interrupted:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises((RuntimeError, KeyboardInterrupt)) as found:
+        type("Made", (), {"field": Interrupted()})
+
+    assert watching_module._is_interrupt(found.value)
+    assert not watching_module._is_interrupt(RuntimeError("another"))
+
+
+@pytest.mark.feature("cli.run-watch")
 def test_a_pause_that_nothing_will_keep_is_refused(bare: Ctx):
     refused = bare("run", "--every", "5", ok=False)
 
