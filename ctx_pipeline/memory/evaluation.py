@@ -173,7 +173,7 @@ def effects(sides: Sides) -> dict[str, Any]:
     for name in OUTCOMES:
         pair = [[row[name] for row in side if name in row] for side in (with_it, without)]
         means = [round(sum(side) / len(side), 4) if side else None for side in pair]
-        shown["differences"][name] = {"told": means[0], "only_once_accepted": means[1], **difference(*pair).plain()}
+        shown["differences"][name] = {"told": means[0], "not_told": means[1], **difference(*pair).plain()}
     return shown
 
 

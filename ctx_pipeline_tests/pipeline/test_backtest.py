@@ -304,8 +304,8 @@ def test_sessions_with_a_memory_stand_against_those_without_and_a_holdout_makes_
     watched = backtest(store, chosen, before=DAY_2)["effect"]
 
     assert (watched["kind"], watched["sessions_told"], watched["sessions_not_told"]) == ("observational", 1, 1)
-    assert watched["differences"]["retries"] == {"told": 0.0, "only_once_accepted": 1.0, "value": -1.0, "low": None, "high": None, "of": 2}
-    assert (watched["differences"]["corrections"]["told"], watched["differences"]["corrections"]["only_once_accepted"]) == (0.0, 1.0)
+    assert watched["differences"]["retries"] == {"told": 0.0, "not_told": 1.0, "value": -1.0, "low": None, "high": None, "of": 2}
+    assert (watched["differences"]["corrections"]["told"], watched["differences"]["corrections"]["not_told"]) == (0.0, 1.0)
 
     told(store, lesson, "without", withheld=True, holdout=0.5)
     told(store, "mem-other", "without", event="retrieve")

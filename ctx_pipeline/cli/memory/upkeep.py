@@ -436,10 +436,9 @@ def _effect(effect: Mapping[str, Any]) -> None:
         say(f"  {plain(m['memory_id'])}: " + ", ".join(f"{plain(name)} {count:,}" for name, count in m["outcomes"].items()))
     _more(len(effect["memories"]))
     rows = [
-        {"what": name, "told": d["told"], "only_once_accepted": d["only_once_accepted"], "apart": _difference(d)}
-        for name, d in effect["differences"].items()
+        {"what": name, "told": d["told"], "not_told": d["not_told"], "apart": _difference(d)} for name, d in effect["differences"].items()
     ]
-    table(rows, {"what": "a session", "told": "told", "only_once_accepted": "not told", "apart": "difference (95 %)"})
+    table(rows, {"what": "a session", "told": "told", "not_told": "not told", "apart": "difference (95 %)"})
 
 
 def _proposals(rows: list[dict[str, Any]]) -> None:
