@@ -6,7 +6,7 @@ Read by a hook at every command of an agent: the standard library, and of ours w
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
@@ -82,6 +82,8 @@ _ASKING = frozenset(
     | {"inspect", "logs", "about", "check", "audit", "dir"}
 )
 _ASKING_OPTIONS = frozenset({"--version", "-V", "--help", "-h"})
+_ASKS_ALONE = frozenset({"version", "audit"})
+"""Asks where nothing but options follows: ``npm version``, but not ``npm version patch``."""
 
 
 def _only_asks(step: Step) -> bool:
@@ -90,8 +92,10 @@ def _only_asks(step: Step) -> bool:
     if program.rpartition("/")[2] not in _MANAGERS:
         return False
     plain = [word for word in words if not word.startswith("-")]
-    asked = plain[1:2] if plain[:1] == ["pip"] else plain[:1]
-    return not _ASKING_OPTIONS.isdisjoint(words) or (bool(asked) and asked[0] in _ASKING)
+    asked, *more = plain[1:] if plain[:1] == ["pip"] else plain or [""]
+    # behind a subcommand and its words options are those of another program, and -h is the name of a host
+    first = words[:1] if more else [*words[:1], *({"--help"} & set(words))]
+    return not _ASKING_OPTIONS.isdisjoint(first) or (asked in _ASKING and not (asked in _ASKS_ALONE and (more or "--fix" in words)))
 
 
 def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[str], cwd: str | None) -> bool:
@@ -166,8 +170,8 @@ def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | N
 
     if limited := _branch_limit(memory):
         return _changes_branch(limited, command, cwd)
-    wanted = set(map(str, memory.body.get("avoid", ())))
     what, where = core(memory.text)
+    wanted = set(map(str, memory.body.get("avoid", ()))) - (where & _NO_BRANCHES)
     doing = next((w for w in _FORBIDS.findall(memory.text.lower()) if w in what), "")
     narrower = (what & wanted) - {doing} - OBJECTS - _SAYS_HOW
     for steps, words in _acts(command, every):
@@ -182,7 +186,9 @@ def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | N
     return False
 
 
-_SAYS_HOW = frozenset({"my", "directly", "straight", "anything", "something", "ever", "again", "yourself", "automatically", "blindly"})
+_SAYS_HOW = frozenset(
+    {"my", "directly", "straight", "anything", "something", "ever", "again", "yourself", "automatically", "blindly", "work", "stuff"}
+)
 """Words beside the act of a rule that narrow nothing."""
 
 
@@ -216,34 +222,65 @@ def _acts(command: str, every: Sequence[Step]) -> Iterator[tuple[list[Step], set
         yield steps, words
 
 
-def _branch_limit(memory: Memory) -> tuple[str, frozenset[str], bool] | None:
-    """Return the act, the branches (or remotes) and whether only force is meant, where a rule forbids pushes or commits to some."""
+class _BranchLimit(NamedTuple):
+    """What a rule forbids of some branches."""
+
+    acts: frozenset[str]
+    names: frozenset[str]
+    """branches, or remotes"""
+    forced: bool
+    """whether only force is meant"""
+
+
+def _branch_limit(memory: Memory) -> _BranchLimit | None:
+    """Return which pushes and commits a rule forbids where it names branches.
+
+    None where it speaks of what is committed there: that is looked for in the words of the command.
+    """
+    from ctx_pipeline.mining.lessons.said_rules import OBJECTS, terms
+    from ctx_pipeline.shell.git_branches import COMMIT, PUSH
+
     said = memory.text.lower()
-    act = _BRANCH_ACT.search(said)
-    if act is None:
+    found = _BRANCH_ACTS.search(said)
+    if found is None:
         return None
-    named = _TO_BRANCHES.search(said, act.end())
-    names = {n for n in re.split(r"\s*,\s*|\s+(?:or|and|nor)\s+(?:to\s+|on\s+)?", named[1]) if n} if named else set()
-    names = {name.strip("`'\".").removeprefix("origin/") for name in names} or set(_KNOWN_BRANCHES.findall(said))
-    return ("push" if _OF_PUSH.search(act[0]) else "commit", frozenset(names), "force" in said) if names else None
+    acts = frozenset(PUSH if _OF_PUSH.search(act) else COMMIT for act in _BRANCH_ACT.findall(found[0]))
+    named = next((match for match in _TO_BRANCHES.finditer(said, found.end()) if _branches(match[1])), None)
+    if named and acts == {COMMIT} and terms(said[found.end() : named.start()]) - OBJECTS - _SAYS_HOW:
+        return None
+    names = _branches(named[1]) if named else frozenset(_KNOWN_BRANCHES.findall(said))
+    return _BranchLimit(acts, names, bool(_FORCE.search(said)) and not _FORCE_TOO.search(said)) if names else None
 
 
-def _changes_branch(limited: tuple[str, frozenset[str], bool], command: str, cwd: str | None) -> bool:
+def _branches(said: str) -> frozenset[str]:
+    """Return the branches that a list of words names; "git" and "the repo" are none."""
+    words = re.split(r"\s*,\s*|\s+(?:or|and|nor)\s+(?:to\s+|on\s+)?", said)
+    return frozenset(filter(None, (word.strip("`'\".").removeprefix("origin/") for word in words))) - _NO_BRANCHES
+
+
+def _changes_branch(limited: _BranchLimit, command: str, cwd: str | None) -> bool:
     from ctx_pipeline.memory.scope import current_branch
     from ctx_pipeline.shell.git_branches import EVERY, branch_changes
 
-    act, names, forced = limited
     return any(
-        made.act == act and (made.forced or not forced) and (made.branches & (names | {EVERY}) or made.remote in names)
+        made.act in limited.acts
+        and (made.forced or not limited.forced)
+        and (made.branches & (limited.names | {EVERY}) or made.remote in limited.names)
         for made in branch_changes(command, cwd, lambda folder: current_branch(folder) if cwd else "")
     )
 
 
-_BRANCH_ACT = lazy_pattern(
-    r"(?<![\w-])(?:force[- ]?)?(?:push(?:es|ing|ed|en|e|t)?|commit(?:s|ting|ted|ten|te|tet)?)(?![\w-])"
-    r"|푸시|推送|プッシュ|커밋|提交|コミット"
+_ACT = (
+    r"(?:(?<![\w-])(?:force[- ]?)?(?:push(?:es|ing|ed|en|e|t)?|commit(?:s|ting|ted|ten|te|tet)?)(?![\w-])"
+    r"|푸시|推送|プッシュ|커밋|提交|コミット)"
 )
+_BRANCH_ACT = lazy_pattern(_ACT)
+_BRANCH_ACTS = lazy_pattern(rf"{_ACT}(?:(?:\s*[,/]\s*|\s+(?:or|and|nor|oder|und)\s+){_ACT})*")
 _OF_PUSH = lazy_pattern(r"push|푸시|推送|プッシュ")
+_FORCE = lazy_pattern(r"(?<!\w)force|(?<!\S)-f\b")
+_FORCE_TOO = lazy_pattern(r"\b(?:even|especially|particularly)\b.{0,20}(?:force|-f\b)|\bpush\w*(?:\s*[,/]\s*|\s+(?:or|and|nor)\s+)force")
+_NO_BRANCHES = frozenset({"git", "github", "gitlab", "bitbucket", "repo", "repository", "remote", "server", "history", "version", "vcs"})
+"""Where every commit and push goes: a rule that names one limits nothing by it."""
 _BRANCH = r"[`'\"]?[\w.@/-]*\w[`'\"]?"
 _TO_BRANCHES = lazy_pattern(
     rf"\s(?:to|on|onto|into|auf)\s+(?:the\s+|our\s+|a\s+|den\s+)?(?!(?:files?|code|changes?)\b)"
@@ -427,10 +464,14 @@ def _ports(text: str) -> set[str]:
     return {found["port"] or found["named"] for found in _PORT.finditer(text) if not _NO_HOST.search(found["host"] or "")}
 
 
-_PORT = lazy_pattern(r"(?i)\bport[\s=:]+(?P<named>\d{2,5})\b|(?P<host>[\w.-]+|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d)")
+_PORT = lazy_pattern(
+    r"(?i)\bport[\s=:]+(?P<named>\d{2,5})\b"
+    r"|(?P<host>(?<![\w.-])(?<!(?<!/)/)[\w.-]{1,253}|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d)"
+)
 _NO_HOST = lazy_pattern(
     r"(?i)^(?!\d+(?:\.\d+){3}$)\d|\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|sh|ex|exs|swift"
-    r"|scala|lua|sql|css|html?|ya?ml|json|toml|md|txt|log|lock|cfg|ini|xml|mk)$|^(?:line|col|column|row|makefile|dockerfile)$"
+    r"|scala|lua|sql|s?css|less|html?|ya?ml|json|toml|md|rst|txt|log|lock|cfg|ini|xml|mk|cmake|dart|zig|pl|pm|jl|hs|clj|erl|hrl|ml|nix"
+    r"|gradle|kts|groovy|tf|proto|mm?|fs|vb|bat|ps1|ipynb)$|^(?:line|col|column|row|make|docker|gem|rake|just|jenkins)(?:file)?$"
 )
 """Before a number and a colon: a time of day, or a file whose line it is."""
 

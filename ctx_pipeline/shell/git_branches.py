@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.shell.commands import steps_by_piece
@@ -49,8 +50,8 @@ def branch_changes(command: str, cwd: str | None, current: Callable[[str], str])
             if name.rpartition("/")[2] != "git" or not words:
                 continue
             place = works_in(piece.words, folder)
-            here = changed_to.get(place) or (current(place) if place else "")
-            if words[0] in ("checkout", "switch") and (branch := _switched_to(words[1:])):
+            here = changed_to[place] if place in changed_to else current(place) if place else ""
+            if words[0] in ("checkout", "switch") and (branch := _switched_to(words[0], words[1:])) is not None:
                 changed_to[place] = branch
             elif words[0] == PUSH and (made := _pushed(words[1:], here)):
                 yield made
@@ -58,11 +59,19 @@ def branch_changes(command: str, cwd: str | None, current: Callable[[str], str])
                 yield BranchChange(COMMIT, frozenset({here}))
 
 
-def _switched_to(words: Sequence[str]) -> str:
-    """Return the branch that ``git checkout`` or ``git switch`` changes to; empty where files are meant."""
+def _switched_to(subcommand: str, words: Sequence[str]) -> str | None:
+    """Return the branch that ``git checkout`` or ``git switch`` changes to; empty for the one before, None where files are meant."""
+    if "-" in words or "@{-1}" in words:
+        return ""
     plain = [word for word in words if not word.startswith("-")]
-    made = not _MAKES_BRANCH.isdisjoint(words)
-    return plain[0] if plain and "--" not in words and (made or len(plain) == 1) else ""
+    if not plain or "--" in words:
+        return None
+    made = subcommand == "switch" or not _MAKES_BRANCH.isdisjoint(words)
+    return plain[0] if made or (len(plain) == 1 and not _FILE.search(plain[0])) else None
+
+
+_FILE = re.compile(r"^[./:]|/$|\.[A-Za-z]\w*$")
+"""Path of a file or folder rather than a branch."""
 
 
 def _pushed(words: Sequence[str], here: str) -> BranchChange | None:

@@ -115,6 +115,43 @@ def test_a_rule_of_commits_and_of_force_holds_for_these(checkout):
     assert before_command("git push origin main", forced, fix) == []
 
 
+@pytest.mark.feature("hooks.rule-of-branch")
+def test_a_rule_of_both_acts_holds_for_both_and_force_beside_the_plain_push_narrows_nothing(checkout):
+    main = checkout("main")
+    for text in ("never commit or push to main", "Never push or commit directly to main"):
+        for command in ("git push origin main", "git commit -am x"):
+            assert before_command(command, [said(text)], main), (text, command)
+    for text in ("Never push to main, not even with --force", "never push or force push to main"):
+        assert before_command("git push origin main", [said(text)], main), text
+
+
+@pytest.mark.feature("hooks.rule-of-branch")
+@pytest.mark.parametrize(
+    "text", ["don't commit node_modules to git", "never commit node_modules to the repo", "don't commit node_modules to main"]
+)
+def test_a_rule_of_what_is_committed_is_told_at_no_other_commit(checkout, text):
+    told, main = [said(text)], checkout("main")
+    assert before_command("git add src/a.py && git commit -m x", told, main) == []
+    if not text.endswith("main"):
+        assert before_command("git add node_modules && git commit -m x", told, main) == told
+
+
+@pytest.mark.feature("hooks.rule-of-branch")
+def test_a_rule_of_pushes_to_the_remote_is_of_every_push():
+    for text in ("never push to GitHub", "don't push to the remote"):
+        assert before_command("git push", [said(text)]), text
+        assert before_command("git commit -m x && git pull", [said(text)]) == [], text
+
+
+@pytest.mark.feature("hooks.rule-of-branch")
+def test_a_checkout_of_files_changes_no_branch_and_the_branch_before_is_not_known(checkout):
+    told, main = [said("never push to main")], checkout("main")
+    for command in ("git checkout . && git push", "git checkout README.md && git push", "git checkout src/ && git push"):
+        assert before_command(command, told, main) == told, command
+    for command in ("git checkout - && git push", "git switch - && git push", "git switch v1.x && git push"):
+        assert before_command(command, told, main) == [], command
+
+
 @pytest.mark.feature("hooks.words-of-one-act")
 def test_the_words_of_a_rule_are_looked_for_in_one_act_with_what_was_added_to_a_commit():
     told = [said("never commit generated files")]
@@ -136,6 +173,12 @@ def test_commands_that_only_ask_a_package_manager_are_told_nothing():
     changes = ("pip install x", "pnpm add x", "uv pip install x", "poetry add x", "pdm install", "docker build .")
     for rules, *commands in zip(told, asks, asks_too, changes, strict=True):
         assert [bool(before_command(c, rules)) for c in commands] == [False, False, True]
+    podman, pnpm = [said("use podman, not docker")], [said("use pnpm, not npm")]
+    for command in ("docker run -h web image", "docker exec db psql -h localhost", "docker run image --version"):
+        assert before_command(command, podman) == podman, command
+    for command in ("npm version patch", "npm audit fix", "npm audit --fix", "npm run build -- --help"):
+        assert before_command(command, pnpm) == pnpm, command
+    assert before_command("npm version; npm audit; npm install --help; npm -h", pnpm) == []
 
 
 REFUSED = 'could not connect to server: Connection refused on "{}"'
@@ -151,10 +194,22 @@ def test_what_started_a_service_is_told_for_its_port_alone():
 
 
 @pytest.mark.feature("hooks.service-port")
-@pytest.mark.parametrize("number", ["12:54:32", "10:5432 UTC", "db.py:5432", "src/db.ts:5432:7", "at line:5432", "2026-11-30T10:54"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "12:54:32",
+        "10:5432 UTC",
+        "db.py:5432",
+        "src/db.ts:5432:7",
+        "at line:5432",
+        "2026-11-30T10:54",
+        "lib/main.dart:5432",
+        "/w/bin/run:54",
+    ],
+)
 def test_times_of_day_and_numbers_of_lines_are_no_ports(number):
     lesson = [setup("connection refused by localhost:5432, 127.0.0.1:54", "docker compose up -d db")]
-    line = f"ConnectionRefusedError at {number}: connect to localhost:6379 refused"
+    line = f"error at {number} - connection refused by localhost:6379"
     assert after_failure("node app.js", line, "/w", lesson) == []
 
 
