@@ -146,6 +146,25 @@ def test_hits_have_one_order_whatever_was_captured_first_and_was_read_again(tmp_
 
 
 @pytest.mark.feature("search.order-of-capture")
+def test_dead_rows_of_an_index_that_did_not_count_them_are_counted(index):
+    for number in range(3):
+        add(index, f"p{number}", "apple and pear", session=f"s{number}")
+    index.begin_bulk()
+    index.tombstone("claude", ["s0"])
+    index.finish()
+    counted = index.rows_of_index.documents()
+    assert counted == ((3, 9), (2, 6))
+    index.begin_bulk()
+    index._writer().execute("DELETE FROM state WHERE name LIKE 'dead%'")
+    index.finish()
+    assert index.rows_of_index.documents() == counted
+    index.begin_bulk()
+    index.tombstone("claude", ["s1"])
+    index.finish()
+    assert index.rows_of_index.documents() == ((3, 9), (1, 3))
+
+
+@pytest.mark.feature("search.order-of-capture")
 def test_of_rows_that_have_equally_many_of_the_words_the_best_is_found_wherever_it_stands(index, monkeypatch):
     monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking.SCORED", 3)
     add(index, "first", "apple", session="first")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from itertools import groupby
-from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
@@ -87,9 +86,6 @@ def _calls_of(lake: Lake, manifest: Manifest, live: set[str]) -> dict[str, list[
                 found.setdefault(session, []).append(tuple(row))
     return found
 
-
-_COUNT = "INSERT INTO state VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + excluded.value"
-"""Adds to a number of the state; one that is not there is 0."""
 
 _CROWDED = 5_000
 """Dead rows from which on they are counted against the live ones."""
@@ -169,7 +165,7 @@ class SearchIndex(Reading):
         connection = self._writer()
         kept = set(keep)
         buried = 0
-        gone = [0, 0]
+        gone = row_lookup.dead_documents(connection)
         for session in sessions:
             found = connection.execute("SELECT first, last, part FROM spans WHERE host = ? AND session_id = ?", (host, session)).fetchall()
             for first, last, part in found:
@@ -177,9 +173,9 @@ class SearchIndex(Reading):
                     continue
                 connection.execute("INSERT OR REPLACE INTO dead VALUES (?, ?)", (first, last))
                 connection.execute("DELETE FROM spans WHERE first = ?", (first,))
-                gone = list(map(add, gone, row_lookup.documents_between(connection, first, last)))
+                gone += row_lookup.documents_between(connection, first, last)
                 buried += 1
-        connection.executemany(_COUNT, zip(("dead_documents", "dead_words"), map(str, gone), strict=True))
+        connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", zip(row_lookup.DEAD, map(str, gone), strict=True))
         return buried
 
     def move(self, moves: Sequence[Move]) -> None:

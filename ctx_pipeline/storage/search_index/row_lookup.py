@@ -72,6 +72,10 @@ class Documents(NamedTuple):
     number: int
     words: int
 
+    def __add__(self, other: Documents) -> Documents:  # type: ignore[override]
+        """Return both together."""
+        return Documents(self.number + other.number, self.words + other.words)
+
     @property
     def usual(self) -> float:
         """Words of a document, at least one."""
@@ -94,6 +98,18 @@ def documents_between(connection: sqlite3.Connection, first: int, last: int) -> 
     sizes = [sum(numbers_of(size)) for (size,) in connection.execute(_SIZES, (first, last))]
     return Documents(len(sizes), sum(sizes))
 
+
+def dead_documents(connection: sqlite3.Connection) -> Documents:
+    """Return the documents of dead rows; those of an index that has not counted them, as an older version did not, are counted."""
+    known = dict(connection.execute("SELECT name, value FROM state WHERE name IN (?, ?)", DEAD))
+    if known:
+        return Documents(*(int(known[name]) for name in DEAD))
+    ranges = connection.execute("SELECT first, last FROM dead").fetchall()
+    return sum((documents_between(connection, *each) for each in ranges), Documents(0, 0))
+
+
+DEAD = ("dead_documents", "dead_words")
+"""Names in the state under which dead documents are counted."""
 
 _SIZES = "SELECT sz FROM history_docsize WHERE id BETWEEN ? AND ?"
 
@@ -218,9 +234,7 @@ class RowLookup:
         """Return all documents, as FTS5 counts them, and those that are alive."""
         if self._documents is None:
             count, *words = numbers_of(self.connection.execute("SELECT block FROM history_data WHERE id = 1").fetchone()[0])
-            dead = dict(self.connection.execute("SELECT name, value FROM state WHERE name IN ('dead_documents', 'dead_words')"))
-            every = Documents(count, sum(words))
-            gone = Documents(int(dead.get("dead_documents", 0)), int(dead.get("dead_words", 0)))
+            every, gone = Documents(count, sum(words)), dead_documents(self.connection)
             self._documents = every, Documents(every.number - gone.number, every.words - gone.words)
         return self._documents
 
