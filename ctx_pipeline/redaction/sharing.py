@@ -220,6 +220,10 @@ class Sharing:
     def __call__(self, text: str) -> str:
         """Return a text without what is private."""
         self.read(text)
+        return self.of_read(text)
+
+    def of_read(self, text: str) -> str:
+        """Return a text that was read before without what is private."""
         self.counts["secrets"] += len(MARKER.findall(text))
         for root in self._roots:
             self.counts["folders of the repository"] += len(root.findall(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.mining.lessons.sent_record import sent_record
+from ctx_pipeline.mining.lessons.sent_record import KINDS, sent_record
 from ctx_pipeline.redaction.sharing import sharing_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ TABLES = ("events", "tool_calls", "threads")
 
 
 def outgoing_record(view: SessionView, redactor: Redactor) -> str:
-    """Return the record of a session for a model; the view keeps its texts as they were sent.
+    """Return the record of a session for a model; the view keeps the texts of such events as they were sent.
 
     Texts are redacted once more with the patterns of today; paths of the person, user names,
     mail addresses and hosts are replaced.
@@ -26,5 +26,6 @@ def outgoing_record(view: SessionView, redactor: Redactor) -> str:
     texts = {e.event_id: redactor.redact(e.text) for e in view.events if e.text}
     for text in texts.values():
         sharing.read(text)
-    view.events = [e._replace(text=sharing(texts[e.event_id])) if e.text else e for e in view.events]
+    sent = {e.event_id: sharing.of_read(texts[e.event_id]) for e in view.events if e.text and e.kind in KINDS}
+    view.events = [e._replace(text=sent[e.event_id]) if e.event_id in sent else e for e in view.events]
     return redactor.redact(sent_record(view).text)
