@@ -158,11 +158,19 @@ def test_the_price_of_an_optimization_is_said_before_and_after(judged, environ):
         said = lesson_program.plan(store, settings.load(environ), calls=12)
     told = CliRunner().invoke(cli, ["learn", "--optimize", "12", "--yes"], env=dict(environ), catch_exceptions=False)
     assert said.cost == pytest.approx(said.tokens * 0.0001 + 12 * 4_000 * 0.0002)
-    assert f"at most ${said.cost:.2f}" in told.output
+    assert f"about {said.tokens:,} tokens, ${said.cost:.2f} with the longest answers" in told.output
     sent, answered, paid = (
         float(n.replace(",", "")) for n in re.search(r"([\d,]+) tokens sent, ([\d,]+) answered, \$([\d.]+)", told.output).groups()
     )
     assert paid == pytest.approx(sent * 0.0001 + answered * 0.0002, abs=1e-4)
+
+
+@pytest.mark.feature("mining.optimize")
+def test_the_tokens_of_records_in_scripts_with_a_token_a_sign_are_not_taken_for_a_quarter(judged, monkeypatch):
+    chosen, _ = judged
+    with open_store(chosen) as store:
+        monkeypatch.setattr(lesson_program, "judged_sessions", lambda *_: [Judged("测试要先运行然后再提交" * 2_000, ("a",) * 4, ())])
+        assert lesson_program.plan(store, chosen, calls=12).tokens > 12 * 12_000
 
 
 @pytest.mark.feature("mining.optimize")

@@ -120,7 +120,7 @@ def _optimize(settings: Settings, calls: int, *, yes: bool, as_json: bool) -> No
     with open_store(settings) as store:
         wanted = lesson_program.plan(store, settings, calls=calls)
         over = counted(len(wanted.sessions), "session")
-        price = "its price is not known" if wanted.cost is None else f"at most ${wanted.cost:.2f}"
+        price = "its price is not known" if wanted.cost is None else f"${wanted.cost:.2f} with the longest answers"
         say(
             f"at most {calls} requests to {wanted.model} over {over} with judged lessons: about {wanted.tokens:,} tokens, {price}", err=True
         )

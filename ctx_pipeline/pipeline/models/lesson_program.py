@@ -33,9 +33,11 @@ _ALIKE = 0.5
 
 _LONGEST = 6_000
 _MOST_TOKENS = 4_000
-_CHARS_A_TOKEN = 4
+_BYTES_A_TOKEN = 4
+"""A sign of Chinese has three, and is most of a token."""
+
 _FRAME = 2_200
-"""Characters around the instructions and the record of a request: what the fields of an answer are."""
+"""Bytes around the instructions and the record of a request: what the fields of an answer are."""
 
 _AT_ONCE = 3
 """Sessions that one try of other instructions is held against first."""
@@ -61,7 +63,7 @@ class Plan(NamedTuple):
     tokens: int
     """about so many are sent if all requests are made"""
     cost: float | None
-    """USD at most, at list prices and with the longest answers; None where no price is known"""
+    """about so many USD, at list prices and with the longest answers; None where no price is known"""
 
 
 class Optimized(NamedTuple):
@@ -143,10 +145,11 @@ def plan(store: Store, settings: Settings, *, calls: int) -> Plan:
     each, least = _one_try(len(sessions)), len(sessions) + _one_try(len(sessions))
     if calls < least:
         raise UsageError(f"{calls} calls are too few: one try over {len(sessions)} sessions makes {least}", hint=f"--optimize {least}")
-    records = sum(len(s.record) for s in sessions) / len(sessions) + len(instructions(store.journal)) + _FRAME
+    sizes = [len(s.record.encode()) for s in sessions]
+    each_request = sum(sizes) / len(sizes) + len(instructions(store.journal).encode()) + _FRAME
     # a try asks for better words with the records of its first sessions in one request
     share = (each + min(_AT_ONCE, len(sessions)) - 1) / each
-    tokens = int(calls * records * share / _CHARS_A_TOKEN)
+    tokens = int(calls * each_request * share / _BYTES_A_TOKEN)
     return Plan(found.model, sessions, calls, tokens, _listed(settings, found.model, tokens, calls * _MOST_TOKENS))
 
 
