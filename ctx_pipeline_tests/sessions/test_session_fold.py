@@ -1259,6 +1259,9 @@ def test_a_task_of_many_words_that_its_own_call_answers_with_is_to_do_and_what_a
         ("nl -ba a.py | sed -n '1,50p'", "1 x\n" * 50, 50),
         ("sed -n '1,200p' a.py", "x = 1\n" * 30 + "…90 tokens truncated…\n" + "x = 1\n" * 30, 200),
         ("sed -n '300,400p' a.py", "", 0),
+        ("sed -n '100,200p' a.py | grep -n x", "3:x = 1\n", 0),
+        ("head -100 a.py | wc -l", "40\n", 0),
+        ("git log | grep x; sed -n '1,50p' a.py", "x = 1\n" * 70, 50),
     ],
 )
 @pytest.mark.parametrize("host", ["claude", "codex"])

@@ -13,6 +13,7 @@ from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.taken_back import follows, taken_back, undoes_earlier
 from ctx_pipeline.shell.commands import command_text, steps_by_piece
+from ctx_pipeline.shell.parsing import pieces
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -48,12 +49,28 @@ def _last_seen(view: SessionView, access: Any) -> int:
     """Return the last line that a call showed of a file: a command may ask for more lines than the file has. 0 where nothing tells."""
     asked = last_line(access.lines)
     run = runs_by_call(view).get(access.call_event) if asked and access.through == SHELL else None
+    if run is not None and _filtered(run.command, access.path):
+        return 0
     if run is None or _CUT.search(text := output_of(view, run)):
         return asked
     first, *_ = re.findall(r"\d{1,9}", access.lines.rpartition(",")[2])
     shown = text.rstrip("\n").count("\n") + 1 if text.strip() else 0
     return min(asked, int(first) + shown - 1) if shown else 0
 
+
+def _filtered(command: str, path: str) -> bool:
+    """Tell whether a command shows of a file only what a program let through, as ``grep`` does, or counted."""
+    reads = False
+    for piece in pieces(command):
+        if not piece.piped:
+            reads = path.rpartition("/")[2] in piece.text
+        elif reads and piece.words and piece.words[0].rpartition("/")[2] not in _WHOLE_LINES:
+            return True
+    return False
+
+
+_WHOLE_LINES = frozenset({"cat", "nl", "sed", "head", "bat", "less", "more"})
+"""Programs that show of their input the lines from its first one on."""
 
 _CUT = lazy_pattern(r"(?i)\b(?:truncated|omitted)\b")
 """What stands in an output of which a part is missing, or may stand in a file."""
