@@ -174,7 +174,7 @@ def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | N
     wanted = set(map(str, memory.body.get("avoid", ()))) - (where & _NO_BRANCHES)
     doing = next((w for w in _FORBIDS.findall(memory.text.lower()) if w in what), "")
     narrower = (what & wanted) - {doing} - OBJECTS - _SAYS_HOW
-    for steps, words in _acts(command, every):
+    for steps, words in _acts(command, [step for step in every if not _only_views(step)]):
         held = wanted & words
         acts = {w for s in steps if s.words[0].rpartition("/")[2] in _ACTING for w in (*s.subject.split()[1:], *_options(s.words))}
         if doing in _MADE and doing not in held | acts:
@@ -303,6 +303,14 @@ def _wanted(memory: Memory, command: str, every: Sequence[Step]) -> bool:
 
 _MADE = frozenset({"commit", "pr", "push", "merge", "rebase", "release", "tag", "squash", "deploy", "publish"})
 """Acts of work that rules speak of."""
+
+_VIEWING = frozenset({"list", "view", "checks", "status", "diff"})
+
+
+def _only_views(step: Step) -> bool:
+    """Tell whether a step shows something of a code host: ``gh pr list``."""
+    return step.words[0].rpartition("/")[2] in ("gh", "glab") and step.words[2:3] != () and step.words[2] in _VIEWING
+
 
 _LOOKING = ("list", "view", "checks", "status", "diff", "checkout", "comment")
 

@@ -164,6 +164,15 @@ def test_the_words_of_a_rule_are_looked_for_in_one_act_with_what_was_added_to_a_
     assert before_command("curl -s https://example.org > page; bash build.sh", piped) == []
 
 
+@pytest.mark.feature("hooks.words-of-one-act")
+def test_a_rule_of_pull_requests_is_told_before_none_that_is_only_shown():
+    told = [said("never open prs against release")]
+    assert before_command("gh pr create --base release", told) == told
+    assert before_command("gh pr list --base release && gh pr view 3 --json release", told) == []
+    comments = [said("never comment on prs")]
+    assert before_command("gh pr comment 3 --body x", comments) == comments
+
+
 @pytest.mark.feature("hooks.only-asks")
 def test_commands_that_only_ask_a_package_manager_are_told_nothing():
     told = [said("use poetry, not pip")], [said("we use npm, not pnpm")], [said("use pip, not uv")], [said("use uv instead of poetry")]
