@@ -291,18 +291,20 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
 
 def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCandidate]:
     """Yield a failure that several sessions met, or one session again after it had called the program well."""
-    sessions = len({(c.host, c.session_id) for c in rows})
     alike = _of_one_name(rows)
-    newest = alike[-1].body
-    often = f"in {sessions} sessions" if sessions > 1 else f"{newest['times']} times in one session"
-    cured = sum(bool(c.body["cured"]) for c in rows)
     works = _preferred(alike)
+    alike = alike if works else list(rows)
+    newest = alike[-1].body
+    sessions, same = _sessions(rows), _sessions(alike)
+    often = f"in {same} sessions" if same > 1 else f"{newest['times']} times in one session" if sessions == 1 else "in one session"
+    elsewhere = _with_other_names(rows, alike)
+    cured = sum(bool(c.body["cured"]) for c in alike)
     quoted = _in_common([without_place(str(c.body["error"])) for c in alike])
     command = _ID.sub("ID", _in_common([str(c.body["command"]) for c in alike]))
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
     body["seconds"] = sum(int(c.body.get("seconds") or 0) for c in rows)
     if works and ABSENT.search(quoted):
-        text = f"`{newest['typed']}` is missing here (“{quoted}” {often}): run `{works[0]}`"
+        text = f"`{newest['typed']}` is missing here (“{quoted}” {', '.join(filter(None, (often, elsewhere)))}): run `{works[0]}`"
         text += f"; {listed(works[1:3])} worked too" if works[1:] else ""
         body["steps"] = [f"run `{works[0]}`"]
     else:
@@ -314,8 +316,7 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
         cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
         if works:
             wrong = next((n for n in _QUOTES.findall(quoted) if n in _WORDS.findall(command) and n not in _WORDS.findall(works[0])), "")
-            others = dict.fromkeys(name for c in rows if c not in alike for name in sorted(_named(c)))
-            met = f"another session with {listed(list(others)[:3])}" if others else often.removeprefix("in ")
+            met = ", ".join(filter(None, (often.removeprefix("in ") if same > 1 or not elsewhere else "", elsewhere)))
             fails = f"fails with “{quoted}” ({met})"
             text, body["steps"] = f"`{command}` {fails}: `{works[0]}` works", [f"run `{works[0]}`"]
             if wrong and WRONG.search(quoted) and len(command) > _LONGEST_COMMAND:
@@ -333,6 +334,19 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in alike:
         yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _sessions(rows: Sequence[StoredCandidate]) -> int:
+    return len({(c.host, c.session_id) for c in rows})
+
+
+def _with_other_names(rows: Sequence[StoredCandidate], alike: Sequence[StoredCandidate]) -> str:
+    """Return in words how many sessions met a failure with other names alone, and with which; empty where none did."""
+    known = {(c.host, c.session_id) for c in alike}
+    others = [c for c in rows if (c.host, c.session_id) not in known]
+    names = list(dict.fromkeys(name for c in others for name in sorted(_named(c))))
+    count = _sessions(others)
+    return f"{'another session' if count == 1 else f'{count} other sessions'} with {listed(names[:3])}" if names else ""
 
 
 def _named(c: StoredCandidate) -> frozenset[str]:

@@ -269,6 +269,18 @@ def test_a_session_that_met_the_error_with_another_name_is_not_counted_for_the_o
     assert [m.text for m in lessons("reme", other, cured)] == [told]
 
 
+@pytest.mark.feature("mining.success-failure")
+def test_a_missing_program_is_counted_by_the_sessions_that_missed_it_and_not_another_one():
+    def missed(name, n, missing):
+        failed = day(name, n).shell("cargo foo check", exit=101, text=f"error: no such command: `{missing}`")
+        return failed.shell("mise x -- cargo foo check" if missing == "nextest" else "cargo test", text="12 passed")
+
+    met = [missed("a", 1, "deny"), missed("b", 2, "nextest"), missed("c", 3, "nextest")]
+    (found,) = lessons("reme", *met)
+    why = "“error: no such command: `nextest`” in 2 sessions, another session with `deny`"
+    assert found.text == f"`cargo foo` is missing here ({why}): run `mise x -- cargo foo check`"
+
+
 @pytest.mark.feature("mining.error-resolution-command")
 def test_of_a_chain_the_command_that_failed_is_quoted_with_what_it_needs_of_the_shell():
     error = "error: no library targets found in package `app`"
