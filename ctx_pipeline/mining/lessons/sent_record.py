@@ -35,7 +35,9 @@ _END = 12
 _OWN_TOOLS = ("retrieve_memories", "show_memory", "accept_memory", "update_memory_utility")
 """Tools of our own server that answer with memories."""
 
-_OWN_COMMAND = re.compile(r"(?:^|[\s;&|(\"'/])ctx(?:[_-]pipeline)?\s+(?:memory|mine)\b")
+_OWN_COMMAND = re.compile(r"(?:^|[\s;&|(\"'/])ctx(?:[_-]pipeline)?\s+(?:memory|mine|learn|hooks\s+preview|session\s+playbook)\b")
+"""Runs our own program so that it prints lessons."""
+
 _WOVEN = re.compile(rf"<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|<{BLOCK_TAG} .*?(?:</{BLOCK_TAG}>|\Z)", re.DOTALL)
 
 
