@@ -148,3 +148,13 @@ def test_what_the_person_answered_is_the_persons():
     session = view("a").prompt("go").tool("AskUserQuestion", action="ask", text='"Which port?"="8081"')
     lines = [json.loads(line) for line in sent_record(session.build()).text.splitlines()]
     assert lines[-1] == {"id": lines[-1]["id"], "by": "person", "text": '"Which port?"="8081"'}
+
+
+@pytest.mark.feature("mining.llm-evidence")
+@pytest.mark.parametrize(("apart", "refused"), [(0, 1), (12, 0)])
+def test_a_paragraph_on_one_line_says_one_thing_a_few_sentences_at_a_time(apart, refused):
+    between = "Something else altogether stands in this sentence of the paragraph. " * apart
+    rules = f"The build needs make. {between}Deploy from the release branch. {between}Lint runs before every commit. {between * 2}"
+    told = view(cwd="/w").prompt("build and lint, then deploy").tool("Read", action="read", paths=("/w/AGENTS.md",), text=rules).build()
+    lesson = LESSON | {"kind": "user_preference", "text": "build with make, lint, then deploy from release", "evidence": ["e1"]}
+    assert believed(told, {"lessons": [lesson]}).refused["told already"] == refused

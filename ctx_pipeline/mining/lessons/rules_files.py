@@ -24,6 +24,9 @@ _READ = 40_000
 _WINDOW = 3
 """Lines of a rules file that say one thing together."""
 
+_LONG_LINE = 300
+"""Characters of a line that is a whole paragraph: its sentences count as lines."""
+
 _COVERED = 0.6
 """Share of the content words of a lesson that such lines hold when they say the same."""
 
@@ -58,7 +61,9 @@ def rule_windows(view: SessionView) -> list[frozenset[str]]:
     for events in rules_before_agent(view).values():
         for event in events:
             if event.kind != "tool_call":
-                lines = [terms(line) for line in lines_of(event.text or "", sentences=False) if line.strip()]
+                whole = lines_of(event.text or "", sentences=False)
+                parts = (part for line in whole for part in (lines_of(line) if len(line) > _LONG_LINE else (line,)))
+                lines = [terms(part) for part in parts if part.strip()]
                 found += [frozenset().union(*lines[n : n + _WINDOW]) for n in range(len(lines))]
     return found
 
