@@ -59,7 +59,7 @@ def checked(folder: Path, fails: str = "nothing does") -> tuple[int, list[str]]:
     """Run the check with a stub in the place of every program; return its exit code and what it asked for."""
     programs = folder / "bin"
     programs.mkdir(parents=True)
-    for name in ("python3", "chromium"):
+    for name in ("python3", "chromium", "npm"):
         (programs / name).write_text(STUB)
         (programs / name).chmod(0o755)
     (folder / ".ci").mkdir()
