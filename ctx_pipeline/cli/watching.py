@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import time
@@ -162,36 +163,45 @@ class _Watch:
         self.warm: WarmProcess = self.open.enter_context(WarmProcess())
         self.code: dict[Path, list[tuple[str, int, int]]] = {_PACKAGE: _files(_PACKAGE)}
         self.changes: Changes | None = None
+        # whoever handles a signal (Dagster while it runs, an import that raises another error), its number is told here
+        self.signals, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        self.ended = False
 
     def go(self) -> None:
         """Run, wait, and run again."""
         changed, first, captured, due, look = True, True, 0, 0.0, 0.0
-        while not self._orphaned():
+        behind = False
+        while not self._over():
             now = time.monotonic()
             try:
                 settings = self._settings()
                 self._watched(settings)
-                if now >= due and (captured or changed or now >= look):
+                if now >= due and (behind or changed or now >= look):
                     self._demand_same_code(settings)
                     done = bring_up_to_date(settings, full=self.full, quiet=self.told.as_json or not first, warm=self.warm)
                     if done.changed:
                         self.told.run(done.report, captured)
-                    captured, self.full = 0, False
+                    captured, behind, self.full = 0, False, False
+                    ended = time.monotonic()
+                    due, look = ended + pause(0.0 if first else ended - now, self.every), ended + LOOK_SECONDS  # the first one imports
                     if first:
                         self.told.watching(settings, len(self.changes.folders) if self.changes else 0)
                     first = False
-                    ended = time.monotonic()
-                    due, look = ended + pause(ended - now, self.every), ended + LOOK_SECONDS
                     self._demand_small()
                 elif changed:
+                    behind = True  # though a hook may have captured it before
                     captured += self._captured(settings)
+                    # agents that write all the time are captured in a tenth of a processor too; a signal ends the wait
+                    select.select([self.signals], [], [], min(LONGEST_SECONDS, _SHARE * (time.monotonic() - now)))
             except CtxError as error:
                 self.told.error(error)
                 due = look = time.monotonic() + AGAIN_SECONDS
                 self._demand_worker(time.monotonic() - now)
             signal.signal(signal.SIGINT, _restored(signal.getsignal(signal.SIGINT)))
             signal.signal(signal.SIGTERM, _interrupt)
-            changed = self._wait((due if captured else look) - time.monotonic())
+            changed = self._wait((due if behind else look) - time.monotonic())
 
     def _wait(self, seconds: float) -> bool:
         if self.changes is not None:
@@ -216,7 +226,7 @@ class _Watch:
         if self.changes is None or not self.changes.of_the_same(folders):
             if self.changes is not None:
                 self.changes.__exit__()
-            self.changes = Changes(folders, over=self._orphaned)
+            self.changes = Changes(folders, over=self._over)
 
     def _captured(self, settings: Settings) -> int:
         """Capture and index what is new, as a hook does; return of how many sessions there was something."""
@@ -235,8 +245,11 @@ class _Watch:
         ready(settings)
         return read
 
-    def _orphaned(self) -> bool:
-        return self.parent is not None and os.getppid() != self.parent
+    def _over(self) -> bool:
+        """Tell whether somebody ended it, or what began it has ended."""
+        while not self.ended and select.select([self.signals], [], [], 0)[0]:
+            self.ended = not {signal.SIGINT, signal.SIGTERM}.isdisjoint(os.read(self.signals, 64))
+        return self.ended or (self.parent is not None and os.getppid() != self.parent)
 
     def _demand_small(self) -> None:
         """Begin anew where one of the processes is too large or too old."""
