@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -35,10 +35,10 @@ def session_places() -> dict[str, tuple[str, str | None]]:
     return {name[:8]: (p.facts.cwd or "", p.facts.repository) for home in homes.values() for name, p in home.items()}
 
 
-def mined(lessons: Iterable[Any] = (), *, without: tuple[str, ...] = ()) -> list[Memory]:
-    """Return what the published sessions teach, but for those whose ids begin so, and the lessons of a model."""
-    found: list[Any] = list(lessons)
-    drawn: dict[str, list[Any]] = {name: [] for name in METHODS}
+@cache
+def drawn() -> dict[str, tuple[tuple[str, Any], ...]]:
+    """Return method -> (session, candidate) of what the published sessions say, in their order."""
+    found: dict[str, list[tuple[str, Any]]] = {name: [] for name in METHODS}
     for key in ("claude", "codex"):
         for session_id, parsed in parse_home(discovery.host(key), CORPUS / key).items():
             place = {"cwd": parsed.facts.cwd, "repository": parsed.facts.repository}
