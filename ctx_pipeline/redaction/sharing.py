@@ -54,8 +54,10 @@ _HOST = re.compile(
     r"|(?<![\w.-])[\w-]*(?:MacBook|iMac|Mac-mini|Mac-Studio|DESKTOP-|LAPTOP-)[\w-]*(?:\.local)?"
     r"|(?<![\w.])(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}(?![\w.])"
 )
-_LOGIN = re.compile(r"(?<![\w.+/:@-])[a-z_][\w-]{0,31}@[A-Za-z][\w-]{2,62}(?=[:\s~$#%])")
-"""A shell's prompt, or what ssh is told: sam@buildbox ~ %."""
+_LOGIN = re.compile(
+    r"(?<![\w.+/:@-])[a-z_][\w-]{0,31}@(?!(?:latest|next|beta|alpha|canary|nightly|stable|lts|workspace)(?![\w-]))[A-Za-z][\w-]{2,62}(?=[:\s~$#%])"
+)
+"""A shell's prompt, or what ssh is told: sam@buildbox ~ %; no release of a package."""
 
 _ACCOUNT = re.compile(
     r"\"(?:login|user_?name|author_?name|screen_name|nickname)\\{0,4}\"\s{0,4}:\s{0,4}\\{0,4}\"(?P<login>[A-Za-z0-9][\w-]{1,38})\\{0,4}\""

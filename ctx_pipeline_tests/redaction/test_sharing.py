@@ -27,6 +27,7 @@ ROOT = "/Users/sam.doe/src/shop"
         ("/Volumes/Backup/acme/a.txt and /mnt/acme/b.txt", "[folder]/a.txt and [folder]/b.txt"),
         ("Author: Sam Doe <sam@acme.io>", "Author: [person] <[email]>"),
         ("pushed by Sam.Doe to github.com/sam.doe/shop", "pushed by user to github.com/user/shop"),
+        ("npm@latest installs, sam@latest-box ~ %", "npm@latest installs, user@[host] ~ %"),
         ("sam@buildbox:~$ ssh deploy@prod-7 uptime", "user@[host]:~$ ssh user@[host] uptime"),
         (
             '[{"login":"octo-sam","id":7}] @octo-sam https://github.com/octo-sam/x',

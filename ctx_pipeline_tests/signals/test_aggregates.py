@@ -263,3 +263,11 @@ def test_the_page_says_which_signals_moved_and_whether_that_is_worse(store, tmp_
     assert shown["command_count"]["trend"]["direction"] == "up"
     # three sessions are too few to call anything better
     assert (shown["failed_command_ratio"]["trend"]["direction"], shown["failed_command_ratio"]["trend"]["verdict"]) == ("down", "")
+
+
+@pytest.mark.feature("signals.llm-judge")
+def test_a_judge_reads_no_login_home_folder_or_host():
+    said = view("a").prompt("ssh sam@buildbox:~ failed in /Users/samantha/shop, mail samantha@firm.io").build()
+    told = model_judge.digest_of(said)
+    assert told.startswith("person: ssh user@[host]")
+    assert not any(private in told for private in ("samantha", "buildbox", "firm.io"))

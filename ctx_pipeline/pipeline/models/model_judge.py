@@ -13,6 +13,7 @@ from ctx_pipeline.errors import SettingsError, StoreError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.memories import StoredCandidate
 from ctx_pipeline.pipeline.signals.signal_inputs import judge_key
+from ctx_pipeline.redaction.sharing import sharing_of
 from ctx_pipeline.settings import keep_litellm_offline
 
 if TYPE_CHECKING:
@@ -84,7 +85,10 @@ def ask(
         known = store.journal.observed(key for _, _, key in due)
         due = [item for item in due if item[2] not in known][: limit - done["asked"]]
         views = (
-            {v.session_id: v for v in store.lake.read_sessions(cell, {row.session_id for _, row, _ in due}, ("events",), _COLUMNS)}
+            {
+                v.session_id: v
+                for v in store.lake.read_sessions(cell, {row.session_id for _, row, _ in due}, ("events", "threads"), _COLUMNS)
+            }
             if due
             else {}
         )
@@ -145,9 +149,15 @@ def _answer(found: Access, signal: Signal, view: SessionView) -> dict[str, Any] 
 
 
 def digest_of(view: SessionView) -> str:
-    """Return what a judge reads of a session: who said what, cut, the beginning and the end when it is long."""
-    said = [f"{'person' if e.kind == 'prompt' else 'agent'}: {(e.text or '')[:_EACH]}" for e in view.events if e.kind in _SAID and e.text]
-    text = "\n\n".join(said)
+    """Return what a judge reads of a session: who said what, cut, the beginning and the end when it is long.
+
+    Logins, home folders, mail addresses and hosts are replaced.
+    """
+    said = [("person" if e.kind == "prompt" else "agent", e.text) for e in view.events if e.kind in _SAID and e.text]
+    sharing = sharing_of(view)
+    for _, text in said:
+        sharing.read(text)
+    text = "\n\n".join(f"{who}: {sharing.of_read(text)[:_EACH]}" for who, text in said)
     if len(text) <= MOST_CHARS:
         return text
     return f"{text[: MOST_CHARS // 3]}\n\n[...]\n\n{text[-2 * MOST_CHARS // 3 :]}"
