@@ -192,7 +192,7 @@ class _Watch:
                     self._demand_small()
                 elif changed:
                     behind = True  # though a hook may have captured it before
-                    captured += self._captured(settings)
+                    captured += self._capture_between_runs(settings)
                     # agents that write all the time are captured in a tenth of a processor too; a signal ends the wait
                     select.select([self.signals], [], [], min(LONGEST_SECONDS, _SHARE * (time.monotonic() - now)))
             except CtxError as error:
@@ -223,12 +223,12 @@ class _Watch:
         from ctx_pipeline.pipeline.capture.changes import Changes
 
         folders = [root for host in discovery.hosts().values() for root in settings.candidate_roots(host)]
-        if self.changes is None or not self.changes.of_the_same(folders):
+        if self.changes is None or not self.changes.watches(folders):
             if self.changes is not None:
                 self.changes.__exit__()
             self.changes = Changes(folders, over=self._over)
 
-    def _captured(self, settings: Settings) -> int:
+    def _capture_between_runs(self, settings: Settings) -> int:
         """Capture and index what is new, as a hook does; return of how many sessions there was something."""
         from ctx_pipeline.pipeline import capture
         from ctx_pipeline.pipeline.background import INGEST

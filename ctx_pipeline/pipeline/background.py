@@ -165,13 +165,16 @@ class WarmProcess(Ahead):
             self._process.join()
 
 
-def resident_bytes() -> int:
-    """Return the memory that this process holds now, or where the system does not say so the most it ever held."""
-    import resource
-
+def resident_bytes(of: str = "/proc/self/statm") -> int:
+    """Return the memory that this process holds now; 0 where neither the system's file of it nor ``ps`` says so."""
     with contextlib.suppress(OSError):
-        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return int(Path(of).read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    import subprocess
+
+    with contextlib.suppress(OSError, ValueError):
+        asked = ["ps", "-o", "rss=", "-p", str(os.getpid())]
+        return int(subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10).stdout) * 1024  # noqa: S603 - no word of anybody
+    return 0
 
 
 def _serve(pipe: Any, other_end: Any) -> None:
@@ -180,7 +183,7 @@ def _serve(pipe: Any, other_end: Any) -> None:
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
             settings, scan, parts = pipe.recv()
-            _do(settings, scan, pipe, parts)
+            _run_parts(settings, scan, pipe, parts)
             pipe.send((_END, [resident_bytes()]))
 
 
@@ -288,11 +291,11 @@ def _unpartitioned(settings: Settings, progress: Progress, part: str = TAIL) -> 
 
 def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
     """Do all parts of a run in a process that is of no use after it."""
-    _do(settings, scan, pipe, PARTS)
+    _run_parts(settings, scan, pipe, PARTS)
     pipe.close()
 
 
-def _do(settings: Settings, scan: Scan, pipe: Any, parts: Sequence[str]) -> None:
+def _run_parts(settings: Settings, scan: Scan, pipe: Any, parts: Sequence[str]) -> None:
     """Do parts of a run and send the reports of each; of a large history each in a process that ends with it.
 
     What a part of a large one leaves of its memory in pieces goes back to the system.

@@ -33,7 +33,7 @@ class Changes:
         if self._watched is not None:
             self._watched.close()
 
-    def of_the_same(self, folders: Iterable[Path]) -> bool:
+    def watches(self, folders: Iterable[Path]) -> bool:
         """Tell whether these folders are those that are watched: none came, went, or was made anew under its name."""
         return _identified(folders) == self.folders
 
