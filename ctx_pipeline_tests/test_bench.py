@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = {
     "context": ("window:", "store:", "search: 10k", "tree:", "history:"),
     "dagster": ("definitions:", "Dagster run", "nothing new:"),
+    "day": ("day:",),
     "dialogues": (),
     "hooks": ("hook:", "memory weave"),
     "ingest": ("ingest:", "sync:", "read:", "search: query"),

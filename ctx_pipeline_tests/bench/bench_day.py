@@ -46,10 +46,10 @@ def day_rows(home: Path) -> list[Row]:
         megabytes = floor(copy).megabytes
         spent, behind, memory, runs = _watched(copy, environ, many(APPENDS, least=2))
     return [
-        Row("a day of 200 appends beside ctx run --watch: processor seconds", spent, megabytes=megabytes),
-        Row("the same: runs", runs, "runs", megabytes=megabytes),
-        Row("the same: longest that the page was behind", behind, megabytes=megabytes),
-        Row("the same: memory of its processes", memory / 1e6, "MB", megabytes=megabytes),
+        Row("day: 200 appends beside ctx run --watch, processor seconds", spent, megabytes=megabytes),
+        Row("day: runs", runs, "runs", megabytes=megabytes),
+        Row("day: longest that the page was behind", behind, megabytes=megabytes),
+        Row("day: memory of its processes", memory / 1e6, "MB", megabytes=megabytes),
     ]
 
 

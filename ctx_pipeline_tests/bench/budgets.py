@@ -28,10 +28,10 @@ class Budget(NamedTuple):
 BUDGETS = {
     # whole commands
     "ctx --help, whole process": Budget(0.12),
-    "a day of 200 appends beside ctx run --watch: processor seconds": Budget(None),
-    "the same: runs": Budget(None, "runs"),
-    "the same: longest that the page was behind": Budget(120),
-    "the same: memory of its processes": Budget(700, "MB"),
+    "day: 200 appends beside ctx run --watch, processor seconds": Budget(None),
+    "day: runs": Budget(None, "runs"),
+    "day: longest that the page was behind": Budget(120),
+    "day: memory of its processes": Budget(700, "MB"),
     "ctx run: everything, first time": Budget(18, megabytes=500),
     "ctx run: memory of its processes": Budget(700, "MB"),
     "ctx run: nothing new, whole process": Budget(0.2),

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import pytest
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.cli.one_run import _say_first_run
 from ctx_pipeline.cli.overview import quiet_line
 from ctx_pipeline.cli.root import _COMMANDS, _EVERYDAY, GROUPS
-from ctx_pipeline.cli.run import _first_run
 from ctx_pipeline.cli.usage.explain import _explaining
 from ctx_pipeline.findings.rules import find, overview
 from ctx_pipeline.findings.week import week
@@ -360,7 +360,7 @@ def test_the_quiet_line_names_the_command_of_each_of_its_parts(capsys):
 @pytest.mark.feature("cli.run-size")
 def test_a_first_run_says_how_long_many_bytes_and_many_files_take(capsys: pytest.CaptureFixture[str]):
     def said(files: int, octets: int) -> str:
-        _first_run(SimpleNamespace(pending=[SimpleNamespace(size=octets)] * files))
+        _say_first_run(SimpleNamespace(pending=[SimpleNamespace(size=octets)] * files))
         return capsys.readouterr().err
 
     assert said(11, 9_000) == "first run: 11 files, 99.0 kB; later runs read only what is new\n"

@@ -138,9 +138,9 @@ def test_a_holdout_makes_it_an_experiment_and_without_one_it_is_observational():
     tried = effects(Sides(told=side(1, 2, 3, 9), randomized=side(1, 3), withheld=side(5, 7), others=side(0, 0), judged=judged))
 
     assert (watched["kind"], watched["sessions_told"], watched["sessions_not_told"]) == ("observational", 3, 2)
-    assert {k: watched["differences"]["corrections"][k] for k in ("told", "only_once_accepted", "value")} == {
+    assert {k: watched["differences"]["corrections"][k] for k in ("told", "not_told", "value")} == {
         "told": 2.0,
-        "only_once_accepted": 4.5,
+        "not_told": 4.5,
         "value": -2.5,
     }
     assert (tried["kind"], tried["sessions_told"], tried["sessions_not_told"]) == ("experiment", 2, 2)
