@@ -44,8 +44,8 @@ def run(demo: bool, full: bool, explain: bool, watch: bool, every: float | None,
     """Bring everything up to date and build the page.
 
     Reads the homes of your agents and of announced DSPy stores, never writes to them. With
-    --watch it goes on until Ctrl-C: what an agent writes is captured within seconds, and
-    everything made of it as often as takes a tenth of a processor.
+    --watch it goes on until Ctrl-C: what an agent writes is captured within seconds and made
+    part of everything; after each time it rests ten times as long as that took.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose

@@ -68,7 +68,7 @@ def store(environ, monkeypatch):
     with open_store(settings.load(environ)) as opened:
         sessions = [
             view(
-                name, start=START + n * 86_400 * SECOND, cwd="/Users/janedoe/other" if name == "elsewhere" else "/Users/janedoe/app"
+                name, start=START + n * 86_400 * SECOND, cwd="/Users/samantha/other" if name == "elsewhere" else "/Users/samantha/app"
             ).prompt(f"work on the {name} thing: the tests are run with uv run pytest or with make check, started here")
             for n, name in enumerate(TOLD)
         ]
@@ -109,7 +109,7 @@ def test_a_lesson_said_again_and_one_that_a_later_one_overrules_give_way_to_it(s
     (body,) = asked
     text = json.dumps(body["messages"])
     assert TOLD["elsewhere"][1] not in text
-    assert "janedoe" not in text
+    assert "samantha" not in text
     spent = model_judge.spent(store.journal)["dspy"]
     assert (spent["answers"], spent["failed"]) == (5, 0)
 

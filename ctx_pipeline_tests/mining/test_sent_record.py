@@ -15,7 +15,7 @@ from ctx_pipeline_tests.factories.story import Story, answered, ran, refused, sa
 from ctx_pipeline_tests.factories.views import view
 
 LESSON = {"kind": "tool_lesson", "when_to_use": "", "steps": [], "confidence": 0.6, "priority": 3, "risk": "low"}
-FOLDER = "/Users/janedoe/work/shop"
+FOLDER = "/Users/samantha/code/shop"
 
 
 def sent(environ):
@@ -61,15 +61,15 @@ def test_refusals_and_failures_of_a_long_transcript_are_sent_and_outputs_left_ou
 @pytest.mark.feature("mining.llm-private")
 def test_no_login_and_no_home_folder_is_sent(environ, tmp_path):
     listing = (
-        "drwxr-xr-x 3 janedoe staff 96 /Users/janedoe/work/shop/src\nssh janedoe@build.internal; mail jane@acme.io; /home/janedoe/notes"
+        "drwxr-xr-x 3 samantha staff 96 /Users/samantha/code/shop/src\nssh samantha@build.internal; mail jane@acme.io; /home/samantha/notes"
     )
-    steps = said(f"look into {FOLDER}/src, janedoe"), ran(f"ls -l {FOLDER}", listing), ran("make", f"error: {FOLDER}/a.c", status=2)
+    steps = said(f"look into {FOLDER}/src, samantha"), ran(f"ls -l {FOLDER}", listing), ran("make", f"error: {FOLDER}/a.c", status=2)
     (tmp_path / "shop").mkdir()
     Story(environ, tmp_path / "shop").day(*steps, folder=FOLDER).learn()
     (record,) = sent(environ)
     text = json.dumps(record)
     assert "look into src, user" in text
-    for private in ("janedoe", "/Users/", "/home/", "acme.io"):
+    for private in ("samantha", "/Users/", "/home/", "acme.io"):
         assert private not in text
 
 
