@@ -16,10 +16,11 @@ import sys
 import tempfile
 import time
 import urllib.request
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 MEMBERS, SESSIONS, TURNS = 200, 5, 10
 CHANGES = 5
 PAIRS = 3
+A_RUN = 25
 FAMILY = "activity"
 
 _WORKER = """
@@ -44,18 +46,16 @@ import os, sys, time
 from ctx_pipeline import settings
 from ctx_pipeline.team.hub import Hub, Part
 from ctx_pipeline.team.hub_signals import measurable
-home, url, family, core, *keys = sys.argv[1:]
+home, url, family, core = sys.argv[1:]
 if core and hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {int(core)})
 hub = Hub(settings.load({"HOME": home, "CTX_HOME": home, "TZ": "UTC"}), url)
-parts = [Part(*key.split("|", 1)) for key in keys]
 hub.heads(), measurable()
-print("ready", flush=True)
-sys.stdin.readline()
 before = time.process_time()
-for start in range(0, len(parts), 25):
-    hub.measure(parts[start : start + 25], [family])
-print(time.process_time() - before)
+print(0.0, flush=True)
+for line in sys.stdin:
+    hub.measure([Part(*key.split("|", 1)) for key in line.split()], [family])
+    print(time.process_time() - before, flush=True)
 """
 
 
@@ -185,38 +185,47 @@ def _figures(home: Path, hub: Hub, machines: Sequence[TeamMachine]) -> Figures:
 
 def in_turns(home: Path, hub: Hub, pairs: int) -> tuple[Filled, Filled]:
     """Let one worker, then two, fill a family again and again, so that other work meets both; return the medians of each."""
-    keys = [part.key for part in hub.parts()]
-    made = [(_filled(home, hub, [keys]), _filled(home, hub, [keys[::2], keys[1::2]])) for _ in range(pairs)]
+    made = [(filled(home, hub, 1), filled(home, hub, 2)) for _ in range(pairs)]
     one, two = (Filled(*(statistics.median(figures) for figures in zip(*side, strict=True))) for side in zip(*made, strict=True))
     return one, two
 
 
-def _filled(home: Path, hub: Hub, shares: Sequence[Sequence[str]]) -> Filled:
-    """Let workers, one a share of the partitions, take readings that nobody has taken yet, once all of them have started."""
+def filled(home: Path, hub: Hub, workers: int) -> Filled:
+    """Let workers take readings that nobody has taken yet, once all have started; each takes the next run of the queue when it is free."""
     hub.bucket.remove(e.path for e in hub.bucket.entries(STATE) if e.path.endswith("readings.json"))
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", _WORKER, str(home / f"worker-{n}"), hub.bucket.url, FAMILY, _core(n), *share],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for n, share in enumerate(shares)
-    ]
-    for worker in workers:
-        if worker.stdout is None or worker.stdout.readline() != "ready\n":
+    keys = [part.key for part in hub.parts()]
+    queue = iter([keys[start : start + A_RUN] for start in range(0, len(keys), A_RUN)])
+    with ExitStack() as ended, ThreadPoolExecutor(workers) as pool:
+        started = [ended.enter_context(_worker(home / f"worker-{n}", hub.bucket.url, _core(n))) for n in range(workers)]
+        if [_answer(worker) for worker in started] != [0.0] * workers:
             raise RuntimeError("a worker did not start")
-    began = time.perf_counter()
-    for worker in workers:
-        if worker.stdin is not None:
-            worker.stdin.write("\n")
-            worker.stdin.flush()
-    told = [worker.communicate()[0] for worker in workers]
-    took = time.perf_counter() - began
-    if any(worker.returncode for worker in workers):
-        raise RuntimeError("a worker failed")
-    processor = [float(one) for one in told]
+        began = time.perf_counter()
+        processor = list(pool.map(partial(_takes, queue), started))
+        took = time.perf_counter() - began
     return Filled(took, sum(processor), max(processor))
+
+
+def _worker(home: Path, url: str, core: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _WORKER, str(home), url, FAMILY, core]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _takes(queue: Iterator[Sequence[str]], worker: subprocess.Popen[str]) -> float:
+    """Give a worker one run of the queue after the other, and return the seconds that it took of its processor."""
+    took = 0.0
+    while (run := next(queue, None)) is not None:
+        worker.stdin.write(" ".join(run) + "\n")
+        worker.stdin.flush()
+        took = _answer(worker)
+    return took
+
+
+def _answer(worker: subprocess.Popen[str]) -> float:
+    """Return what a worker says: the seconds of its processor until now. Raises RuntimeError when it ended instead."""
+    said = worker.stdout.readline()
+    if not said:
+        raise RuntimeError("a worker failed")
+    return float(said)
 
 
 def _core(number: int) -> str:
