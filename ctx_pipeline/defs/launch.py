@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.defs.instance_settings import RUNS_ENVIRONMENT, config_folder, in_force, of_person, prepare_home
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.gc_pause import importing
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS_ASSET
 from ctx_pipeline.pipeline.repair.rebuild import set_aside, whole
@@ -122,7 +123,7 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         from ctx_pipeline.storage import open_store
 
         # two processes that make the schema of a new instance at once lock each other out
-        with open_store(settings) as store, store.ledger.lease("dagster/instance"):
+        with importing(), open_store(settings) as store, store.ledger.lease("dagster/instance"):
             for line in set_aside_damaged(home) if of_person(settings) is None else ():
                 sys.stderr.write(f"{line}\n")
             found = stack.enter_context(_opened(home, chosen))
@@ -162,8 +163,9 @@ def run(
     tail is planned anew and run once.
     """
     began = time.perf_counter()
-    from ctx_pipeline.defs.execution import Execution
-    from ctx_pipeline.defs.run_records import tidy_if_many
+    with importing():
+        from ctx_pipeline.defs.execution import Execution
+        from ctx_pipeline.defs.run_records import tidy_if_many
 
     with instance(settings) as found, Execution(settings, found, pipeline=pipeline, progress=progress) as job:
         ingested = ahead.wait("ingest", progress) if ahead else job.ingest()

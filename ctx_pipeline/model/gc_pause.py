@@ -20,3 +20,11 @@ def without_collector() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Hold the collector back while a large library is imported, and let it never walk what that leaves."""
+    with without_collector():
+        yield
+        gc.freeze()

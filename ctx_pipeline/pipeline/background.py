@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from functools import partial
@@ -38,6 +39,9 @@ PARTS = (INGEST, DERIVE, TAIL)
 _TABLES = "tables"
 _PAGE = "page"
 """Two parts of the last one: all that the page is drawn from, and the page."""
+
+_OBJECTS = 500_000
+"""New objects after which the collector of cycles looks in a process for little work: it finds none, in a twentieth of the time."""
 
 _HEAVY = ("pyarrow", "numpy", "duckdb", "dagster")
 _END = "end"
@@ -303,6 +307,8 @@ def _run_parts(settings: Settings, scan: Scan, pipe: Any, parts: Sequence[str]) 
     from ctx_pipeline.pipeline.ingest.pool import POOL_ABOVE, give_back
 
     large = sum(one.size for one in scan.pending) > POOL_ABOVE and _may_fork()
+    if not large:
+        gc.set_threshold(_OBJECTS)
     second = _Second(settings, [pipe]) if _may_fork() and not large else None
 
     def reports(part: str) -> list[StageReport]:
