@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 
+_DAGSTER_LAST = 1024**3
+"""With more bytes to read Dagster is imported once all is made: the second that takes matters less than its 140 MB."""
+
+
 class Done(NamedTuple):
     """What a run found in the homes, what it made of that, and whether there was anything to make."""
 
@@ -68,9 +72,12 @@ def bring_up_to_date(settings: Settings, *, full: bool = False, quiet: bool = Fa
 
 def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool, warm: WarmProcess | None) -> Outcome:
     """Run every stage; other processes work ahead while Dagster is imported here and records what they did."""
-    from ctx_pipeline.pipeline.background import start
+    from ctx_pipeline.pipeline.background import PARTS, start
 
     with ProgressLine(quiet=quiet) as progress, warm.begun(settings, scan) if warm else start(settings, scan) as ahead:
+        if sum(one.size for one in scan.pending) > _DAGSTER_LAST:
+            for part in PARTS:
+                ahead.wait(part, progress)
         from ctx_pipeline.defs import launch
 
         return launch.run(settings, ahead=ahead, progress=progress, full=full)

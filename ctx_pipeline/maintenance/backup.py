@@ -42,7 +42,8 @@ SCHEMA = 1
 _DATABASES = ("ledger.db", "journal.db", "contexts.db")
 _MADE_ANEW = frozenset(
     {"dagster", "site", "serving", "signals", "outputs", "handoffs", "compactions", "taken", "tmp"}
-    | {"search.db", "memory.db", "cases.db", "plan.json", "summary.json", "uses.json", "effect.json", "memory_checks.json", VERIFIED}
+    | {"search.db", "memory.db", "cases.db", "plan.json", "summary.json", "uses.json", "effect.json", VERIFIED}
+    | {"memory_checks.json", "combined_candidates.json"}
     | {store_marker.NOTED, store_marker.REBUILT, FORGETTING, KNOWN, SERVED, "hooks.log", "hooks.log.1"}
 )
 """First names below the store of what the next run makes, or of what is told to nobody."""

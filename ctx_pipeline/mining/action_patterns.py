@@ -131,7 +131,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """
     places: dict[str, dict[Any, StoredCandidate]] = defaultdict(dict)
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
-        places[c.repository or c.cwd or ""].setdefault((c.subject, c.ts or c.candidate_id), c)
+        places[c.place].setdefault((c.subject, c.ts or c.candidate_id), c)
     for _, members in sorted(places.items()):
         rows = [c for c in members.values() if c.subject != returning_requests.SUBJECT]
         yield from returning_requests.combine([c for c in members.values() if c.subject == returning_requests.SUBJECT])
@@ -279,6 +279,7 @@ ACTION_PATTERNS = Method(
     wants="two requests, or a check with more than git around it, that came one after the other in several sessions",
     extract=extract,
     combine=combine,
+    by_repository=True,
     reads=("events", "tool_calls", "command_runs"),
     kinds=("prompt", "tool_call", "tool_result"),
 )

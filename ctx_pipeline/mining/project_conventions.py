@@ -275,7 +275,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """
     places: dict[str, dict[str, dict[Any, StoredCandidate]]] = defaultdict(lambda: defaultdict(dict))
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
-        places[c.repository or c.cwd or ""][c.subject].setdefault(c.ts or c.candidate_id, c)
+        places[c.place][c.subject].setdefault(c.ts or c.candidate_id, c)
     for _, subjects in sorted(places.items()):
         yield from git_hooks.combine(list(subjects[git_hooks.SUBJECT].values()))
         habits = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, list(subjects[name].values()))]

@@ -308,9 +308,11 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             group.append(candidate)
     told = [t for group in groups if (t := _proposed(group, written)) is not None]
     told += _not_kept([c for c in candidates if c.body.get("what") == _BROKEN])
+    placed = [_placed(t) for t in told]
     for place, rule_ in enumerate(told):
-        later = next((o for o in told[::-1] if o is not rule_ and _overrules(o, rule_)), None)
-        earlier = [o.text for o in told[:place] + told[place + 1 :] if _overrules(rule_, o)]
+        here = placed[place]
+        later = next((o for o, there in zip(told[::-1], placed[::-1], strict=True) if there is not here and _overrules(there, here)), None)
+        earlier = [o.text for o, there in zip(told, placed, strict=True) if there is not here and _overrules(here, there)]
         body = rule_.body | ({"overruled_by": later.body["signature"]} if later else {}) | ({"before": earlier} if earlier else {})
         for candidate in rule_.group:
             yield candidate._replace(
@@ -417,11 +419,22 @@ def _asked_to_remember(said: str) -> bool:
     return bool(_REMEMBER.match(said) or _BEFORE.search(said))
 
 
-def _overrules(later: _Proposal, earlier: _Proposal) -> bool:
+class _Placed(NamedTuple):
+    """When a rule was said last, in those words, and where it was said."""
+
+    ts: int
+    said: Rule
+    places: frozenset[str | None]
+
+
+def _placed(told: _Proposal) -> _Placed:
+    last = told.group[-1]
+    return _Placed(last.ts or 0, _rule_of(last), frozenset(c.repository or c.cwd for c in told.group))
+
+
+def _overrules(later: _Placed, earlier: _Placed) -> bool:
     """Tell whether one rule was said after another that cannot hold beside it, at a place that both hold at."""
-    places = [{c.repository or c.cwd for c in t.group} for t in (later, earlier)]
-    newer = (later.group[-1].ts or 0) > (earlier.group[-1].ts or 0)
-    return newer and bool(places[0] & places[1]) and contradict(_rule_of(later.group[-1]), _rule_of(earlier.group[-1]))
+    return later.ts > earlier.ts and not later.places.isdisjoint(earlier.places) and contradict(later.said, earlier.said)
 
 
 def _when(candidate: StoredCandidate) -> str | None:

@@ -81,7 +81,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """
     places: dict[str, dict[Any, StoredCandidate]] = defaultdict(dict)
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
-        places[c.repository or c.cwd or ""].setdefault(c.ts or c.candidate_id, c)
+        places[c.place].setdefault(c.ts or c.candidate_id, c)
     for _, members in sorted(places.items()):
         yield from _skills([(c, frozenset(c.body["files"])) for c in members.values()])
 
@@ -163,6 +163,7 @@ SKILL_PRO = Method(
     ),
     extract=extract,
     combine=combine,
+    by_repository=True,
     reads=("events", "tool_calls", "command_runs"),
     kinds=("prompt", "tool_call", "tool_result"),
 )

@@ -435,6 +435,8 @@ class Method:
     describe: str
     extract: Callable[[Any], Iterable[Any]] = field(compare=False)
     combine: Callable[[Sequence[Any]], Iterable[Any]] | None = field(default=None, compare=False)
+    by_repository: bool = False
+    """``combine`` compares no candidates of two repositories, so that what it made of those of one is kept while they stay as they are"""
     reads: tuple[str, ...] = ("events", "tool_calls")
     families: tuple[str, ...] = ()
     """signal families whose readings it reads"""

@@ -100,7 +100,12 @@ class StoredCandidate(NamedTuple):
     @property
     def subject(self) -> str:
         """What the lesson is about; its text where the method named no subject."""
-        return str(self.body.get("subject") or self.text)
+        return str((_parsed(self.structured).get("subject") if self.structured else "") or self.text)
+
+    @property
+    def place(self) -> str:
+        """The repository that it was seen in, else the folder; empty where neither is known."""
+        return self.repository or self.cwd or ""
 
 
 class Memory(NamedTuple):

@@ -17,7 +17,7 @@ from ctx_pipeline.memory import consolidation, safety
 from ctx_pipeline.mining.skill_pro import SKILL_PRO
 from ctx_pipeline.model import display
 from ctx_pipeline.model.codec import digest, rows_hash
-from ctx_pipeline.model.memories import CASE
+from ctx_pipeline.model.memories import CASE, StoredCandidate
 from ctx_pipeline.pipeline import code_versions, reports
 from ctx_pipeline.pipeline.lessons.repositories import look, repositories, with_repositories
 from ctx_pipeline.pipeline.mine import candidates, renew
@@ -31,9 +31,10 @@ from ctx_pipeline.shell.command_risk import guarded
 from ctx_pipeline.storage.files import Made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from ctx_pipeline.model.memories import Memory, StoredCandidate
+    from ctx_pipeline.model.declared import Method
+    from ctx_pipeline.model.memories import Memory
     from ctx_pipeline.pipeline.lessons.repositories import Repositories
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -134,6 +135,50 @@ class KeptChecks:
         return {name for name, _, _ in self._redactor.find(text)}
 
 
+# What a method made of the candidates of one repository, kept between runs: one more session changes one repository.
+
+
+COMBINED = "combined_candidates.json"
+
+
+class KeptCombinations:
+    """What methods make of the candidates of each repository, which are asked again only where those are others than in the run before.
+
+    The file holds what was made by a digest of what it was made of, for methods that compare
+    no candidates of two repositories.
+    """
+
+    def __init__(self, store: Store, version: str) -> None:
+        self._store, self._version = store, version
+        self._known: dict[str, list[StoredCandidate]] = {}
+        self._asked: dict[str, list[StoredCandidate]] = {}
+        with suppress(OSError, StoreError, msgspec.MsgspecError, UnicodeDecodeError):
+            made_by, known = msgspec.json.decode(store.files.read(COMBINED), type=tuple[str, dict[str, list[StoredCandidate]]])
+            if made_by == version:
+                self._known = known
+
+    def __call__(self, method: Method, rows: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
+        """Return what a method makes of all candidates, repository by repository where it compares none of two."""
+        if method.combine is None or not method.by_repository:
+            return method.combine(rows) if method.combine else rows
+        places: dict[str, list[StoredCandidate]] = {}
+        for row in rows:
+            places.setdefault(row.place, []).append(row)
+        return [made for place in sorted(places) for made in self._of_one(method, places[place])]
+
+    def keep(self) -> None:
+        """Keep what was asked for."""
+        self._store.files.write(COMBINED, msgspec.json.encode((self._version, self._asked)))
+
+    def _of_one(self, method: Method, rows: Sequence[StoredCandidate]) -> list[StoredCandidate]:
+        key = digest(method.name, msgspec.json.encode(rows).decode(), size=24)
+        found = self._known.get(key)
+        if found is None:
+            found = list(method.combine(rows)) if method.combine else list(rows)
+        self._asked[key] = found
+        return found
+
+
 CODE_VERSION = "11"
 ASSET = "memory/consolidated"
 
@@ -153,7 +198,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     redactor = Redactor(settings.patterns)
     version = code_versions.consolidated_version(redactor)
 
-    check = KeptChecks(store, redactor, version)
+    check, combining = KeptChecks(store, redactor, version), KeptCombinations(store, version)
     upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
 
     def current(made_of: str) -> bool:
@@ -177,7 +222,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
             known = repositories(store)
             for method in (methods[asset.partition("/")[2]] for asset in drawn):
                 try:
-                    candidates += mined(store, method, errors=errors, known=known, guard=check.guard)
+                    candidates += mined(store, method, errors=errors, known=known, guard=check.guard, combining=combining)
                 except MemoryError:
                     raise
                 except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other methods' memories with it
@@ -192,6 +237,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)
             store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(memories))
             check.keep()
+            combining.keep()
             status = DONE
             counts = {
                 "candidates": len(candidates),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
+    Combining = Callable[[Method, Sequence[StoredCandidate]], Iterable[StoredCandidate]]
+
 CODE_VERSION = "1"
 
 
@@ -90,11 +92,13 @@ def candidates(
     errors: SessionErrors | None = None,
     known: Repositories | None = None,
     guard: Callable[[StoredCandidate], StoredCandidate] = guarded,
+    combining: Combining | None = None,
 ) -> list[StoredCandidate]:
     """Return what a method drew from all sessions, with what they prove together unless ``combined`` is off.
 
     With ``errors`` a session whose candidates alone make the method raise is noted and left
-    out. ``known`` says which repository a folder belongs to, where that was asked already.
+    out. ``known`` says which repository a folder belongs to, where that was asked already,
+    ``combining`` what a method makes of its candidates, where it is not asked itself.
     A session that was copied under another id teaches once.
     """
     copied = store.ledger.copied_sessions()
@@ -109,14 +113,18 @@ def candidates(
     ]
     drawn = [c for c in drawn if (c.host, c.session_id) not in copied] if copied else drawn
     drawn = with_repositories(store, drawn, known)
-    combine = method.combine
-    if combine is None or not combined:
+    if method.combine is None or not combined:
         return drawn
+    combine = combining or _combined
 
     def made(some: Sequence[StoredCandidate]) -> list[StoredCandidate]:
-        return list(map(guard, combine(some)))
+        return list(map(guard, combine(method, some)))
 
     return made(drawn) if errors is None else errors.without_bad(drawn, made)
+
+
+def _combined(method: Method, rows: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
+    return method.combine(rows) if method.combine else rows
 
 
 class _Mining:

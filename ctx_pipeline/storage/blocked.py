@@ -23,7 +23,17 @@ _OF_STORE = frozenset(
         "rebuilt.txt",
         "plan.json",
     }
-    | {"summary.json", "uses.json", "effect.json", "memory_checks.json", "served_tools.json", "packed.txt", "swept.txt", "raw_checked.txt"}
+    | {
+        "summary.json",
+        "uses.json",
+        "effect.json",
+        "memory_checks.json",
+        "combined_candidates.json",
+        "served_tools.json",
+        "packed.txt",
+        "swept.txt",
+        "raw_checked.txt",
+    }
     | {"redaction.txt", "backups.json", "schedule.json"}
 )
 """Files that a store has at its top, where a person may have folders beside them. Without the note of the key and of what is

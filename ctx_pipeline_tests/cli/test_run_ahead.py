@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import sqlite3
 import sys
 from typing import TYPE_CHECKING
@@ -213,3 +214,33 @@ def test_what_ends_a_large_ingest_is_said_and_the_next_run_goes_on(tmp_path: Pat
     assert "a secret" not in broken.stderr + broken.stdout
     whole = processes.run([sys.executable, "-c", _APART, "0", "", notes, "run", "--json"], env=environ)
     assert (whole.returncode, json.loads(whole.stdout)["sessions"]) == (0, 1)
+
+
+_LAST = """
+import sys
+from ctx_pipeline.cli import one_run
+from ctx_pipeline.pipeline import background
+one_run._DAGSTER_LAST = int(sys.argv.pop(1))
+told = sys.argv.pop(1)
+wait = background.Ahead.wait
+def noted(self, part, progress=None):
+    found = wait(self, part, progress)
+    with open(told, "a") as file:
+        file.write(f"{part} {'dagster' in sys.modules}\\n")
+    return found
+background.Ahead.wait = noted
+from ctx_pipeline.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.feature("ingest.dagster-last")
+def test_dagster_is_imported_after_all_is_made_where_much_is_to_be_read(tmp_path: Path):
+    for above, imported in (("-1", "False"), ("1000000000", "True")):
+        environ = one_session(tmp_path / above)
+        done = processes.run([sys.executable, "-c", _LAST, above, str(tmp_path / f"{above}.txt"), "run", "--json"], env=environ)
+        assert done.returncode == 0, done.stderr
+        first = [line.split() for line in (tmp_path / f"{above}.txt").read_text().splitlines()][:3]
+        assert first == [["ingest", imported], ["derive", imported], ["tail", imported]]
+        assert json.loads(done.stdout)["sessions"] == 1
+        assert (pathlib.Path(environ["CTX_HOME"], "dagster")).is_dir()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from ctx_pipeline import discovery
 from ctx_pipeline.memory import safety
 from ctx_pipeline.memory.ranking import words_of
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline.consolidate import CHECKS, consolidate
+from ctx_pipeline.pipeline.consolidate import CHECKS, COMBINED, KeptCombinations, consolidate
 from ctx_pipeline.pipeline.index import index_memory
-from ctx_pipeline.pipeline.mine import mine
+from ctx_pipeline.pipeline.mine import draw, mine
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -87,6 +90,63 @@ def test_texts_of_memories_are_scanned_once_by_one_version_of_the_checks(store, 
         consolidate(store, chosen, force=True)
         assert len(scanned) >= 2
         assert memories(store) == kept
+
+
+def seen_twice(cwd, *names):
+    """Sessions of one folder that a skill and a pattern of actions are drawn from."""
+    for day, name in enumerate(names):
+        yield (
+            view(name, cwd=cwd, start=START + day * 86_400 * SECOND)
+            .prompt(f"make the export keep empty folders in case {day} please")
+            .edit(f"{cwd}/export.py", f"{cwd}/docs.md")
+            .shell("make test", text="ok")
+            .prompt("add a flag that skips hidden files please")
+            .edit(f"{cwd}/export.py")
+            .shell("rails db:migrate", text="ok")
+            .shell("npm run lint", text="ok")
+            .prompt("what is left to do here?")
+            .shell("cargo test", text="ok")
+        )
+
+
+@pytest.mark.feature("stages.consolidate-kept-combinations")
+@pytest.mark.parametrize("name", sorted(name for name, method in discovery.methods().items() if method.by_repository))
+def test_a_method_asked_by_repository_gives_what_it_gives_over_all(store, name):
+    method = discovery.methods()[name]
+    sessions = [*seen_twice("/w/app", "a", "b"), *seen_twice("/w/other", "c", "d"), *seen_twice("/w/third", "e")]
+    rows = [row for session in sessions for row in draw(method, session.build())[0]]
+    made = list(method.combine(rows))
+    assert {row.place for row in made} >= {"/w/app", "/w/other"}
+    assert list(KeptCombinations(store, "1")(method, rows[::-1])) == list(KeptCombinations(store, "1")(method, rows)) == made
+
+
+@pytest.mark.feature("stages.consolidate-kept-combinations")
+def test_one_more_session_asks_a_method_about_its_own_repository_alone(store):
+    asked = []
+    known = discovery.methods()["skill_pro"]
+    method = replace(known, combine=lambda rows: [*(asked.append({r.place for r in rows}) or ()), *known.combine(rows)])
+
+    def made(version="1", *more):
+        combining = KeptCombinations(store, version)
+        sessions = [*seen_twice("/w/app", "a", "b"), *seen_twice("/w/other", "c", "d"), *more]
+        found = list(combining(method, [row for session in sessions for row in draw(known, session.build())[0]]))
+        combining.keep()
+        return found
+
+    first = made()
+    assert asked == [{"/w/app"}, {"/w/other"}]
+    assert made() == first
+    assert len(asked) == 2
+    # later sessions of the same folder are drawn on other days
+    grown = made("1", *list(seen_twice("/w/other", "x", "y", "z"))[2:])
+    assert asked[2:] == [{"/w/other"}]
+    assert [row for row in grown if row.place == "/w/app"] == [row for row in first if row.place == "/w/app"]
+    assert [row for row in grown if row.place == "/w/other"] != [row for row in first if row.place == "/w/other"]
+    made("2")
+    assert asked[3:] == [{"/w/app"}, {"/w/other"}]
+    store.files.write(COMBINED, b"\xff{")
+    made("2")
+    assert asked[5:] == [{"/w/app"}, {"/w/other"}]
 
 
 @pytest.mark.feature("stages.index-memory")

@@ -555,6 +555,7 @@ def _rederive(store: Store, settings: Settings, chosen: list[tuple[str, str]], c
     facts.make_facts(store, settings, cells=live)
     measure.measure(store, settings, cells=live)
     mine.mine(store, settings, cells=live)
+    store.files.remove(consolidate.COMBINED)
     consolidate.consolidate(store, settings)
     index.index_memory(store, settings, force=True)
     with forgotten_rows.alone(store, touched):
