@@ -60,6 +60,17 @@ def test_an_agreement_is_told_with_the_question_that_it_answers_or_not_at_all():
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize("between", ["\n\n", "\n"])
+def test_the_question_that_a_reply_answers_is_told_without_the_options_above_it(between: str):
+    options = "I can:\n\n1. **Simplify this branch** - The newest commits\n2. **Simplify all of it** - Across the whole project"
+    asked = view(cwd="/code/shop").prompt("Can you use the simplifier of the cart?")
+    replied = (
+        asked.answer(f"{options}{between}What would you like me to focus on?").prompt("Simplify the code of this branch").answer("Done.")
+    )
+    assert said(replied, "task")[-1] == "Asked last: “Simplify the code of this branch” to “What would you like me to focus on?”"
+
+
+@pytest.mark.feature("session.proven")
 def test_the_end_of_an_answer_is_what_a_person_reads_of_it():
     element = "<heartbeat>\n  <decision>NOTIFY</decision>\n</heartbeat>"
     assert (

@@ -23,6 +23,7 @@ from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
 from ctx_pipeline.sessions.states.ending import called, ending
+from ctx_pipeline.sessions.states.offers import BRIEF, with_offer
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
 
@@ -281,7 +282,7 @@ def _asked(view: SessionView) -> list[Item | None]:
     """Return the first and the last prompt that ask for something, what the person said behind it, and what the last one is about."""
     known = view.once(task)
     first, *others = (_asked_item(view, request) for request in (known.first, known.last, known.then, known.about))
-    return [first, *(_with_offer(view, said) for said in others)]
+    return [first, *(with_offer(view, said) for said in others)]
 
 
 def _known_of_part(view: SessionView, head: int, first: Item | None, last: Item | None, before: Item | None) -> tuple[Item | None, ...]:
@@ -297,28 +298,6 @@ def _known_of_part(view: SessionView, head: int, first: Item | None, last: Item 
     return first, last, before if before is not None and (last is None or before.event != last.event) else None
 
 
-def _with_offer(view: SessionView, said: Item | None) -> Item | None:
-    """Return a few words of the person with the question of the agent that they answer."""
-    brief = said is not None and said.by != REFUSAL and len(said.text) <= _BRIEF
-    offer = _asked_by_agent(view, said) if said is not None and brief else ""
-    return said._replace(reason=offer) if said is not None and offer else said
-
-
-_BRIEF = 80
-"""Characters of what may say nothing without the question that it answers."""
-
-
-def _asked_by_agent(view: SessionView, said: Item) -> str:
-    """Return the question at the end of the answer that what a person said stands behind; empty where there is none."""
-    event = view.by_event.get(said.event or "")
-    before = [e for e in view.of_kinds("answer") if e.text and event is not None and e.thread_id == event.thread_id and e.seq < event.seq]
-    asks = _QUESTION.search(clean(before[-1].text[-_LONG:])) if before else None
-    return asks[1] if asks and not repeats(view, asks[1]) else ""
-
-
-_QUESTION = lazy_pattern(r"(?:^|[.!?:)*`]\s+)([^.!?\s](?:[^.!?]|\.(?=\w)){8,200}\?)[\s*_]{0,4}$")
-
-
 def _asked_item(view: SessionView, request: Any) -> Item | None:
     """Return a request with the slash command that it stands behind, or with the call that was refused by it."""
     if request is None or not request.event_id:
@@ -328,7 +307,7 @@ def _asked_item(view: SessionView, request: Any) -> Item | None:
         call = next((c for c in view.tool_calls if c.call_id == event.call_id and c.thread_id == event.thread_id), None)
         return Item(request.text, REFUSAL, written(request.ts), request.event_id, reason=called(view, call) if call else "a call")
     command = command_before(view, event)
-    if not command and len(request.text) <= _BRIEF and (ran := shell_before(view, event)):
+    if not command and len(request.text) <= BRIEF and (ran := shell_before(view, event)):
         command = f"(after ! {truncate(shown(ran, view.session.cwd), _SHORT)})"
     return Item(f"{command} {request.text}".lstrip(), request.by, written(request.ts), request.event_id)
 
