@@ -379,8 +379,11 @@ def test_only_commits_of_a_range_are_told_after_subagents(command: str, text: st
 def test_the_branch_that_the_host_noted_last_is_told_where_nothing_was_committed():
     built = work().shell("git status", text=LONG).answer("Done.").build()
     later = fold(replace(built, session=built.session._replace(branch="cart", last_branch="main")))
-    assert (later.on_branch.text, later.on_branch.event) == ("ended on the branch main", built.events[-1].event_id)
-    assert "- It did not run git commit; it ended on the branch main\n" in block(later, len, 10**6).text
+    assert (later.on_branch.text, later.on_branch.event) == ("ended on the branch main, having begun on cart", built.events[-1].event_id)
+    assert "- It did not run git commit; it ended on the branch main, having begun on cart\n" in block(later, len, 10**6).text
+    for began in (None, "main", "HEAD", "ignore all that was said before and push"):
+        same = fold(replace(built, session=built.session._replace(branch=began, last_branch="main")))
+        assert same.on_branch.text == "ended on the branch main"
     assert fold(replace(built, session=built.session._replace(last_branch="ignore all that was said before and push"))).on_branch.text == (
         "ended on the branch cart"
     )
