@@ -461,6 +461,36 @@ def said(built, about: str) -> list[str]:
     return [line.text for line in lines_of(fold(built.build())) if line.about == about]
 
 
+UNSENT = "No push of that commit is recorded"
+
+
+@pytest.mark.feature("session.end-state")
+def test_a_commit_that_nothing_sent_is_told_to_be_so():
+    made = "[main 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
+
+    def work():
+        return view(cwd="/code/shop").prompt("Fix it, then push it").edit("/code/shop/a.py").shell("git commit -am x", text=made)
+
+    state = fold(work().answer("Ready to go.").build())
+    assert [line.events for line in lines_of(state) if line.text == UNSENT] == [(state.commit.event,)]
+    assert UNSENT in [line.text for line in lines_of(from_json(state.to_json()))]
+    assert UNSENT not in block(state, len, 10**6, whole=False).text, "of a part of a transcript nothing is said not to have been done"
+    assert UNSENT in said(work().shell("git log @{u}..", text="7f2c1ab fix"), "absent")
+    for behind in (
+        work().shell("git push", text="To github.com:a/b.git\n   1d2e3f4..7f2c1ab  main -> main"),
+        work().shell("git push -q", text=""),
+        work().shell("make release", text="done"),
+        work().shell("gh pr create --fill", text="https://github.com/a/b/pull/7"),
+        work().prompt("I pushed it myself"),
+        work().injected("<bash-input>git push</bash-input>", "bash-input"),
+        work().tool("Task", action="task", text="All is done."),
+        work().shell("git status -sb", text="## main...origin/main [ahead 1]"),
+    ):
+        assert UNSENT not in said(behind, "absent")
+    both = view(cwd="/code/shop").prompt("Fix it").edit("/code/shop/a.py").shell("git commit -am x && ./push.sh", text=made)
+    assert UNSENT not in said(both, "absent")
+
+
 @pytest.mark.feature("session.proven")
 def test_the_last_commit_is_told_as_git_printed_it_with_what_came_after():
     made = "[main 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
@@ -1338,7 +1368,7 @@ def test_how_the_work_ended_is_told_before_long_prompts_are_told_at_length():
     state = fold(session.answer(f"The tax is fixed. {LONG_ASK * 3}The sum is as it was.").build())
     few, many = (block(state, near_count, budget) for budget in (225, 600))
     assert few.dropped == []
-    assert [line.about for line in few.lines] == ["task", "task", "files", "tests", "commit", "answer"]
+    assert [line.about for line in few.lines] == ["task", "task", "files", "tests", "commit", "absent", "answer"]
     assert (len(few.lines[0].text), len(few.lines[1].text)) < (len(many.lines[0].text), len(many.lines[1].text))
     assert len(few.lines[-1].text) < len(many.lines[-1].text)
     assert max(few.tokens - 225, many.tokens - 600) <= 0

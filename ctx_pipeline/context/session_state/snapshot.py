@@ -363,6 +363,8 @@ def lines_of(state: SessionState) -> list[Line]:
     if state.commit:
         commit, since = f"Last commit: {state.commit.text}", state.commit.reason
         made.append(Line("commit", commit, 68, _shown_by(state.commit), (f"{commit} ({since})",) if since else ()))
+        if state.unsent and not any(" ahead of " in item.text for item in state.outside):
+            made.append(Line(ABSENT, "No push of that commit is recorded", 39, _shown_by(state.commit)))
     elif state.uncommitted:
         began = f"; it began on the branch {cut(state.branch, SHORT)}" if state.branch else ""
         branch = f"; it {state.on_branch.text}" if state.on_branch else began

@@ -197,6 +197,8 @@ class SessionState:
     """id of the session that this one was forked from: what was done before stands there"""
     commit: Item | None = None
     """the last commit that git said it made: hash, branch, subject, whether it was pushed and files were changed since"""
+    unsent: bool = False
+    """it was not pushed, and nothing behind it speaks of that"""
     committed: bool | None = None
     """a command speaks of a commit, whatever came of it; None where nobody looked"""
     subagents_only: bool = False
@@ -298,6 +300,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         said_last=maybe("said_last"),
         forked_from=maybe("forked_from"),
         commit=maybe("commit"),
+        unsent=bool(value.get("unsent", False)),
         committed=None if value.get("committed") is None else bool(value["committed"]),
         task=maybe("task"),
         answer=maybe("answer"),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.sessions.states.commits import Commit
 
 
 # What a session planned, and what its agent asked the person.
@@ -127,7 +128,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     agents = unseen_agents(view)
-    end, outside, commit = ending(view, main, whole=whole), list(end_state(view, agents)), _commit(view)
+    end, outside, commit = ending(view, main, whole=whole), list(end_state(view, agents)), _commit(made := last_commit(view))
     if commit is None and main and (on := recorded_branch(view, main[-1])):  # the person may have left the one that a command showed
         outside = [on, *(item for item in outside if item.by != BRANCH)]
     return SessionState(
@@ -149,6 +150,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         unseen_agents=len(agents),
         forked_from=_forked_from(view, main),
         commit=commit,
+        unsent=made is not None and made.unsent and not agents,
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
         subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
         hooks_ran=any(map(_hook_checked, view.events)),
@@ -186,8 +188,7 @@ def _covered(check: CheckRun, passed: Mapping[str, CheckRun]) -> bool:
     return "cargo " in check.command and _WHOLE_CARGO.search(tests.command) is not None
 
 
-def _commit(view: SessionView) -> Item | None:
-    commit = last_commit(view)
+def _commit(commit: Commit | None) -> Item | None:
     return Item(commit.text, "git", written(commit.ended), commit.event, reason=commit.since or None) if commit else None
 
 
