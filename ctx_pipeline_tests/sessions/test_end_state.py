@@ -339,7 +339,7 @@ def test_nothing_that_git_shows_after_subagents_proves_what_they_changed(report:
         ("git log --stat -2", "commit 1a2b3c4\n\n    Old\n\n src/legacy/old.py | 2 +-"),
     ]:
         assert "1 subagent may have changed more" in told(command, text)
-        assert "did not run git commit" not in told(command, text)
+        assert "It did not run git commit" not in told(command, text)
     assert "- Ended on the branch cart; uncommitted at the last git status: a.py, b.py\n" in told(
         "git status -sb", "## cart\n M a.py\n M b.py"
     )
@@ -373,6 +373,28 @@ def test_only_commits_of_a_range_are_told_after_subagents(command: str, text: st
     assert state.unseen_agents == 1
     before = fold(work().shell(command, text=text).tool("Task", action="task", text="All is done.").build())
     assert (before.outside, before.unseen_agents) == ([], 1)
+
+
+@pytest.mark.feature("session.end-state")
+def test_that_its_own_thread_made_no_commit_is_told_where_subagents_may_have():
+    own = "- Its own thread did not run git commit\n"
+
+    def told(session, **how):
+        return block(fold(session.build()), len, 10**6, **how).text
+
+    def changed():
+        return work().tool("Task", action="task", text="All is done.").edit("/w/a.py")
+
+    assert own in told(changed().answer("Ready to commit or merge."))
+    assert "It did not run git commit" not in told(changed())
+    assert own not in told(changed(), whole=False)
+    for committed in (
+        changed().shell("git commit -am x", text="[cart 7f2c1ab] x\n 1 file changed"),
+        changed().shell("git commit -qam x", text=""),
+        changed().shell("git log --oneline main..HEAD", text="1a2b3c4 Split the cart"),
+        view(cwd="/w").prompt("Fix the sum").tool("Task", action="task", text="All is done."),
+    ):
+        assert own not in told(committed)
 
 
 @pytest.mark.feature("session.end-state")

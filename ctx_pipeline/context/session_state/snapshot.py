@@ -360,16 +360,7 @@ def lines_of(state: SessionState) -> list[Line]:
     for check in state.checks or ([state.tests] if state.tests else []):
         checks.setdefault((check.command, check.result), check)
     made += [_check_line(check, n) for n, check in enumerate(checks.values())]
-    if state.commit:
-        commit, since = f"Last commit: {state.commit.text}", state.commit.reason
-        made.append(Line("commit", commit, 68, _shown_by(state.commit), (f"{commit} ({since})",) if since else ()))
-        if state.unsent and not any(" ahead of " in item.text for item in state.outside):
-            made.append(Line(ABSENT, "No push of that commit is recorded", 39, _shown_by(state.commit)))
-    elif state.uncommitted:
-        began = f"; it began on the branch {cut(state.branch, SHORT)}" if state.branch else ""
-        branch = f"; it {state.on_branch.text}" if state.on_branch else began
-        shown = tuple(filter(None, (state.modified[0].event, state.on_branch.event if state.on_branch else None)))
-        made.append(Line(ABSENT, f"It did not run git commit{branch}", 38, shown))
+    made += _commit_lines(state)
     if outside := state.outside_shown:
         stood = "; ".join(cut(i.text, BLOCK_TEXT) for i in outside)
         made.append(Line("commit", f"{stood[:1].upper()}{stood[1:]}", 66, tuple(i.event for i in outside if i.event)))
@@ -390,6 +381,22 @@ def lines_of(state: SessionState) -> list[Line]:
     if given := state.delivered:
         made.append(Line("answer", f"{given.reason}: “{given.text}”", 73, _shown_by(given)))
     return made
+
+
+def _commit_lines(state: SessionState) -> Iterator[Line]:
+    """Yield the last commit and that nothing sent it, or that none was made."""
+    branch = state.on_branch
+    if state.commit:
+        commit, since = f"Last commit: {state.commit.text}", state.commit.reason
+        yield Line("commit", commit, 68, _shown_by(state.commit), (f"{commit} ({since})",) if since else ())
+        if state.unsent and not any(" ahead of " in item.text for item in state.outside):
+            yield Line(ABSENT, "No push of that commit is recorded", 39, _shown_by(state.commit))
+    elif state.uncommitted:
+        began = f"; it began on the branch {cut(state.branch, SHORT)}" if state.branch else ""
+        shown = tuple(filter(None, (state.modified[0].event, branch.event if branch else None)))
+        yield Line(ABSENT, f"It did not run git commit{f'; it {branch.text}' if branch else began}", 38, shown)
+    elif state.own_uncommitted:
+        yield Line(ABSENT, "Its own thread did not run git commit", 38, (state.modified[0].event or "",))
 
 
 def _files_line(state: SessionState, changed: Sequence[FileState], most: int) -> str:

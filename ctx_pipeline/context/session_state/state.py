@@ -267,7 +267,13 @@ class SessionState:
     @property
     def uncommitted(self) -> bool:
         """Files were changed, and no command speaks of a commit, as far as is known: subagents may have committed unseen."""
-        return bool(self.modified) and self.commit is None and self.committed is False and not self.unseen_agents
+        return self.own_uncommitted and not self.unseen_agents
+
+    @property
+    def own_uncommitted(self) -> bool:
+        """Files were changed, and no command that is recorded speaks of a commit, nor did git list one of a subagent."""
+        of_agents = any(item.by == "agents" for item in self.outside)
+        return bool(self.modified) and self.commit is None and self.committed is False and not of_agents
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
