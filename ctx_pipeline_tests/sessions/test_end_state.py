@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctx_pipeline.context.session_state.snapshot import block, lines_of
-from ctx_pipeline.context.session_state.state import from_json
+from ctx_pipeline.context.session_state.state import BUILT_INS, from_json
+from ctx_pipeline.sessions.states.state import safe
 from ctx_pipeline.sessions.states.state_fold import fold
 from ctx_pipeline_tests.factories.views import view
 
@@ -373,6 +374,28 @@ def test_only_commits_of_a_range_are_told_after_subagents(command: str, text: st
     assert state.unseen_agents == 1
     before = fold(work().shell(command, text=text).tool("Task", action="task", text="All is done.").build())
     assert (before.outside, before.unseen_agents) == ([], 1)
+
+
+@pytest.mark.feature("session.recap")
+def test_what_the_agent_said_unasked_of_how_the_work_stands_is_told_until_the_work_goes_on():
+    said = "Goal: mend the cart in issue #3. Next: run the probe in /code/shop once more and restart the shop."
+    own = f"- Its own recap: “{said}”\n"
+
+    def left():
+        return work().answer("It did not load.").injected(f"{said} (disable recaps in /config)", "system/away_summary")
+
+    def told(session):
+        return block(fold(session.build()), len, 10**6).text
+
+    state = fold(left().injected("<command-name>/exit</command-name>", "command").build())
+    assert own in block(state, len, 10**6).text
+    assert own in block(safe(from_json(state.to_json())), len, 10**6).text
+    assert own not in block(state, len, 10**6, profile=BUILT_INS["hotfix"]).text
+    for later in (left().prompt("It loads now"), left().answer("It loads now."), left().edit("/w/b.py")):
+        assert "Its own recap" not in told(later)
+    newer = left().answer("It loads.").injected("All is done. No next action.", "system/away_summary")
+    assert "- Its own recap: “All is done. No next action.”\n" in told(newer)
+    assert "Its own recap" not in told(work().answer("It did not load.").injected(said, "system/bridge_status"))
 
 
 @pytest.mark.feature("session.end-state")

@@ -378,6 +378,8 @@ def lines_of(state: SessionState) -> list[Line]:
     elif state.last_call:
         became = state.last_call.text.replace("the last one", "the last tool call", 1)
         made.append(Line("answer", f"No answer is recorded; {became}", 74, _shown_by(state.last_call)))
+    if state.recap:
+        made.append(Line("answer", f"Its own recap: “{cut(state.recap.text, _TASK)}”", 71, _shown_by(state.recap)))
     if given := state.delivered:
         made.append(Line("answer", f"{given.reason}: “{given.text}”", 73, _shown_by(given)))
     return made

@@ -220,6 +220,8 @@ class SessionState:
     """the person said something behind it, and nothing came of it"""
     asked_since: bool = False
     """the person asked for something behind it"""
+    recap: Item | None = None
+    """what the agent said unasked of how the work stands, where nothing was said or done behind it"""
     delivered: Item | None = None
     """what the subagent that ended or answered last behind that answer gave; its reason says how many did, and when"""
     last_call: Item | None = None
@@ -312,6 +314,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         answer=maybe("answer"),
         answer_some=maybe("answer_some"),
         answer_more=maybe("answer_more"),
+        recap=maybe("recap"),
         delivered=maybe("delivered"),
         last_call=maybe("last_call"),
         asked_since=bool(value.get("asked_since", False)),

@@ -22,7 +22,7 @@ from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
-from ctx_pipeline.sessions.states.ending import called, ending
+from ctx_pipeline.sessions.states.ending import called, ending, recap
 from ctx_pipeline.sessions.states.offers import BRIEF, with_offer
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
@@ -163,6 +163,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         answer=end.answer,
         answer_some=end.some,
         answer_more=end.more,
+        recap=recap(view, main),
         calls_since=end.calls_since,
         unanswered=end.unanswered,
         asked_since=end.asked_since,
