@@ -345,11 +345,11 @@ def lines_of(state: SessionState) -> list[Line]:
     said = {i.event for i in (state.asked_first, state.asked_before, state.asked_last, state.said_last) if i and i.event}
     decided = [i for i in state.decisions if i.event not in said][:_ITEMS]
     made += [Line("decisions", f"Decided: {item_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(decided)]
-    if changed := _worked_on(state.modified):
+    if changed := worked_on(state.modified):
         many, few = (_files_line(state, changed, most) for most in (_FILES, _FEW_FILES))
         shown = tuple(f.event for f in changed[:_FILES] if f.event)
         made.append(Line("files", few, 75, shown, (many,) if many != few else ()))
-    elif read := _worked_on(state.read, _SKILL)[:_ITEMS]:
+    elif read := worked_on(state.read, _SKILL)[:_ITEMS]:
         paths = ", ".join(cut(f.path, SHORT) for f in read)
         shown = tuple(f.event for f in read if f.event)
         made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
@@ -409,7 +409,7 @@ def _files_line(state: SessionState, changed: Sequence[FileState], most: int) ->
     return f"Changed files, the last first: {paths}{more}{unseen}"
 
 
-def _worked_on(files: Sequence[FileState], *beside: re.Pattern[str]) -> list[FileState]:
+def worked_on(files: Sequence[FileState], *beside: re.Pattern[str]) -> list[FileState]:
     """Return files without git's own and the plans in a folder of an agent's own, where there are others too."""
     return [f for f in files if not any(one.search(f.path) for one in (_GIT, _PLAN, *beside))] or list(files)
 
