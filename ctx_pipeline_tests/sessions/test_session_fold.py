@@ -1098,6 +1098,22 @@ def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
 
 
 @pytest.mark.feature("session.follow-up")
+def test_what_a_reply_follows_on_is_the_order_behind_a_remark_and_not_the_remark():
+    remark, order = "I think its coming from my other agent installs like the one in the shop", "can you create the test skill"
+    work = view(cwd="/code/shop").prompt("Mend the install of the shop").answer("Done.").prompt(remark).answer("Shall I make a probe?")
+    ordered = work.prompt(order).answer("It is ready.").prompt("nope I don't see it").answer("It looks elsewhere.")
+    assert said(ordered, "task") == [
+        "Asked first: “Mend the install of the shop”",
+        f"Asked before: “{order}”",
+        "Asked last: “nope I don't see it”",
+    ]
+    question = "does the parser in b.py fail on a Mac or only on Windows?"
+    asked = view(cwd="/code/shop").prompt("Mend the install of the shop").answer("Done.").prompt(question).answer("On both.")
+    told = said(asked.prompt("fix the tests").answer("Done.").prompt("now the other one").answer("Done."), "task")
+    assert f"Asked before: “{question}”" in told, "a question says what is wanted"
+
+
+@pytest.mark.feature("session.follow-up")
 def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_something_that():
     work = view(cwd="/w").prompt("Rename the parser in all of its callers").answer("Done.")
     assert task_line(fold(work.prompt("does the parser in b.py fail on a Mac?").answer("No.").build())) == (
