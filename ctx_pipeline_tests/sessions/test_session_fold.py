@@ -298,14 +298,18 @@ def test_nothing_is_said_of_missing_checks_where_the_persons_hooks_ran():
 @pytest.mark.feature("session.proven")
 def test_a_session_of_which_only_subagents_are_recorded_is_said_to_be_one():
     session = view(cwd="/w").subagent("s1/agent-1").prompt("Find the format").answer("Would you like me to go on?")
-    text = block(fold(session.build()), len, 10**6).text
-    assert "- Of this session only what its subagents did is recorded" in text
+    state = fold(session.build())
+    text = block(state, len, 10**6).text
+    assert "- Of this session only what one subagent did is recorded" in text
+    earlier = {name: value for name, value in state.to_json().items() if name != "subagents"}
+    assert "- Of this session only what its subagents did is recorded" in block(from_json(earlier), len, 10**6).text, "nobody counted them"
     assert "- The last answer of a subagent: “Would you like me to go on?”" in text
     session = view(cwd="/w").subagent("s1/agent-1")
     session.event("subagent_start", "assistant", "Warm up", subtype="agent_prompt")
     session.subagent("s1/agent-2")
     session.event("subagent_start", "assistant", "Find out why\nthe format of dates is lost", subtype="agent_prompt")
     text = block(fold(session.answer("It is read as a text.").build()), len, 10**6).text
+    assert "- Of this session only what its 2 subagents did is recorded" in text
     assert (
         "- The last answer of a subagent, which its agent asked “Find out why the format of dates is lost”: “It is read as a text.”" in text
     )

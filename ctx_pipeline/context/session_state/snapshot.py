@@ -341,7 +341,8 @@ def lines_of(state: SessionState) -> list[Line]:
         text = f"Forked from {state.host} {fork.text}; how that session stood: ctx session status {fork.text}"
         made.append(Line("task", text, 93, _shown_by(fork)))
     if state.subagents_only:
-        made.append(Line("task", "Of this session only what its subagents did is recorded", 96))
+        who = {0: "its subagents", 1: "one subagent"}.get(state.subagents, f"its {state.subagents} subagents")
+        made.append(Line("task", f"Of this session only what {who} did is recorded", 96))
     said = {i.event for i in (state.asked_first, state.asked_before, state.asked_last, state.said_last) if i and i.event}
     decided = [i for i in state.decisions if i.event not in said][:_ITEMS]
     made += [Line("decisions", f"Decided: {item_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(decided)]

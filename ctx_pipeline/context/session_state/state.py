@@ -203,6 +203,8 @@ class SessionState:
     """a command speaks of a commit, whatever came of it; None where nobody looked"""
     subagents_only: bool = False
     """no event of the main thread is recorded"""
+    subagents: int = 0
+    """of these, how many are recorded; 0 where nobody counted"""
     hooks_ran: bool = False
     """commands of the person's hooks ran, which may have checked the work: their outcome is not among the checks"""
     unseen_agents: int = 0
@@ -322,6 +324,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         unseen_agents=int(value.get("unseen_agents", 0)),
         titled=bool(value.get("titled", True)),
         subagents_only=bool(value.get("subagents_only", False)),
+        subagents=int(value.get("subagents", 0)),
         hooks_ran=bool(value.get("hooks_ran", False)),
         unanswered=bool(value.get("unanswered", False)),
         goes_on=bool(value.get("goes_on", False)),

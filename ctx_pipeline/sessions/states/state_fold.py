@@ -131,6 +131,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
     end, outside, commit = ending(view, main, whole=whole), list(end_state(view, agents)), _commit(made := last_commit(view))
     if commit is None and main and (on := recorded_branch(view, main[-1])):  # the person may have left the one that a command showed
         outside = [on, *(item for item in outside if item.by != BRANCH)]
+    alone = bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events)
     return SessionState(
         host=view.host,
         session_id=view.session_id,
@@ -152,7 +153,8 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         commit=commit,
         unsent=made is not None and made.unsent and not agents,
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
-        subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
+        subagents_only=alone,
+        subagents=len({e.thread_id for e in view.events}) if alone else 0,
         hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
         checks=checks,
