@@ -317,6 +317,9 @@ def _about(told: Sequence[Any], last: Any, asks: dict[str, str]) -> Request | No
         return None
     before = [e for e in told[: told.index(last)] if e.event_id in asks]
     found = next(filter(alone, reversed(before)), None)
+    if found is not None and not _task().match(asks[found.event_id]) and "?" not in asks[found.event_id]:
+        # a remark says less of what is wanted than an order of a few words behind it
+        found = next((e for e in reversed(before[before.index(found) + 1 :]) if orders(asks[e.event_id])), found)
     if found is None and hands_in(asks[last.event_id]):
         found = next((e for e in reversed(before) if not hands_in(asks[e.event_id])), None)
     return _request((found, asks[found.event_id])) if found is not None else None

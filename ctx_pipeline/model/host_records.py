@@ -153,6 +153,9 @@ DENIED = "denied"
 KEPT = frozenset({REFUSED, DENIED})
 """Subtypes of the results of calls that never ran."""
 
+RECAP = "system/away_summary"
+"""Subtype of the injected event in which an agent that was left waiting says how the work stands and what comes next."""
+
 BILLED = "billed"
 """Subtype of the attachments that say what a host billed in other units than tokens and dollars: an object with the model and amounts."""
 

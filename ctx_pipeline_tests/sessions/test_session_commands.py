@@ -71,6 +71,20 @@ def test_load_says_a_failing_check_once_and_files_that_were_only_read_as_read(ow
     assert "No changed file is recorded; read: shop/cart.py\n" in told
 
 
+@pytest.mark.feature("session.load")
+def test_load_names_no_file_of_git_itself_just_as_resume(own: Shop, monkeypatch):
+    main = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l", started=datetime(2026, 3, 7, tzinfo=UTC))
+    main.prompt("Take the submodule of the cart out").call("l1", "Bash", "", command="rm -rf .git/modules/shop/cart && git rm -f shop/cart")
+    main.call("l2", "Write", "done", file_path=f"{own.clone}/shop/tax.py", content="a = 1").answer(text("It is out.")).save()
+    with open_store(own.settings) as store:
+        ingest(store, own.settings)
+    loaded, resumed = (own.ctx(monkeypatch, "session", action, LATER[:8]).stdout for action in ("load", "resume"))
+
+    files = "shop/tax.py, shop/cart (deleted)\n"
+    assert f"Files touched: {files}" in loaded
+    assert f"- Changed files, the last first: {files}" in resumed
+
+
 @pytest.mark.feature("session.one-task")
 def test_load_tells_a_long_request_once(own: Shop, monkeypatch):
     main = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l", started=datetime(2026, 3, 7, tzinfo=UTC))

@@ -60,6 +60,17 @@ def test_an_agreement_is_told_with_the_question_that_it_answers_or_not_at_all():
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize("between", ["\n\n", "\n"])
+def test_the_question_that_a_reply_answers_is_told_without_the_options_above_it(between: str):
+    options = "I can:\n\n1. **Simplify this branch** - The newest commits\n2. **Simplify all of it** - Across the whole project"
+    asked = view(cwd="/code/shop").prompt("Can you use the simplifier of the cart?")
+    replied = (
+        asked.answer(f"{options}{between}What would you like me to focus on?").prompt("Simplify the code of this branch").answer("Done.")
+    )
+    assert said(replied, "task")[-1] == "Asked last: “Simplify the code of this branch” to “What would you like me to focus on?”"
+
+
+@pytest.mark.feature("session.proven")
 def test_the_end_of_an_answer_is_what_a_person_reads_of_it():
     element = "<heartbeat>\n  <decision>NOTIFY</decision>\n</heartbeat>"
     assert (
@@ -287,14 +298,18 @@ def test_nothing_is_said_of_missing_checks_where_the_persons_hooks_ran():
 @pytest.mark.feature("session.proven")
 def test_a_session_of_which_only_subagents_are_recorded_is_said_to_be_one():
     session = view(cwd="/w").subagent("s1/agent-1").prompt("Find the format").answer("Would you like me to go on?")
-    text = block(fold(session.build()), len, 10**6).text
-    assert "- Of this session only what its subagents did is recorded" in text
+    state = fold(session.build())
+    text = block(state, len, 10**6).text
+    assert "- Of this session only what one subagent did is recorded" in text
+    earlier = {name: value for name, value in state.to_json().items() if name != "subagents"}
+    assert "- Of this session only what its subagents did is recorded" in block(from_json(earlier), len, 10**6).text, "nobody counted them"
     assert "- The last answer of a subagent: “Would you like me to go on?”" in text
     session = view(cwd="/w").subagent("s1/agent-1")
     session.event("subagent_start", "assistant", "Warm up", subtype="agent_prompt")
     session.subagent("s1/agent-2")
     session.event("subagent_start", "assistant", "Find out why\nthe format of dates is lost", subtype="agent_prompt")
     text = block(fold(session.answer("It is read as a text.").build()), len, 10**6).text
+    assert "- Of this session only what its 2 subagents did is recorded" in text
     assert (
         "- The last answer of a subagent, which its agent asked “Find out why the format of dates is lost”: “It is read as a text.”" in text
     )
@@ -448,6 +463,36 @@ def test_praise_with_its_thanks_is_said_and_not_asked():
 
 def said(built, about: str) -> list[str]:
     return [line.text for line in lines_of(fold(built.build())) if line.about == about]
+
+
+UNSENT = "No push of that commit is recorded"
+
+
+@pytest.mark.feature("session.end-state")
+def test_a_commit_that_nothing_sent_is_told_to_be_so():
+    made = "[main 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
+
+    def work():
+        return view(cwd="/code/shop").prompt("Fix it, then push it").edit("/code/shop/a.py").shell("git commit -am x", text=made)
+
+    state = fold(work().answer("Ready to go.").build())
+    assert [line.events for line in lines_of(state) if line.text == UNSENT] == [(state.commit.event,)]
+    assert UNSENT in [line.text for line in lines_of(from_json(state.to_json()))]
+    assert UNSENT not in block(state, len, 10**6, whole=False).text, "of a part of a transcript nothing is said not to have been done"
+    assert UNSENT in said(work().shell("git log @{u}..", text="7f2c1ab fix"), "absent")
+    for behind in (
+        work().shell("git push", text="To github.com:a/b.git\n   1d2e3f4..7f2c1ab  main -> main"),
+        work().shell("git push -q", text=""),
+        work().shell("make release", text="done"),
+        work().shell("gh pr create --fill", text="https://github.com/a/b/pull/7"),
+        work().prompt("I pushed it myself"),
+        work().injected("<bash-input>git push</bash-input>", "bash-input"),
+        work().tool("Task", action="task", text="All is done."),
+        work().shell("git status -sb", text="## main...origin/main [ahead 1]"),
+    ):
+        assert UNSENT not in said(behind, "absent")
+    both = view(cwd="/code/shop").prompt("Fix it").edit("/code/shop/a.py").shell("git commit -am x && ./push.sh", text=made)
+    assert UNSENT not in said(both, "absent")
 
 
 @pytest.mark.feature("session.proven")
@@ -1057,6 +1102,22 @@ def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
 
 
 @pytest.mark.feature("session.follow-up")
+def test_what_a_reply_follows_on_is_the_order_behind_a_remark_and_not_the_remark():
+    remark, order = "I think its coming from my other agent installs like the one in the shop", "can you create the test skill"
+    work = view(cwd="/code/shop").prompt("Mend the install of the shop").answer("Done.").prompt(remark).answer("Shall I make a probe?")
+    ordered = work.prompt(order).answer("It is ready.").prompt("nope I don't see it").answer("It looks elsewhere.")
+    assert said(ordered, "task") == [
+        "Asked first: “Mend the install of the shop”",
+        f"Asked before: “{order}”",
+        "Asked last: “nope I don't see it”",
+    ]
+    question = "does the parser in b.py fail on a Mac or only on Windows?"
+    asked = view(cwd="/code/shop").prompt("Mend the install of the shop").answer("Done.").prompt(question).answer("On both.")
+    told = said(asked.prompt("fix the tests").answer("Done.").prompt("now the other one").answer("Done."), "task")
+    assert f"Asked before: “{question}”" in told, "a question says what is wanted"
+
+
+@pytest.mark.feature("session.follow-up")
 def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_something_that():
     work = view(cwd="/w").prompt("Rename the parser in all of its callers").answer("Done.")
     assert task_line(fold(work.prompt("does the parser in b.py fail on a Mac?").answer("No.").build())) == (
@@ -1327,7 +1388,7 @@ def test_how_the_work_ended_is_told_before_long_prompts_are_told_at_length():
     state = fold(session.answer(f"The tax is fixed. {LONG_ASK * 3}The sum is as it was.").build())
     few, many = (block(state, near_count, budget) for budget in (225, 600))
     assert few.dropped == []
-    assert [line.about for line in few.lines] == ["task", "task", "files", "tests", "commit", "answer"]
+    assert [line.about for line in few.lines] == ["task", "task", "files", "tests", "commit", "absent", "answer"]
     assert (len(few.lines[0].text), len(few.lines[1].text)) < (len(many.lines[0].text), len(many.lines[1].text))
     assert len(few.lines[-1].text) < len(many.lines[-1].text)
     assert max(few.tokens - 225, many.tokens - 600) <= 0

@@ -269,7 +269,9 @@ def _lines(found: Found) -> None:
 
 def _files(state: SessionState) -> None:
     """Print the changed files, the last first; where none was changed, those that were read."""
-    files, said = [f"{plain(f.path)}{' (deleted)' if f.deleted else ''}" for f in state.modified], "Files touched"
+    from ctx_pipeline.context.session_state.snapshot import worked_on
+
+    files, said = [f"{plain(f.path)}{' (deleted)' if f.deleted else ''}" for f in worked_on(state.modified)], "Files touched"
     if not files and state.read:
         # what was read beside the project, such as an agent's own skills, tells nothing about the work
         files = [plain(f.path) for f in [f for f in state.read if not f.path.startswith(("/", "~"))] or state.read]

@@ -341,15 +341,16 @@ def lines_of(state: SessionState) -> list[Line]:
         text = f"Forked from {state.host} {fork.text}; how that session stood: ctx session status {fork.text}"
         made.append(Line("task", text, 93, _shown_by(fork)))
     if state.subagents_only:
-        made.append(Line("task", "Of this session only what its subagents did is recorded", 96))
+        who = {0: "its subagents", 1: "one subagent"}.get(state.subagents, f"its {state.subagents} subagents")
+        made.append(Line("task", f"Of this session only what {who} did is recorded", 96))
     said = {i.event for i in (state.asked_first, state.asked_before, state.asked_last, state.said_last) if i and i.event}
     decided = [i for i in state.decisions if i.event not in said][:_ITEMS]
     made += [Line("decisions", f"Decided: {item_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(decided)]
-    if changed := _worked_on(state.modified):
+    if changed := worked_on(state.modified):
         many, few = (_files_line(state, changed, most) for most in (_FILES, _FEW_FILES))
         shown = tuple(f.event for f in changed[:_FILES] if f.event)
         made.append(Line("files", few, 75, shown, (many,) if many != few else ()))
-    elif read := _worked_on(state.read, _SKILL)[:_ITEMS]:
+    elif read := worked_on(state.read, _SKILL)[:_ITEMS]:
         paths = ", ".join(cut(f.path, SHORT) for f in read)
         shown = tuple(f.event for f in read if f.event)
         made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
@@ -360,14 +361,7 @@ def lines_of(state: SessionState) -> list[Line]:
     for check in state.checks or ([state.tests] if state.tests else []):
         checks.setdefault((check.command, check.result), check)
     made += [_check_line(check, n) for n, check in enumerate(checks.values())]
-    if state.commit:
-        commit, since = f"Last commit: {state.commit.text}", state.commit.reason
-        made.append(Line("commit", commit, 68, _shown_by(state.commit), (f"{commit} ({since})",) if since else ()))
-    elif state.uncommitted:
-        began = f"; it began on the branch {cut(state.branch, SHORT)}" if state.branch else ""
-        branch = f"; it {state.on_branch.text}" if state.on_branch else began
-        shown = tuple(filter(None, (state.modified[0].event, state.on_branch.event if state.on_branch else None)))
-        made.append(Line(ABSENT, f"It did not run git commit{branch}", 38, shown))
+    made += _commit_lines(state)
     if outside := state.outside_shown:
         stood = "; ".join(cut(i.text, BLOCK_TEXT) for i in outside)
         made.append(Line("commit", f"{stood[:1].upper()}{stood[1:]}", 66, tuple(i.event for i in outside if i.event)))
@@ -385,9 +379,27 @@ def lines_of(state: SessionState) -> list[Line]:
     elif state.last_call:
         became = state.last_call.text.replace("the last one", "the last tool call", 1)
         made.append(Line("answer", f"No answer is recorded; {became}", 74, _shown_by(state.last_call)))
+    if state.recap:
+        made.append(Line("answer", f"Its own recap: “{cut(state.recap.text, _TASK)}”", 71, _shown_by(state.recap)))
     if given := state.delivered:
         made.append(Line("answer", f"{given.reason}: “{given.text}”", 73, _shown_by(given)))
     return made
+
+
+def _commit_lines(state: SessionState) -> Iterator[Line]:
+    """Yield the last commit and that nothing sent it, or that none was made."""
+    branch = state.on_branch
+    if state.commit:
+        commit, since = f"Last commit: {state.commit.text}", state.commit.reason
+        yield Line("commit", commit, 68, _shown_by(state.commit), (f"{commit} ({since})",) if since else ())
+        if state.unsent and not any(" ahead of " in item.text for item in state.outside):
+            yield Line(ABSENT, "No push of that commit is recorded", 39, _shown_by(state.commit))
+    elif state.uncommitted:
+        began = f"; it began on the branch {cut(state.branch, SHORT)}" if state.branch else ""
+        shown = tuple(filter(None, (state.modified[0].event, branch.event if branch else None)))
+        yield Line(ABSENT, f"It did not run git commit{f'; it {branch.text}' if branch else began}", 38, shown)
+    elif state.own_uncommitted:
+        yield Line(ABSENT, "Its own thread did not run git commit", 38, (state.modified[0].event or "",))
 
 
 def _files_line(state: SessionState, changed: Sequence[FileState], most: int) -> str:
@@ -398,7 +410,7 @@ def _files_line(state: SessionState, changed: Sequence[FileState], most: int) ->
     return f"Changed files, the last first: {paths}{more}{unseen}"
 
 
-def _worked_on(files: Sequence[FileState], *beside: re.Pattern[str]) -> list[FileState]:
+def worked_on(files: Sequence[FileState], *beside: re.Pattern[str]) -> list[FileState]:
     """Return files without git's own and the plans in a folder of an agent's own, where there are others too."""
     return [f for f in files if not any(one.search(f.path) for one in (_GIT, _PLAN, *beside))] or list(files)
 

@@ -197,10 +197,14 @@ class SessionState:
     """id of the session that this one was forked from: what was done before stands there"""
     commit: Item | None = None
     """the last commit that git said it made: hash, branch, subject, whether it was pushed and files were changed since"""
+    unsent: bool = False
+    """it was not pushed, and nothing behind it speaks of that"""
     committed: bool | None = None
     """a command speaks of a commit, whatever came of it; None where nobody looked"""
     subagents_only: bool = False
     """no event of the main thread is recorded"""
+    subagents: int = 0
+    """of these, how many are recorded; 0 where nobody counted"""
     hooks_ran: bool = False
     """commands of the person's hooks ran, which may have checked the work: their outcome is not among the checks"""
     unseen_agents: int = 0
@@ -218,6 +222,8 @@ class SessionState:
     """the person said something behind it, and nothing came of it"""
     asked_since: bool = False
     """the person asked for something behind it"""
+    recap: Item | None = None
+    """what the agent said unasked of how the work stands, where nothing was said or done behind it"""
     delivered: Item | None = None
     """what the subagent that ended or answered last behind that answer gave; its reason says how many did, and when"""
     last_call: Item | None = None
@@ -265,7 +271,13 @@ class SessionState:
     @property
     def uncommitted(self) -> bool:
         """Files were changed, and no command speaks of a commit, as far as is known: subagents may have committed unseen."""
-        return bool(self.modified) and self.commit is None and self.committed is False and not self.unseen_agents
+        return self.own_uncommitted and not self.unseen_agents
+
+    @property
+    def own_uncommitted(self) -> bool:
+        """Files were changed, and no command that is recorded speaks of a commit, nor did git list one of a subagent."""
+        of_agents = any(item.by == "agents" for item in self.outside)
+        return bool(self.modified) and self.commit is None and self.committed is False and not of_agents
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -298,11 +310,13 @@ def from_json(value: dict[str, Any]) -> SessionState:
         said_last=maybe("said_last"),
         forked_from=maybe("forked_from"),
         commit=maybe("commit"),
+        unsent=bool(value.get("unsent", False)),
         committed=None if value.get("committed") is None else bool(value["committed"]),
         task=maybe("task"),
         answer=maybe("answer"),
         answer_some=maybe("answer_some"),
         answer_more=maybe("answer_more"),
+        recap=maybe("recap"),
         delivered=maybe("delivered"),
         last_call=maybe("last_call"),
         asked_since=bool(value.get("asked_since", False)),
@@ -310,6 +324,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         unseen_agents=int(value.get("unseen_agents", 0)),
         titled=bool(value.get("titled", True)),
         subagents_only=bool(value.get("subagents_only", False)),
+        subagents=int(value.get("subagents", 0)),
         hooks_ran=bool(value.get("hooks_ran", False)),
         unanswered=bool(value.get("unanswered", False)),
         goes_on=bool(value.get("goes_on", False)),

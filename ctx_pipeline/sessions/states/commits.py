@@ -11,6 +11,7 @@ from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.changed_files import UNCHANGED, edited_since
+from ctx_pipeline.sessions.states.times import micros
 from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _SENT = lazy_pattern(
     r"\s{1,40}(?P<own>\S{1,200})\s{1,40}-> (?P<other>\S{1,200})"
 )
 """What it prints of a branch that it sent; of one that it fetched the other name is that of a remote, a slash and the branch."""
+_SENDS = lazy_pattern(r"(?i)\b(?:push|sync|submit|publish|release|deploy|ship)|\bgh pr (?:create|merge)\b")
+"""What may send commits, be it by a task or a tool of its own."""
 _NONE_MADE = lazy_pattern(r"\bnothing (?:added )?to commit\b|\bno changes added to commit\b")
 _TURNED = lazy_pattern(
     r"(?m)^(?:Switched to (?:a new )?branch '(?P<to>[^'\s]+)'|Already on '(?P<already>[^'\s]+)'|On branch (?P<status>\S+)"
@@ -75,6 +78,8 @@ class Commit(NamedTuple):
     ended: Any
     since: str
     """the files that were changed behind it"""
+    unsent: bool = False
+    """it was not pushed, and nothing behind it speaks of that"""
 
 
 def last_commit(view: SessionView) -> Commit | None:
@@ -87,7 +92,8 @@ def last_commit(view: SessionView) -> Commit | None:
     sent: Any = None
     moved, on, place = False, "", ""  # may the branch have moved; the branch that is checked out, and that of the commit
     # of several agents each runs commands of its own
-    for run in sorted(command_runs(view), key=lambda r: r.ended or r.started or 0):
+    runs = sorted(command_runs(view), key=lambda r: r.ended or r.started or 0)
+    for run in runs:
         if "git" not in run.command or run.result == "refused":
             continue
         told, done, apart = printed(view, run), steps(run.command), made is not None and _apart(run.folder, made[0].folder)
@@ -123,7 +129,15 @@ def last_commit(view: SessionView) -> Commit | None:
     pushed = sent is not None or (seen is not None and f"origin/{place}" in (seen[1]["refs"] or "").strip(" ()").split(", "))
     text += ", pushed" if pushed else ""
     edited = edited_since(view, run)
-    return Commit(text + ("; files were changed since" if edited else ""), run.event, run.ended, edited)
+    unsent = not pushed and not _may_be_sent(view, runs[runs.index(made[0]) :])
+    return Commit(text + ("; files were changed since" if edited else ""), run.event, run.ended, edited, unsent)
+
+
+def _may_be_sent(view: SessionView, runs: Sequence[Any]) -> bool:
+    """Tell whether one of these commands, or what the person said or ran since the first of them, speaks of sending commits."""
+    at = micros(runs[0].ended or runs[0].started)
+    said = (e.text for e in view.of_kinds("prompt", "injected") if e.text and (e.ts is None or micros(e.ts) >= at))
+    return any(_SENDS.search(text) for text in (*(run.command for run in runs), *said))
 
 
 def _in_words(view: SessionView, made: tuple[Any, re.Match[str] | None], seen: tuple[Any, re.Match[str]] | None, place: str) -> str:

@@ -104,9 +104,13 @@ def end_state(view: SessionView, agents: Sequence[Any] = ()) -> tuple[Item, ...]
 
 
 def recorded_branch(view: SessionView, last: Any) -> Item | None:
-    """Return the branch that the host noted with the last record of a session; None where it notes none."""
-    name = getattr(view.session, "last_branch", None) or ""
-    return Item(f"{_ON}{name}", BRANCH, written(last.ts), last.event_id) if a_name(name) else None
+    """Return the branch that the host noted with the last record of a session, and the one that it began on; None where it notes none.
+
+    The person may have left the one that the work was done on before the agent was closed.
+    """
+    name, began = (getattr(view.session, column, None) or "" for column in ("last_branch", "branch"))
+    other = f", having begun on {began}" if a_name(began) and began not in (name, "HEAD") else ""
+    return Item(f"{_ON}{name}{other}", BRANCH, written(last.ts), last.event_id) if a_name(name) else None
 
 
 def _item(run: Any, by: str, text: str) -> Item:

@@ -15,9 +15,9 @@ from ctx_pipeline.facts.started_agents import AGENTS
 from ctx_pipeline.facts.turns import INTERRUPTED, turn_rows
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean
-from ctx_pipeline.mining.lessons.quoting import repeating
+from ctx_pipeline.mining.lessons.quoting import repeating, repeats
 from ctx_pipeline.model.display import truncate
-from ctx_pipeline.model.host_records import KEPT
+from ctx_pipeline.model.host_records import KEPT, RECAP
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.excerpts import excerpt
 from ctx_pipeline.sessions.states.times import written
@@ -84,6 +84,18 @@ def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
     else:
         delivered = None
     return Ending(*told, False, calls, bool(behind) and not calls, asked, delivered, _last_call(view, behind if calls else (), main))
+
+
+def recap(view: SessionView, main: Sequence[Any]) -> Item | None:
+    """Return what the agent said unasked of how the work stands; None where something was said or done behind it."""
+    found = next((e for e in reversed(main) if e.kind in _TURNS or (e.kind == "injected" and e.subtype == RECAP)), None)
+    text = _HINT.sub("", one_line(found.text or "")) if found is not None and found.kind == "injected" else ""
+    return Item(text, "answer", written(found.ts), found.event_id) if found is not None and text and not repeats(view, text) else None
+
+
+_TURNS = frozenset({"prompt", "answer", "tool_call", "tool_result"})
+_HINT = lazy_pattern(r"\s{0,9}\(disable [^()]{1,60}\)$")
+"""How the person has no more of these, as the program says behind one."""
 
 
 def _delivered(view: SessionView, main: Sequence[Any], since: Any, until: Any, *, whole: bool) -> Item | None:

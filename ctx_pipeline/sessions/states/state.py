@@ -139,6 +139,7 @@ def safe(state: SessionState) -> SessionState:
         answer=one(state.answer),
         answer_some=one(state.answer_some),
         answer_more=one(state.answer_more),
+        recap=one(state.recap),
         delivered=one(state.delivered),
         last_call=one(state.last_call),
         findings=visible_items(state.findings),

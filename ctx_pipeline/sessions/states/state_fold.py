@@ -22,7 +22,8 @@ from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
-from ctx_pipeline.sessions.states.ending import called, ending
+from ctx_pipeline.sessions.states.ending import called, ending, recap
+from ctx_pipeline.sessions.states.offers import BRIEF, with_offer
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.sessions.states.commits import Commit
 
 
 # What a session planned, and what its agent asked the person.
@@ -126,9 +128,10 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
     checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     agents = unseen_agents(view)
-    end, outside, commit = ending(view, main, whole=whole), list(end_state(view, agents)), _commit(view)
+    end, outside, commit = ending(view, main, whole=whole), list(end_state(view, agents)), _commit(made := last_commit(view))
     if commit is None and main and (on := recorded_branch(view, main[-1])):  # the person may have left the one that a command showed
         outside = [on, *(item for item in outside if item.by != BRANCH)]
+    alone = bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events)
     return SessionState(
         host=view.host,
         session_id=view.session_id,
@@ -148,8 +151,10 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         unseen_agents=len(agents),
         forked_from=_forked_from(view, main),
         commit=commit,
+        unsent=made is not None and made.unsent and not agents,
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
-        subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
+        subagents_only=alone,
+        subagents=len({e.thread_id for e in view.events}) if alone else 0,
         hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
         checks=checks,
@@ -160,6 +165,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         answer=end.answer,
         answer_some=end.some,
         answer_more=end.more,
+        recap=recap(view, main),
         calls_since=end.calls_since,
         unanswered=end.unanswered,
         asked_since=end.asked_since,
@@ -185,8 +191,7 @@ def _covered(check: CheckRun, passed: Mapping[str, CheckRun]) -> bool:
     return "cargo " in check.command and _WHOLE_CARGO.search(tests.command) is not None
 
 
-def _commit(view: SessionView) -> Item | None:
-    commit = last_commit(view)
+def _commit(commit: Commit | None) -> Item | None:
     return Item(commit.text, "git", written(commit.ended), commit.event, reason=commit.since or None) if commit else None
 
 
@@ -281,7 +286,7 @@ def _asked(view: SessionView) -> list[Item | None]:
     """Return the first and the last prompt that ask for something, what the person said behind it, and what the last one is about."""
     known = view.once(task)
     first, *others = (_asked_item(view, request) for request in (known.first, known.last, known.then, known.about))
-    return [first, *(_with_offer(view, said) for said in others)]
+    return [first, *(with_offer(view, said) for said in others)]
 
 
 def _known_of_part(view: SessionView, head: int, first: Item | None, last: Item | None, before: Item | None) -> tuple[Item | None, ...]:
@@ -297,28 +302,6 @@ def _known_of_part(view: SessionView, head: int, first: Item | None, last: Item 
     return first, last, before if before is not None and (last is None or before.event != last.event) else None
 
 
-def _with_offer(view: SessionView, said: Item | None) -> Item | None:
-    """Return a few words of the person with the question of the agent that they answer."""
-    brief = said is not None and said.by != REFUSAL and len(said.text) <= _BRIEF
-    offer = _asked_by_agent(view, said) if said is not None and brief else ""
-    return said._replace(reason=offer) if said is not None and offer else said
-
-
-_BRIEF = 80
-"""Characters of what may say nothing without the question that it answers."""
-
-
-def _asked_by_agent(view: SessionView, said: Item) -> str:
-    """Return the question at the end of the answer that what a person said stands behind; empty where there is none."""
-    event = view.by_event.get(said.event or "")
-    before = [e for e in view.of_kinds("answer") if e.text and event is not None and e.thread_id == event.thread_id and e.seq < event.seq]
-    asks = _QUESTION.search(clean(before[-1].text[-_LONG:])) if before else None
-    return asks[1] if asks and not repeats(view, asks[1]) else ""
-
-
-_QUESTION = lazy_pattern(r"(?:^|[.!?:)*`]\s+)([^.!?\s](?:[^.!?]|\.(?=\w)){8,200}\?)[\s*_]{0,4}$")
-
-
 def _asked_item(view: SessionView, request: Any) -> Item | None:
     """Return a request with the slash command that it stands behind, or with the call that was refused by it."""
     if request is None or not request.event_id:
@@ -328,7 +311,7 @@ def _asked_item(view: SessionView, request: Any) -> Item | None:
         call = next((c for c in view.tool_calls if c.call_id == event.call_id and c.thread_id == event.thread_id), None)
         return Item(request.text, REFUSAL, written(request.ts), request.event_id, reason=called(view, call) if call else "a call")
     command = command_before(view, event)
-    if not command and len(request.text) <= _BRIEF and (ran := shell_before(view, event)):
+    if not command and len(request.text) <= BRIEF and (ran := shell_before(view, event)):
         command = f"(after ! {truncate(shown(ran, view.session.cwd), _SHORT)})"
     return Item(f"{command} {request.text}".lstrip(), request.by, written(request.ts), request.event_id)
 
