@@ -1182,6 +1182,21 @@ def test_a_missing_check_is_no_news_where_only_documents_changed_and_the_branch_
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Sent along are:\n- the name of the branch\n- `git branch -vv` shows it\n- later pushes work as expected",
+        "The entry:\n\n```markdown\n- Requirements ([#231](https://example.com/pull/231))\n```",
+        "**Simplify the cart** - go through the code of it\n**Simplify all** - go through the whole project",
+    ],
+)
+def test_a_question_of_the_agent_is_told_without_the_list_or_the_code_above_it(above: str):
+    question = "Would you like me to run the tests, or look for other places where the branch is set up?"
+    asked = view(cwd="/w").prompt("Set up the branch of the cart in b.py").answer(f"{above}\n\n{question}")
+    assert said(asked.prompt("yes").answer("All pass."), "task")[-1] == f"Said last: “yes” to “{question}”"
+
+
+@pytest.mark.feature("session.proven")
 def test_a_short_request_stands_with_the_question_of_the_agent_that_it_answers():
     work = view(cwd="/w").prompt("Review the parser").answer("Four remarks. Shall I rename the four callers of it?")
     state = fold(work.prompt("do all of them in one batch").answer("Done.").build())

@@ -64,7 +64,7 @@ _CANDIDATES = 12
 _ELSEWHERE = 24
 """Folders outside of the repository's own that are looked at."""
 
-_VERSION = 9
+_VERSION = 10
 """Of what is kept; what was kept by another one, or by another version of the package, is said anew."""
 
 _MOST_KEPT = 400

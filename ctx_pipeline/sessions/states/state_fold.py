@@ -312,8 +312,13 @@ def _asked_by_agent(view: SessionView, said: Item) -> str:
     """Return the question at the end of the answer that what a person said stands behind; empty where there is none."""
     event = view.by_event.get(said.event or "")
     before = [e for e in view.of_kinds("answer") if e.text and event is not None and e.thread_id == event.thread_id and e.seq < event.seq]
-    asks = _QUESTION.search(clean(before[-1].text[-_LONG:])) if before else None
+    paragraph = _BETWEEN.split(before[-1].text[-_LONG:].rstrip())[-1] if before else ""
+    asks = _QUESTION.search(clean(paragraph))
     return asks[1] if asks and not repeats(view, asks[1]) else ""
+
+
+_BETWEEN = lazy_pattern(r"\n[^\S\n]{0,9}\n|```")
+"""What stands between the last paragraph of an answer and the list or code above it."""
 
 
 _QUESTION = lazy_pattern(r"(?:^|[.!?:)*`]\s+)([^.!?\s](?:[^.!?]|\.(?=\w)){8,200}\?)[\s*_]{0,4}$")
