@@ -1197,6 +1197,25 @@ def test_a_question_of_the_agent_is_told_without_the_list_or_the_code_above_it(a
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("branch", "sent", "where"),
+    [
+        ("detached HEAD", "   1d2e3f4..7f2c1ab  HEAD -> renovate/rmcp-2.x", ", pushed to renovate/rmcp-2.x"),
+        ("cart", "   1d2e3f4..7f2c1ab  cart -> main", ", pushed to main"),
+        ("cart", " * [new branch]      HEAD -> cart", ", pushed"),
+        ("cart", "   1d2e3f4..2e3f4a5  notes/v1 -> notes/v1\n   1d2e3f4..7f2c1ab  cart -> cart", ", pushed"),
+        ("cart", "   1d2e3f4..2e3f4a5  notes/v1 -> notes/v1", ""),
+    ],
+)
+def test_a_commit_is_told_with_the_branch_that_it_was_pushed_to_and_not_as_pushed_where_another_one_was(branch: str, sent: str, where: str):
+    made = f"[{branch} 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git commit -am 'fix: round discounts'", text=made)
+    work.shell("git push origin", text=f"To github.com:a/b.git\n{sent}")
+    on = "" if branch == "detached HEAD" else f" on {branch}"
+    assert said(work, "commit") == [f"Last commit: 7f2c1ab{on}, “fix: round discounts”{where}"]
+
+
+@pytest.mark.feature("session.proven")
 def test_a_short_request_stands_with_the_question_of_the_agent_that_it_answers():
     work = view(cwd="/w").prompt("Review the parser").answer("Four remarks. Shall I rename the four callers of it?")
     state = fold(work.prompt("do all of them in one batch").answer("Done.").build())
