@@ -1414,6 +1414,21 @@ def test_what_a_subagent_delivered_is_told_where_the_last_answer_is_short_and_no
 
 
 @pytest.mark.feature("session.proven")
+def test_what_a_subagent_says_that_its_host_only_warms_up_is_not_told():
+    begun = view(cwd="/w").prompt("Measure the coverage in the background").answer("It is started.").tool("Task", action="task")
+    begun.events = [e._replace(thread_id=begun.build().session_id) for e in begun.events]
+    begun.subagent("agent-1").event("subagent_start", "assistant", "Measure the coverage", subtype="agent_prompt")
+    begun.answer("Coverage is 87 %; the parser lacks tests.")
+    begun.subagent("agent-2").event("subagent_start", "assistant", "Warmup", subtype="agent_prompt")
+    begun.answer("I am ready to help you search your codebase! What would you like me to look for?")
+
+    assert said(begun, "answer")[-1] == "After it a subagent answered. It said: “Coverage is 87 %; the parser lacks tests.”"
+    alone = view(cwd="/w").subagent("s1/agent-1")
+    alone.event("subagent_start", "assistant", "Warmup", subtype="agent_prompt")
+    assert said(alone.answer("I am ready to help you search your codebase!"), "answer") == []
+
+
+@pytest.mark.feature("session.proven")
 def test_a_subagent_of_which_no_end_is_recorded_is_not_said_to_have_ended():
     begun = view(cwd="/w").prompt("Measure the coverage in the background").answer("It is started.").tool("Task", action="task")
     begun.events = [e._replace(thread_id=begun.build().session_id) for e in begun.events]

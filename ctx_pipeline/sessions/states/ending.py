@@ -8,6 +8,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import Item
 from ctx_pipeline.facts.command_runs import runs_by_call
 from ctx_pipeline.facts.prompts import in_time, is_request, one_line
@@ -65,9 +66,9 @@ class Ending(NamedTuple):
 
 def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
     """Return how the thread of these events ended; of rows that are not ``whole`` the beginning may be missing."""
-    answers = _answers(main)
+    answers = _answers(view, main)
     if not answers:
-        others = _answers(view.events)
+        others = _answers(view, view.events)
         if not others:
             return Ending(delivered=_delivered(view, main, None, None, whole=whole), last_call=_last_call(view, main, main))
         return Ending(*_excerpts(view, others[-1], whole=whole), of_subagent=True)
@@ -92,7 +93,7 @@ def _delivered(view: SessionView, main: Sequence[Any], since: Any, until: Any, *
     ended = [e for e in main if e.kind == "subagent_end" and (e.text or "").strip() and first < e.seq < end]
     if not ended and since is not None and since.ts is not None:
         agents = {thread.thread_id for thread in view.threads if thread.kind in AGENTS}
-        answers = [e for e in _answers(view.events) if e.thread_id in agents and e.ts is not None and e.ts > since.ts]
+        answers = [e for e in _answers(view, view.events) if e.thread_id in agents and e.ts is not None and e.ts > since.ts]
         answers = [e for e in answers if until is None or (until.ts is not None and e.ts <= until.ts)]
         ended = list({e.thread_id: e for e in answers}.values())  # the last one of each
     if not ended:
@@ -119,8 +120,11 @@ def _order(view: SessionView, answer: Any) -> str | None:
     return next((truncate(one_line(e.text), _ORDER) for e in started), None)
 
 
-def _answers(events: Sequence[Any]) -> list[Any]:
-    return in_time([e for e in events if e.kind == "answer" and e.text and e.text.strip()])
+def _answers(view: SessionView, events: Sequence[Any]) -> list[Any]:
+    """Return the answers among events; those of subagents that their host only warms up answer nobody."""
+    warm_up = discovery.declared_pattern("records.warm_up")
+    warmed = {e.thread_id for e in view.of_kinds("subagent_start") if e.text and warm_up.fullmatch(e.text)}
+    return in_time([e for e in events if e.kind == "answer" and e.text and e.text.strip() and e.thread_id not in warmed])
 
 
 def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, Item | None, Item | None]:
