@@ -1221,7 +1221,7 @@ def test_a_short_request_stands_with_the_question_of_the_agent_that_it_answers()
     state = fold(work.prompt("do all of them in one batch").answer("Done.").build())
     said_so = "“do all of them in one batch” to “Shall I rename the four callers of it?”"
     assert f"Asked last: {said_so}" in [line.text for line in lines_of(state)]
-    asked = "do all of them in one batch, in answer to “Shall I rename the four callers of it?”"
+    asked = "do all of them in one batch, in reply to “Shall I rename the four callers of it?”"
     assert task_line(state) == f"Task: {asked}  (from a prompt)"
 
 
@@ -1411,6 +1411,16 @@ def test_what_a_subagent_delivered_is_told_where_the_last_answer_is_short_and_no
     assert said(begun.prompt("Now rename the parser module please").answer("It is renamed."), "answer") == [
         "The last answer: “It is renamed.”"
     ]
+
+
+@pytest.mark.feature("session.excerpt")
+def test_a_long_answer_is_told_at_the_length_that_there_is_room_for():
+    points = "\n".join(f"- The caller number {n} of the parser reads the sum of the cart anew." for n in range(1, 21))
+    work = view(cwd="/w").prompt("Mend the parser").answer(f"The parser is mended.\n\nThese changed:\n{points}\n\nNothing is pushed.")
+    state = fold(work.build())
+    lines = [line for budget in range(400, 1_400, 40) for line in block(state, len, budget).lines]
+    assert len({len(line.text) for line in lines if line.about == "answer"}) == 5
+    assert from_json(state.to_json()) == state
 
 
 @pytest.mark.feature("session.proven")

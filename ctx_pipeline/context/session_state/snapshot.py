@@ -380,7 +380,7 @@ def lines_of(state: SessionState) -> list[Line]:
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
         made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
     if state.answer:
-        longer = tuple(_answer_line(state, item.text) for item in (state.answer_more, state.answer_some) if item)
+        longer = tuple(_answer_line(state, item.text) for item in state.answer_longer)
         made.append(Line("answer", _answer_line(state, state.answer.text), 74, _shown_by(state.answer), longer))
     elif state.last_call:
         became = state.last_call.text.replace("the last one", "the last tool call", 1)

@@ -207,9 +207,8 @@ class SessionState:
     """subagents that were started and whose own calls are not among what the state is drawn from"""
     answer: Item | None = None
     """what the agent's last answer says of how the work stands, without what repeats what a tool printed; empty where all does"""
-    answer_some: Item | None = None
-    answer_more: Item | None = None
-    """more of it and yet more, for where there is room; None where that is all"""
+    answer_longer: list[Item] = field(default_factory=list)
+    """the same with more of it for where there is room, the longest first; empty where that is all"""
     answer_of_subagent: bool = False
     """it is one of a subagent: the session itself has none"""
     calls_since: int = 0
@@ -301,8 +300,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         committed=None if value.get("committed") is None else bool(value["committed"]),
         task=maybe("task"),
         answer=maybe("answer"),
-        answer_some=maybe("answer_some"),
-        answer_more=maybe("answer_more"),
+        answer_longer=[item(r) for r in value.get("answer_longer", ())],
         delivered=maybe("delivered"),
         last_call=maybe("last_call"),
         asked_since=bool(value.get("asked_since", False)),

@@ -36,10 +36,10 @@ _DIRECTIVE = lazy_pattern(
 )
 """A Markdown directive, elements that speak to the program that shows the answer, and marks like our own: no words of the agent."""
 
-_ROOMS = 240, 500, 1_000
+_ROOMS = 240, 360, 500, 720, 1_000
 """Characters of a long answer that are told, the more the more room there is."""
 
-_SHORT, _ORDER = 100, 200
+_DELIVERED, _SHORT, _ORDER = 500, 100, 200
 _REFUSED, _BY_PERSON = "it was refused", "the person stopped the agent"
 
 
@@ -48,9 +48,8 @@ class Ending(NamedTuple):
 
     answer: Item | None = None
     """what it says of how the work stands"""
-    some: Item | None = None
-    more: Item | None = None
-    """the same with more of it, where it is longer"""
+    longer: tuple[Item, ...] = ()
+    """the same with more of it where it is longer, the longest first"""
     of_subagent: bool = False
     """the thread itself has no answer"""
     calls_since: int = 0
@@ -99,7 +98,7 @@ def _delivered(view: SessionView, main: Sequence[Any], since: Any, until: Any, *
     if not ended:
         return None
     found = in_time(ended)[-1]
-    text = excerpt(_unquoted(found.text), _ROOMS[1], lambda texts: repeating(view, texts, whole=whole))
+    text = excerpt(_unquoted(found.text), _DELIVERED, lambda texts: repeating(view, texts, whole=whole))
     agents_said = "a subagent" if len(ended) == 1 else f"{len(ended)} subagents"
     did, gave = ("ended", "delivered") if found.kind == "subagent_end" else ("answered", "said")  # it may work on
     words = f"{'After' if until is None else 'Before'} it {agents_said} {did}. {'It' if len(ended) == 1 else 'The last of them'} {gave}"
@@ -127,18 +126,17 @@ def _answers(view: SessionView, events: Sequence[Any]) -> list[Any]:
     return in_time([e for e in events if e.kind == "answer" and e.text and e.text.strip() and e.thread_id not in warmed])
 
 
-def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, Item | None, Item | None]:
+def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, tuple[Item, ...]]:
     """Return what is told of an answer, and more of it where it is longer; empty where nothing is left beside what repeats an output."""
     said = _DIRECTIVE.sub("", answer.text)
     said = said if said.strip() else answer.text
-    few, some, more = (excerpt(said, room, lambda texts: repeating(view, texts, whole=whole)) for room in _ROOMS)
-
+    few, *more = dict.fromkeys(excerpt(said, room, lambda texts: repeating(view, texts, whole=whole)) for room in _ROOMS)
     order = _order(view, answer)
 
     def item(text: str) -> Item:
         return Item(text, "answer", written(answer.ts), answer.event_id, reason=order)
 
-    return item(few), item(some) if few != some != more else None, item(more) if more != few else None
+    return item(few), tuple(map(item, reversed(more)))
 
 
 def _last_call(view: SessionView, behind: Sequence[Any], main: Sequence[Any]) -> Item | None:
