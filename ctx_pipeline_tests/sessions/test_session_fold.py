@@ -301,6 +301,23 @@ def test_a_session_of_which_only_subagents_are_recorded_is_said_to_be_one():
 
 
 @pytest.mark.feature("session.proven")
+def test_of_subagents_alone_the_task_is_what_the_one_that_answered_last_was_asked_and_the_orders_of_the_others_are_told():
+    session = view(cwd="/w")
+    asked = {"Find out why comments are lost": "Pages are not read.", "Warmup": "I am ready!", "Find out why lines are 0": "It is empty."}
+    for number, (order, answer) in enumerate(asked.items()):
+        session.subagent(f"s1/agent-{number}").event("subagent_start", "assistant", order, subtype="agent_prompt")
+        session.answer(answer)
+    built = session.build()
+    state = fold(replace(built, session=built.session._replace(title="subagent: Find out why comments are lo")))
+
+    assert task_line(state) == "Task: Find out why lines are 0  (from what its subagent was asked)"
+    told = [line for line in lines_of(state) if line.about == "answer"]
+    assert told[-1].text == "Other subagents that answered were asked: “Find out why comments are lost”"
+    assert told[-1].events == (built.events[0].event_id,)
+    assert from_json(state.to_json()) == state
+
+
+@pytest.mark.feature("session.proven")
 def test_of_a_long_answer_without_blanks_the_end_is_told():
     sentence = "\u79fb\u884c\u306f\u307e\u3060\u5b9f\u884c\u3055\u308c\u3066\u3044\u307e\u305b\u3093\u3002"
     text = fold(view(cwd="/w").prompt("Migrate it").answer(sentence * 60 + "PR #12").build()).answer.text

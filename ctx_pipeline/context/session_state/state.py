@@ -23,6 +23,8 @@ AGENT = "agent"
 BUNDLE = "bundle"
 REFUSAL = "refusal"
 """Who says what stood in the refusal of a call, which is the reason of the item."""
+ORDER = "order"
+"""Who says what a subagent was started with."""
 """Who said what an imported state says that somebody said."""
 
 SAID_BY = {PERSON: 0, AGENT: 1}
@@ -201,6 +203,8 @@ class SessionState:
     """a command speaks of a commit, whatever came of it; None where nobody looked"""
     subagents_only: bool = False
     """no event of the main thread is recorded"""
+    orders: list[Item] = field(default_factory=list)
+    """what those were started with that answered before the last one, the last of them first, where that is so"""
     hooks_ran: bool = False
     """commands of the person's hooks ran, which may have checked the work: their outcome is not among the checks"""
     unseen_agents: int = 0
@@ -317,6 +321,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         progress=[item(r) for r in value.get("progress", ())],
         next_steps=[item(r) for r in value.get("next_steps", ())],
         outside=[item(r) for r in value.get("outside", ())],
+        orders=[item(r) for r in value.get("orders", ())],
         files=[FileState(**_typed(r, _FILE)) for r in value.get("files", ())],
         tests=CheckRun(**_typed(value["tests"], _RUN)) if value.get("tests") else None,
         checks=[CheckRun(**_typed(r, _RUN)) for r in value.get("checks", ())],

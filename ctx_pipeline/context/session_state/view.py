@@ -81,6 +81,7 @@ _SOURCES = {
     "command": "a command",
     "refusal": "the words of a refusal",
     "title": "the title",
+    "order": "what its subagent was asked",
     "checks": "the checks that ran",
     "question": "a question and its answer",
     "answer": "an answer",

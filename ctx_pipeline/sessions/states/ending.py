@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.context.session_state.state import Item
+from ctx_pipeline.context.session_state.state import ORDER, Item
 from ctx_pipeline.facts.command_runs import runs_by_call
 from ctx_pipeline.facts.prompts import in_time, is_request, one_line
 from ctx_pipeline.facts.started_agents import AGENTS
@@ -113,10 +113,16 @@ def _unquoted(text: str) -> str:
     return text
 
 
-def _order(view: SessionView, answer: Any) -> str | None:
+def _order(view: SessionView, answer: Any) -> Item | None:
     """Return what the subagent of an answer was started with; None where that is not recorded."""
-    started = (e for e in view.of_kinds("subagent_start") if e.thread_id == answer.thread_id and e.text)
-    return next((truncate(one_line(e.text), _ORDER) for e in started), None)
+    started = next((e for e in view.of_kinds("subagent_start") if e.thread_id == answer.thread_id and e.text), None)
+    return Item(truncate(one_line(started.text), _ORDER), ORDER, written(started.ts), started.event_id) if started is not None else None
+
+
+def agent_orders(view: SessionView) -> list[Item | None]:
+    """Return what the subagents that answered were started with, the one that answered last first; None where that is not recorded."""
+    last = {e.thread_id: e for e in _answers(view, view.events)}
+    return [_order(view, answer) for answer in reversed(in_time(list(last.values())))]
 
 
 def _answers(view: SessionView, events: Sequence[Any]) -> list[Any]:
@@ -134,7 +140,7 @@ def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, tup
     order = _order(view, answer)
 
     def item(text: str) -> Item:
-        return Item(text, "answer", written(answer.ts), answer.event_id, reason=order)
+        return Item(text, "answer", written(answer.ts), answer.event_id, reason=order.text if order else None)
 
     return item(few), tuple(map(item, reversed(more)))
 

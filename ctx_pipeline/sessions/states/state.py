@@ -145,6 +145,7 @@ def safe(state: SessionState) -> SessionState:
         progress=visible_items(state.progress),
         next_steps=visible_items(state.next_steps),
         outside=visible_items(state.outside),
+        orders=visible_items(state.orders),
         files=[f for f in state.files if not untold(f.path)],
         tests=check(state.tests) if state.tests else None,
         checks=[check(run) for run in state.checks],

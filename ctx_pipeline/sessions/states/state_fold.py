@@ -22,7 +22,7 @@ from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
-from ctx_pipeline.sessions.states.ending import called, ending
+from ctx_pipeline.sessions.states.ending import agent_orders, called, ending
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
 
@@ -149,7 +149,8 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         forked_from=_forked_from(view, main),
         commit=commit,
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
-        subagents_only=bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events),
+        subagents_only=_only_subagents(view),
+        orders=[order for order in agent_orders(view)[1:] if order] if _only_subagents(view) else [],
         hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
         checks=checks,
@@ -244,7 +245,14 @@ def task_of(view: SessionView) -> Item | None:
     if step is not None and not known.told and (known.now is None or known.now.by != "plan"):
         return Item(truncate(step.text, _LONG), "todos", written(step.call.started), step.call.call_event)
     now = known.now
+    if (now is None or now.by == "title") and _only_subagents(view) and (order := next(iter(agent_orders(view)), None)):
+        return order  # the title may be of another one
     return Item(now.text, now.by, written(now.ts), now.event_id) if now else None
+
+
+def _only_subagents(view: SessionView) -> bool:
+    """Tell whether no event of the main thread is recorded."""
+    return bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events)
 
 
 def current_task_of(view: SessionView) -> Item | None:
