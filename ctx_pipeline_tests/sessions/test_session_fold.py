@@ -1233,6 +1233,20 @@ def test_a_commit_is_told_with_the_branch_that_it_was_pushed_to_and_not_as_pushe
 
 
 @pytest.mark.feature("session.proven")
+def test_a_remark_on_a_quoted_line_of_the_answer_is_not_the_task():
+    listed = "The entry:\n\n- **Docs** are updated (#312)\n- `shop enable` asks no more where it is enabled\n\nShall I add it?"
+    work = view(cwd="/w").prompt("Write the CHANGELOG.md of version 0.4.4 of the shop").answer(listed)
+    work.prompt("- `shop enable` asks no more where it is enabled <- why has this no PR?").answer("It came with #231.")
+    state = fold(work.prompt("can you add it to CHANGELOG.md").edit("/w/CHANGELOG.md").answer("Done.").build())
+    said_so = "Task: Write the CHANGELOG.md of version 0.4.4 of the shop; last asked: can you add it to CHANGELOG.md  (from a prompt)"
+    assert task_line(state) == said_so
+
+    picked = view(cwd="/w").prompt("Tidy the shop").answer("What of it?\n- Simplify the code that was added in cart.py\n- All of it")
+    state = fold(picked.prompt("Simplify the code that was added in cart.py").answer("Done.").prompt("push it").answer("Pushed.").build())
+    assert task_line(state).startswith("Task: Simplify the code that was added in cart.py; last asked: push it")
+
+
+@pytest.mark.feature("session.proven")
 def test_a_short_request_stands_with_the_question_of_the_agent_that_it_answers():
     work = view(cwd="/w").prompt("Review the parser").answer("Four remarks. Shall I rename the four callers of it?")
     state = fold(work.prompt("do all of them in one batch").answer("Done.").build())
