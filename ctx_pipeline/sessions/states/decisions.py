@@ -111,3 +111,17 @@ def _options(view: SessionView) -> Iterator[tuple[Any, str, str]]:
         offered = next((one[2] for one in _OFFERED.finditer(before.get(event.thread_id, "")) if one[1] == chosen[1]), "")
         if offered and not repeats(view, offered):
             yield event.ts, f"option {chosen[1]}: {truncate(clean(offered.strip('*_` ')), _ANSWER)}", event.event_id
+
+
+def question_before(view: SessionView, said: Item) -> str:
+    """Return the question at the end of the answer that what a person said stands behind; empty where there is none."""
+    event = view.by_event.get(said.event or "")
+    before = [e for e in view.of_kinds("answer") if e.text and event is not None and e.thread_id == event.thread_id and e.seq < event.seq]
+    paragraph = _BETWEEN.split(before[-1].text[-_ANSWER:].rstrip())[-1] if before else ""
+    asks = _LAST_ASKS.search(clean(paragraph))
+    return asks[1] if asks and not repeats(view, asks[1]) else ""
+
+
+_BETWEEN = lazy_pattern(r"\n[^\S\n]{0,9}\n|```")
+"""What stands between the last paragraph of an answer and the list or code above it."""
+_LAST_ASKS = lazy_pattern(r"(?:^|[.!?:)*`]\s+)([^.!?\s](?:[^.!?]|\.(?=\w)){8,200}\?)[\s*_]{0,4}$")

@@ -20,7 +20,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.changed_files import changed_since, file_states
 from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.commits import last_commit
-from ctx_pipeline.sessions.states.decisions import decisions
+from ctx_pipeline.sessions.states.decisions import decisions, question_before
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
 from ctx_pipeline.sessions.states.ending import agent_orders, called, ending
 from ctx_pipeline.sessions.states.times import micros, written
@@ -307,28 +307,12 @@ def _known_of_part(view: SessionView, head: int, first: Item | None, last: Item 
 def _with_offer(view: SessionView, said: Item | None) -> Item | None:
     """Return a few words of the person with the question of the agent that they answer."""
     brief = said is not None and said.by != REFUSAL and len(said.text) <= _BRIEF
-    offer = _asked_by_agent(view, said) if said is not None and brief else ""
+    offer = question_before(view, said) if said is not None and brief else ""
     return said._replace(reason=offer) if said is not None and offer else said
 
 
 _BRIEF = 80
 """Characters of what may say nothing without the question that it answers."""
-
-
-def _asked_by_agent(view: SessionView, said: Item) -> str:
-    """Return the question at the end of the answer that what a person said stands behind; empty where there is none."""
-    event = view.by_event.get(said.event or "")
-    before = [e for e in view.of_kinds("answer") if e.text and event is not None and e.thread_id == event.thread_id and e.seq < event.seq]
-    paragraph = _BETWEEN.split(before[-1].text[-_LONG:].rstrip())[-1] if before else ""
-    asks = _QUESTION.search(clean(paragraph))
-    return asks[1] if asks and not repeats(view, asks[1]) else ""
-
-
-_BETWEEN = lazy_pattern(r"\n[^\S\n]{0,9}\n|```")
-"""What stands between the last paragraph of an answer and the list or code above it."""
-
-
-_QUESTION = lazy_pattern(r"(?:^|[.!?:)*`]\s+)([^.!?\s](?:[^.!?]|\.(?=\w)){8,200}\?)[\s*_]{0,4}$")
 
 
 def _asked_item(view: SessionView, request: Any) -> Item | None:
