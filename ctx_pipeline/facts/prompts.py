@@ -280,7 +280,7 @@ def task(view: SessionView) -> Task:
     told = in_time([*own, *(event for event, _ in (*refusals, *commands))])
     asks = {e.event_id for e, _ in (*prompts, *commands)} | {event.event_id for event, ask in refusals if is_request(ask)}
     last = next((event for event in reversed(told) if event.event_id in asks), None)
-    about = _about(told, last, {event_id: ask for event_id, ask in said.items() if event_id in asks})
+    about = _about(view, told, last, {event_id: ask for event_id, ask in said.items() if event_id in asks})
     if first is not None and first.by == "command" and first.event_id in named:
         first = _with_words(first, prompts, {last.event_id if last else None, about.event_id if about else None})
     then = next((event for event in reversed(told) if event.event_id in said), None)
@@ -303,7 +303,7 @@ def _with_words(command: Request, prompts: Sequence[tuple[Any, str]], told: set[
     return request._replace(text=cut(f"{command.text} {GAP} {request.text}"))
 
 
-def _about(told: Sequence[Any], last: Any, asks: dict[str, str]) -> Request | None:
+def _about(view: SessionView, told: Sequence[Any], last: Any, asks: dict[str, str]) -> Request | None:
     """Return the last request before one that cannot be understood by itself, or hands in what was made, which stands by itself.
 
     Where none does, what was handed in is the last thing that was asked for.
@@ -311,7 +311,8 @@ def _about(told: Sequence[Any], last: Any, asks: dict[str, str]) -> Request | No
 
     def alone(event: Any) -> bool:
         ask = asks[event.event_id]
-        return stands_alone(ask) and not hands_in(ask) and not beside_output(event.text or "").startswith(ONLY_OUTPUT)
+        by_itself = stands_alone(ask) and not hands_in(ask) and not beside_output(event.text or "").startswith(ONLY_OUTPUT)
+        return by_itself and stands_alone(_beside_quotation(view, event, ask))
 
     if last is None or alone(last):
         return None
@@ -323,6 +324,22 @@ def _about(told: Sequence[Any], last: Any, asks: dict[str, str]) -> Request | No
     if found is None and hands_in(asks[last.event_id]):
         found = next((e for e in reversed(before) if not hands_in(asks[e.event_id])), None)
     return _request((found, asks[found.event_id])) if found is not None else None
+
+
+def _beside_quotation(view: SessionView, event: Any, ask: str) -> str:
+    """Return a request without the line of the agent's answer before it that it begins with; whole where that is all of it."""
+    before = [e for e in view.of_kinds("answer") if e.text and e.thread_id == event.thread_id and e.seq < event.seq]
+    own = _MARKS.sub("", ask)
+    lines = (one_line(_MARKS.sub("", line)) for line in before[-1].text.splitlines()) if before else ()
+    quoted = max((line for line in lines if len(line.split()) >= _LEAST_QUOTED and own.startswith(line)), key=len, default="")
+    return (own.removeprefix(quoted).strip() or ask) if quoted else ask
+
+
+_LEAST_QUOTED = 4
+"""Words of a line from which on it is quoted and not said by chance."""
+
+_MARKS = lazy_pattern(r"[*`]+")
+"""Signs of emphasis and code, which a terminal does not show."""
 
 
 def in_time(events: Sequence[Any]) -> list[Any]:

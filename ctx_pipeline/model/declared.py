@@ -155,6 +155,8 @@ class Records:
     """Pattern, at the beginning of an injected event: a command line that the person ran in the prompt; its group is the line."""
     shell_output: str = ""
     """Pattern, at the beginning of an injected event: what such a command printed."""
+    warm_up: str = ""
+    """Pattern: the whole order of a subagent that the host starts before anybody asks for something, to have its prompt cached."""
     reading_agents: frozenset[str] = frozenset()
     """Kinds of subagents that have no tool which changes anything, as a call that starts one names them."""
     agent_tokens: str = ""

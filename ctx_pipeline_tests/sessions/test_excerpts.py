@@ -51,6 +51,15 @@ def test_what_was_done_what_is_left_and_what_is_asked_stand_before_the_rest() ->
 
 
 @pytest.mark.feature("session.excerpt")
+def test_what_the_agent_holds_for_right_is_told_with_its_question_also_where_it_offers_something_behind_it() -> None:
+    advice = "Way 1 is the simple one, since it is what the other reports of the shop already do."
+    ways = "\n\n".join(f"**Way {n}: round it in the report {n}**\n- {FILLER[:69]}" for n in range(1, 6))
+    answer = f"There are five ways.\n\n{ways}\n\n{advice}\n\nWhich one do you want? I can open a pull request for it."
+    found = told(answer, 300)
+    assert found.endswith(f"{advice} Which one do you want? I can open a pull request for it.")
+
+
+@pytest.mark.feature("session.excerpt")
 def test_words_above_a_list_are_told_with_as_many_points_as_fit_or_not_at_all() -> None:
     points = "\n".join(f"- the caller number {n} of the parser" for n in range(1, 21))
     answer = f"The callers are renamed.\n\n{FILLER}\n\nThese changed:\n{points}\n\nNothing is pushed."

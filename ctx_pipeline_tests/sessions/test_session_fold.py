@@ -316,6 +316,23 @@ def test_a_session_of_which_only_subagents_are_recorded_is_said_to_be_one():
 
 
 @pytest.mark.feature("session.proven")
+def test_of_subagents_alone_the_task_is_what_the_one_that_answered_last_was_asked_and_the_orders_of_the_others_are_told():
+    session = view(cwd="/w")
+    asked = {"Find out why comments are lost": "Pages are not read.", "Warmup": "I am ready!", "Find out why lines are 0": "It is empty."}
+    for number, (order, answer) in enumerate(asked.items()):
+        session.subagent(f"s1/agent-{number}").event("subagent_start", "assistant", order, subtype="agent_prompt")
+        session.answer(answer)
+    built = session.build()
+    state = fold(replace(built, session=built.session._replace(title="subagent: Find out why comments are lo")))
+
+    assert task_line(state) == "Task: Find out why lines are 0  (from what its subagent was asked)"
+    told = [line for line in lines_of(state) if line.about == "answer"]
+    assert told[-1].text == "Other subagents that answered were asked: “Find out why comments are lost”"
+    assert told[-1].events == (built.events[0].event_id,)
+    assert from_json(state.to_json()) == state
+
+
+@pytest.mark.feature("session.proven")
 def test_of_a_long_answer_without_blanks_the_end_is_told():
     sentence = "\u79fb\u884c\u306f\u307e\u3060\u5b9f\u884c\u3055\u308c\u3066\u3044\u307e\u305b\u3093\u3002"
     text = fold(view(cwd="/w").prompt("Migrate it").answer(sentence * 60 + "PR #12").build()).answer.text
@@ -1243,12 +1260,60 @@ def test_a_missing_check_is_no_news_where_only_documents_changed_and_the_branch_
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Sent along are:\n- the name of the branch\n- `git branch -vv` shows it\n- later pushes work as expected",
+        "The entry:\n\n```markdown\n- Requirements ([#231](https://example.com/pull/231))\n```",
+        "**Simplify the cart** - go through the code of it\n**Simplify all** - go through the whole project",
+    ],
+)
+def test_a_question_of_the_agent_is_told_without_the_list_or_the_code_above_it(above: str):
+    question = "Would you like me to run the tests, or look for other places where the branch is set up?"
+    asked = view(cwd="/w").prompt("Set up the branch of the cart in b.py").answer(f"{above}\n\n{question}")
+    assert said(asked.prompt("yes").answer("All pass."), "task")[-1] == f"Said last: “yes” to “{question}”"
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("branch", "sent", "where"),
+    [
+        ("detached HEAD", "   1d2e3f4..7f2c1ab  HEAD -> renovate/rmcp-2.x", ", pushed to renovate/rmcp-2.x"),
+        ("cart", "   1d2e3f4..7f2c1ab  cart -> main", ", pushed to main"),
+        ("cart", " * [new branch]      HEAD -> cart", ", pushed"),
+        ("cart", "   1d2e3f4..2e3f4a5  notes/v1 -> notes/v1\n   1d2e3f4..7f2c1ab  cart -> cart", ", pushed"),
+        ("cart", "   1d2e3f4..2e3f4a5  notes/v1 -> notes/v1", ""),
+    ],
+)
+def test_a_commit_is_told_with_the_branch_that_it_was_pushed_to_and_not_as_pushed_where_another_one_was(branch: str, sent: str, where: str):
+    made = f"[{branch} 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git commit -am 'fix: round discounts'", text=made)
+    work.shell("git push origin", text=f"To github.com:a/b.git\n{sent}")
+    on = "" if branch == "detached HEAD" else f" on {branch}"
+    assert said(work, "commit") == [f"Last commit: 7f2c1ab{on}, “fix: round discounts”{where}"]
+
+
+@pytest.mark.feature("session.proven")
+def test_a_remark_on_a_quoted_line_of_the_answer_is_not_the_task():
+    listed = "The entry:\n\n- **Docs** are updated (#312)\n- `shop enable` asks no more where it is enabled\n\nShall I add it?"
+    work = view(cwd="/w").prompt("Write the CHANGELOG.md of version 0.4.4 of the shop").answer(listed)
+    work.prompt("- `shop enable` asks no more where it is enabled <- why has this no PR?").answer("It came with #231.")
+    state = fold(work.prompt("can you add it to CHANGELOG.md").edit("/w/CHANGELOG.md").answer("Done.").build())
+    said_so = "Task: Write the CHANGELOG.md of version 0.4.4 of the shop; last asked: can you add it to CHANGELOG.md  (from a prompt)"
+    assert task_line(state) == said_so
+
+    picked = view(cwd="/w").prompt("Tidy the shop").answer("What of it?\n- Simplify the code that was added in cart.py\n- All of it")
+    state = fold(picked.prompt("Simplify the code that was added in cart.py").answer("Done.").prompt("push it").answer("Pushed.").build())
+    assert task_line(state).startswith("Task: Simplify the code that was added in cart.py; last asked: push it")
+
+
+@pytest.mark.feature("session.proven")
 def test_a_short_request_stands_with_the_question_of_the_agent_that_it_answers():
     work = view(cwd="/w").prompt("Review the parser").answer("Four remarks. Shall I rename the four callers of it?")
     state = fold(work.prompt("do all of them in one batch").answer("Done.").build())
     said_so = "“do all of them in one batch” to “Shall I rename the four callers of it?”"
     assert f"Asked last: {said_so}" in [line.text for line in lines_of(state)]
-    asked = "do all of them in one batch, in answer to “Shall I rename the four callers of it?”"
+    asked = "do all of them in one batch, in reply to “Shall I rename the four callers of it?”"
     assert task_line(state) == f"Task: {asked}  (from a prompt)"
 
 
@@ -1438,6 +1503,31 @@ def test_what_a_subagent_delivered_is_told_where_the_last_answer_is_short_and_no
     assert said(begun.prompt("Now rename the parser module please").answer("It is renamed."), "answer") == [
         "The last answer: “It is renamed.”"
     ]
+
+
+@pytest.mark.feature("session.excerpt")
+def test_a_long_answer_is_told_at_the_length_that_there_is_room_for():
+    points = "\n".join(f"- The caller number {n} of the parser reads the sum of the cart anew." for n in range(1, 21))
+    work = view(cwd="/w").prompt("Mend the parser").answer(f"The parser is mended.\n\nThese changed:\n{points}\n\nNothing is pushed.")
+    state = fold(work.build())
+    lines = [line for budget in range(400, 1_400, 40) for line in block(state, len, budget).lines]
+    assert len({len(line.text) for line in lines if line.about == "answer"}) == 5
+    assert from_json(state.to_json()) == state
+
+
+@pytest.mark.feature("session.proven")
+def test_what_a_subagent_says_that_its_host_only_warms_up_is_not_told():
+    begun = view(cwd="/w").prompt("Measure the coverage in the background").answer("It is started.").tool("Task", action="task")
+    begun.events = [e._replace(thread_id=begun.build().session_id) for e in begun.events]
+    begun.subagent("agent-1").event("subagent_start", "assistant", "Measure the coverage", subtype="agent_prompt")
+    begun.answer("Coverage is 87 %; the parser lacks tests.")
+    begun.subagent("agent-2").event("subagent_start", "assistant", "Warmup", subtype="agent_prompt")
+    begun.answer("I am ready to help you search your codebase! What would you like me to look for?")
+
+    assert said(begun, "answer")[-1] == "After it a subagent answered. It said: “Coverage is 87 %; the parser lacks tests.”"
+    alone = view(cwd="/w").subagent("s1/agent-1")
+    alone.event("subagent_start", "assistant", "Warmup", subtype="agent_prompt")
+    assert said(alone.answer("I am ready to help you search your codebase!"), "answer") == []
 
 
 @pytest.mark.feature("session.proven")

@@ -373,17 +373,25 @@ def lines_of(state: SessionState) -> list[Line]:
         steps = "; ".join(cut(i.text, SHORT) for i in state.next_steps[:_ITEMS])
         more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
         made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
+    made += _ending_lines(state)
+    return made
+
+
+def _ending_lines(state: SessionState) -> Iterator[Line]:
+    """Yield how a session ended, and what its subagents gave."""
     if state.answer:
-        longer = tuple(_answer_line(state, item.text) for item in (state.answer_more, state.answer_some) if item)
-        made.append(Line("answer", _answer_line(state, state.answer.text), 74, _shown_by(state.answer), longer))
+        longer = tuple(_answer_line(state, item.text) for item in state.answer_longer)
+        yield Line("answer", _answer_line(state, state.answer.text), 74, _shown_by(state.answer), longer)
     elif state.last_call:
         became = state.last_call.text.replace("the last one", "the last tool call", 1)
-        made.append(Line("answer", f"No answer is recorded; {became}", 74, _shown_by(state.last_call)))
+        yield Line("answer", f"No answer is recorded; {became}", 74, _shown_by(state.last_call))
     if state.recap:
-        made.append(Line("answer", f"Its own recap: “{cut(state.recap.text, _TASK)}”", 71, _shown_by(state.recap)))
+        yield Line("answer", f"Its own recap: “{cut(state.recap.text, _TASK)}”", 71, _shown_by(state.recap))
+    if others := state.orders[:_ITEMS]:
+        asked = "; ".join(f"“{cut(i.text, SHORT)}”" for i in others)
+        yield Line("answer", f"Other subagents that answered were asked: {asked}", 36, tuple(i.event for i in others if i.event))
     if given := state.delivered:
-        made.append(Line("answer", f"{given.reason}: “{given.text}”", 73, _shown_by(given)))
-    return made
+        yield Line("answer", f"{given.reason}: “{given.text}”", 73, _shown_by(given))
 
 
 def _commit_lines(state: SessionState) -> Iterator[Line]:

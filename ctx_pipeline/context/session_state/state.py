@@ -23,6 +23,8 @@ AGENT = "agent"
 BUNDLE = "bundle"
 REFUSAL = "refusal"
 """Who says what stood in the refusal of a call, which is the reason of the item."""
+ORDER = "order"
+"""Who says what a subagent was started with."""
 """Who said what an imported state says that somebody said."""
 
 SAID_BY = {PERSON: 0, AGENT: 1}
@@ -205,15 +207,16 @@ class SessionState:
     """no event of the main thread is recorded"""
     subagents: int = 0
     """of these, how many are recorded; 0 where nobody counted"""
+    orders: list[Item] = field(default_factory=list)
+    """what those were started with that answered before the last one, the last of them first, where that is so"""
     hooks_ran: bool = False
     """commands of the person's hooks ran, which may have checked the work: their outcome is not among the checks"""
     unseen_agents: int = 0
     """subagents that were started and whose own calls are not among what the state is drawn from"""
     answer: Item | None = None
     """what the agent's last answer says of how the work stands, without what repeats what a tool printed; empty where all does"""
-    answer_some: Item | None = None
-    answer_more: Item | None = None
-    """more of it and yet more, for where there is room; None where that is all"""
+    answer_longer: list[Item] = field(default_factory=list)
+    """the same with more of it for where there is room, the longest first; empty where that is all"""
     answer_of_subagent: bool = False
     """it is one of a subagent: the session itself has none"""
     calls_since: int = 0
@@ -314,9 +317,8 @@ def from_json(value: dict[str, Any]) -> SessionState:
         committed=None if value.get("committed") is None else bool(value["committed"]),
         task=maybe("task"),
         answer=maybe("answer"),
-        answer_some=maybe("answer_some"),
-        answer_more=maybe("answer_more"),
         recap=maybe("recap"),
+        answer_longer=[item(r) for r in value.get("answer_longer", ())],
         delivered=maybe("delivered"),
         last_call=maybe("last_call"),
         asked_since=bool(value.get("asked_since", False)),
@@ -334,6 +336,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         progress=[item(r) for r in value.get("progress", ())],
         next_steps=[item(r) for r in value.get("next_steps", ())],
         outside=[item(r) for r in value.get("outside", ())],
+        orders=[item(r) for r in value.get("orders", ())],
         files=[FileState(**_typed(r, _FILE)) for r in value.get("files", ())],
         tests=CheckRun(**_typed(value["tests"], _RUN)) if value.get("tests") else None,
         checks=[CheckRun(**_typed(r, _RUN)) for r in value.get("checks", ())],

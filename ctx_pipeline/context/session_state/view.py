@@ -22,7 +22,7 @@ def task_line(state: SessionState) -> str:
     asked = offer(task)
     last = state.asked_since_task
     then = f"; last asked: {cut(last.text, SHORT)}" if last else ""
-    return f"Task: {cut(task.text, BLOCK_TEXT)}{f', in answer{asked}' if asked else ''}{then}  ({_from(task)})"
+    return f"Task: {cut(task.text, BLOCK_TEXT)}{f', in reply{asked}' if asked else ''}{then}  ({_from(task)})"
 
 
 def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
@@ -81,6 +81,7 @@ _SOURCES = {
     "command": "a command",
     "refusal": "the words of a refusal",
     "title": "the title",
+    "order": "what its subagent was asked",
     "checks": "the checks that ran",
     "question": "a question and its answer",
     "answer": "an answer",

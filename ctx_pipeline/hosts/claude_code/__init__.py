@@ -41,6 +41,7 @@ HOST = Host(
         command=r"<command-message>[^<]{0,400}</command-message>\s*<command-name>\s*(/[^<\s]{1,200})(?![\s\S]*<command-args>\s*[^<\s])",
         shell_command=r"<bash-input>\s*([^<][\s\S]{0,4000}?)\s*</bash-input>",
         shell_output=r"<bash-std(?:out|err)>",
+        warm_up=r"\s*Warmup\s*",
         reading_agents=frozenset({"Explore", "Plan"}),
         agent_tokens=r"<usage>\s{0,9}(?:<total_tokens>|total_tokens:\s?)(\d{1,12})\b",
         approval_tools=frozenset({"ExitPlanMode", "exit_plan_mode"}),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.facts.command_runs import command_runs, printed, shown_in_part
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean
+from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.sessions.states.changed_files import UNCHANGED, edited_since
@@ -89,7 +90,7 @@ def last_commit(view: SessionView) -> Commit | None:
     """
     made: tuple[Any, re.Match[str] | None] | None = None
     seen: tuple[Any, re.Match[str]] | None = None
-    sent: Any = None
+    sent: str | None = None  # the branch that it was sent to
     moved, on, place = False, "", ""  # may the branch have moved; the branch that is checked out, and that of the commit
     # of several agents each runs commands of its own
     runs = sorted(command_runs(view), key=lambda r: r.ended or r.started or 0)
@@ -114,8 +115,8 @@ def last_commit(view: SessionView) -> Commit | None:
         before, on = on, _turned(told, done, on, turned=turn < len(done))
         if (moves >= 0 and not _left_it(told) and (on if turn < moves else before) in ("", place)) or _RESET_BRANCH.search(told):
             moved, sent = True, None
-        if made is not None and _sent(run, told):
-            sent = run
+        if made is not None:
+            sent = _sent(run, told, place) or sent
         head = _head(run, told, [step.subject for step in done[moves + 1 :]]) if made is not None else None
         if made is None or head is None or (head["branch"] or on) != place:
             continue
@@ -127,7 +128,7 @@ def last_commit(view: SessionView) -> Commit | None:
         return None
     run, text = seen[0] if seen else made[0], _in_words(view, made, seen, place)
     pushed = sent is not None or (seen is not None and f"origin/{place}" in (seen[1]["refs"] or "").strip(" ()").split(", "))
-    text += ", pushed" if pushed else ""
+    text += f", pushed{f' to {sent}' if sent and sent != place and a_name(sent) else ''}" if pushed else ""
     edited = edited_since(view, run)
     unsent = not pushed and not _may_be_sent(view, runs[runs.index(made[0]) :])
     return Commit(text + ("; files were changed since" if edited else ""), run.event, run.ended, edited, unsent)
@@ -180,8 +181,13 @@ def _same(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _sent(run: Any, told: str) -> bool:
-    return "push" in run.command and any(not found["other"].endswith(f"/{found['own']}") for found in _SENT.finditer(told))
+def _sent(run: Any, told: str, place: str) -> str | None:
+    """Return the branch that a run sent a branch to, or the commit that is checked out; None where it sent none, or another one alone."""
+    lines = _SENT.finditer(told) if "push" in run.command else ()
+    sent = [found for found in lines if not found["other"].endswith(f"/{found['own']}")]
+    if place not in ("", "detached HEAD"):
+        sent = [found for found in sent if place in found.groups() or found["own"] == "HEAD"]
+    return next((found["other"] for found in reversed(sent)), None)
 
 
 def _left_it(told: str) -> bool:

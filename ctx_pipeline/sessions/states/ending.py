@@ -8,7 +8,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.context.session_state.state import Item
+from ctx_pipeline import discovery
+from ctx_pipeline.context.session_state.state import ORDER, Item
 from ctx_pipeline.facts.command_runs import runs_by_call
 from ctx_pipeline.facts.prompts import in_time, is_request, one_line
 from ctx_pipeline.facts.started_agents import AGENTS
@@ -35,10 +36,10 @@ _DIRECTIVE = lazy_pattern(
 )
 """A Markdown directive, elements that speak to the program that shows the answer, and marks like our own: no words of the agent."""
 
-_ROOMS = 240, 500, 1_000
+_ROOMS = 240, 360, 500, 720, 1_000
 """Characters of a long answer that are told, the more the more room there is."""
 
-_SHORT, _ORDER = 100, 200
+_DELIVERED, _SHORT, _ORDER = 500, 100, 200
 _REFUSED, _BY_PERSON = "it was refused", "the person stopped the agent"
 
 
@@ -47,9 +48,8 @@ class Ending(NamedTuple):
 
     answer: Item | None = None
     """what it says of how the work stands"""
-    some: Item | None = None
-    more: Item | None = None
-    """the same with more of it, where it is longer"""
+    longer: tuple[Item, ...] = ()
+    """the same with more of it where it is longer, the longest first"""
     of_subagent: bool = False
     """the thread itself has no answer"""
     calls_since: int = 0
@@ -65,9 +65,9 @@ class Ending(NamedTuple):
 
 def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
     """Return how the thread of these events ended; of rows that are not ``whole`` the beginning may be missing."""
-    answers = _answers(main)
+    answers = _answers(view, main)
     if not answers:
-        others = _answers(view.events)
+        others = _answers(view, view.events)
         if not others:
             return Ending(delivered=_delivered(view, main, None, None, whole=whole), last_call=_last_call(view, main, main))
         return Ending(*_excerpts(view, others[-1], whole=whole), of_subagent=True)
@@ -104,13 +104,13 @@ def _delivered(view: SessionView, main: Sequence[Any], since: Any, until: Any, *
     ended = [e for e in main if e.kind == "subagent_end" and (e.text or "").strip() and first < e.seq < end]
     if not ended and since is not None and since.ts is not None:
         agents = {thread.thread_id for thread in view.threads if thread.kind in AGENTS}
-        answers = [e for e in _answers(view.events) if e.thread_id in agents and e.ts is not None and e.ts > since.ts]
+        answers = [e for e in _answers(view, view.events) if e.thread_id in agents and e.ts is not None and e.ts > since.ts]
         answers = [e for e in answers if until is None or (until.ts is not None and e.ts <= until.ts)]
         ended = list({e.thread_id: e for e in answers}.values())  # the last one of each
     if not ended:
         return None
     found = in_time(ended)[-1]
-    text = excerpt(_unquoted(found.text), _ROOMS[1], lambda texts: repeating(view, texts, whole=whole))
+    text = excerpt(_unquoted(found.text), _DELIVERED, lambda texts: repeating(view, texts, whole=whole))
     agents_said = "a subagent" if len(ended) == 1 else f"{len(ended)} subagents"
     did, gave = ("ended", "delivered") if found.kind == "subagent_end" else ("answered", "said")  # it may work on
     words = f"{'After' if until is None else 'Before'} it {agents_said} {did}. {'It' if len(ended) == 1 else 'The last of them'} {gave}"
@@ -125,28 +125,36 @@ def _unquoted(text: str) -> str:
     return text
 
 
-def _order(view: SessionView, answer: Any) -> str | None:
+def _order(view: SessionView, answer: Any) -> Item | None:
     """Return what the subagent of an answer was started with; None where that is not recorded."""
-    started = (e for e in view.of_kinds("subagent_start") if e.thread_id == answer.thread_id and e.text)
-    return next((truncate(one_line(e.text), _ORDER) for e in started), None)
+    started = next((e for e in view.of_kinds("subagent_start") if e.thread_id == answer.thread_id and e.text), None)
+    return Item(truncate(one_line(started.text), _ORDER), ORDER, written(started.ts), started.event_id) if started is not None else None
 
 
-def _answers(events: Sequence[Any]) -> list[Any]:
-    return in_time([e for e in events if e.kind == "answer" and e.text and e.text.strip()])
+def agent_orders(view: SessionView) -> list[Item | None]:
+    """Return what the subagents that answered were started with, the one that answered last first; None where that is not recorded."""
+    last = {e.thread_id: e for e in _answers(view, view.events)}
+    return [_order(view, answer) for answer in reversed(in_time(list(last.values())))]
 
 
-def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, Item | None, Item | None]:
+def _answers(view: SessionView, events: Sequence[Any]) -> list[Any]:
+    """Return the answers among events; those of subagents that their host only warms up answer nobody."""
+    warm_up = discovery.declared_pattern("records.warm_up")
+    warmed = {e.thread_id for e in view.of_kinds("subagent_start") if e.text and warm_up.fullmatch(e.text)}
+    return in_time([e for e in events if e.kind == "answer" and e.text and e.text.strip() and e.thread_id not in warmed])
+
+
+def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, tuple[Item, ...]]:
     """Return what is told of an answer, and more of it where it is longer; empty where nothing is left beside what repeats an output."""
     said = _DIRECTIVE.sub("", answer.text)
     said = said if said.strip() else answer.text
-    few, some, more = (excerpt(said, room, lambda texts: repeating(view, texts, whole=whole)) for room in _ROOMS)
-
+    few, *more = dict.fromkeys(excerpt(said, room, lambda texts: repeating(view, texts, whole=whole)) for room in _ROOMS)
     order = _order(view, answer)
 
     def item(text: str) -> Item:
-        return Item(text, "answer", written(answer.ts), answer.event_id, reason=order)
+        return Item(text, "answer", written(answer.ts), answer.event_id, reason=order.text if order else None)
 
-    return item(few), item(some) if few != some != more else None, item(more) if more != few else None
+    return item(few), tuple(map(item, reversed(more)))
 
 
 def _last_call(view: SessionView, behind: Sequence[Any], main: Sequence[Any]) -> Item | None:

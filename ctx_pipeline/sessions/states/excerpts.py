@@ -390,7 +390,7 @@ def _rank_ends(units: Sequence[_Unit]) -> None:
         if unit.leads or len(unit.text.split()) >= _WORDS or not unit.text.isascii():
             break
     last = units[-1].block if units else 0
-    while last and all(unit.rank == _ASKS for unit in units if unit.block == last):
+    while last and next((unit.rank == _ASKS for unit in units if unit.block == last), True):
         last -= 1  # what a question is about stands above it
     for unit in units:
         if unit.block >= last:

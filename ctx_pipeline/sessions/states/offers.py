@@ -36,8 +36,8 @@ def _asked_by_agent(view: SessionView, said: Item) -> str:
 
 
 def _last_paragraph(text: str) -> str:
-    """Return the last lines of a text without the list above them, whose last point may end in no full stop."""
-    lines = text.rstrip().splitlines()
+    """Return the last lines of a text without the list or the code above them; the last point of a list may end in no full stop."""
+    lines = text.rstrip().rpartition("```")[2].splitlines()
     above = (
         n for n in reversed(range(len(lines) - 1)) if not lines[n].strip() or (_POINT.match(lines[n]) and not lines[n + 1][:1].isspace())
     )

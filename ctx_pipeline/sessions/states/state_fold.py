@@ -22,7 +22,7 @@ from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
-from ctx_pipeline.sessions.states.ending import called, ending, recap
+from ctx_pipeline.sessions.states.ending import agent_orders, called, ending, recap
 from ctx_pipeline.sessions.states.offers import BRIEF, with_offer
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
@@ -131,7 +131,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
     end, outside, commit = ending(view, main, whole=whole), list(end_state(view, agents)), _commit(made := last_commit(view))
     if commit is None and main and (on := recorded_branch(view, main[-1])):  # the person may have left the one that a command showed
         outside = [on, *(item for item in outside if item.by != BRANCH)]
-    alone = bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events)
+    alone = _only_subagents(view)
     return SessionState(
         host=view.host,
         session_id=view.session_id,
@@ -155,6 +155,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
         subagents_only=alone,
         subagents=len({e.thread_id for e in view.events}) if alone else 0,
+        orders=[order for order in agent_orders(view)[1:] if order] if alone else [],
         hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
         checks=checks,
@@ -163,9 +164,8 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         answer_of_subagent=end.of_subagent,
         said_last=asked.said,
         answer=end.answer,
-        answer_some=end.some,
-        answer_more=end.more,
         recap=recap(view, main),
+        answer_longer=list(end.longer),
         calls_since=end.calls_since,
         unanswered=end.unanswered,
         asked_since=end.asked_since,
@@ -250,7 +250,14 @@ def task_of(view: SessionView) -> Item | None:
     if step is not None and not known.told and (known.now is None or known.now.by != "plan"):
         return Item(truncate(step.text, _LONG), "todos", written(step.call.started), step.call.call_event)
     now = known.now
+    if (now is None or now.by == "title") and _only_subagents(view) and (order := next(iter(agent_orders(view)), None)):
+        return order  # the title may be of another one
     return Item(now.text, now.by, written(now.ts), now.event_id) if now else None
+
+
+def _only_subagents(view: SessionView) -> bool:
+    """Tell whether no event of the main thread is recorded."""
+    return bool(view.events) and all(e.thread_id.startswith(f"{view.session_id}/") for e in view.events)
 
 
 def current_task_of(view: SessionView) -> Item | None:
