@@ -468,14 +468,33 @@ def _another_service(memory: Memory, line: str) -> bool:
 
 
 def _ports(text: str) -> set[str]:
-    """Return the ports that a text names: behind the word or a host; numbers of lines and times of day are none."""
-    return {found["port"] or found["named"] for found in _PORT.finditer(text) if not _NO_HOST.search(found["host"] or "")}
+    """Return the ports that a text names: behind the word or a host; numbers of lines, times of day and tags of images are none."""
+    found = [m for m in _PORT.finditer(text) if not _NO_HOST.search(m["host"] or "") and not _is_tag(m)]
+    return {m["port"] or m["named"] for m in found}
+
+
+def _is_tag(found: re.Match[str]) -> bool:
+    """Tell whether a name and a number are an image of a container with its version: ``postgres:15``, ``node:20-alpine``."""
+    host = found["host"] or ""
+    if not host or not _PLAIN_NAME.match(host):
+        return False
+    return found["port"] not in _SHORT_PORTS if len(found["port"]) == len("15") else bool(_OF_IMAGE.search(_line_around(found)))
+
+
+def _line_around(found: re.Match[str]) -> str:
+    text, start = found.string, found.start()
+    return text[text.rfind("\n", 0, start) + 1 : start + 1]
 
 
 _PORT = lazy_pattern(
     r"(?i)\bport[\s=:]+(?P<named>\d{2,5})\b"
-    r"|(?P<host>(?<![\w.-])(?<!(?<!/)/)[\w.-]{1,253}|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d)"
+    r"|(?P<host>(?<![\w.-])(?<!(?<!/)/)[\w.-]{1,253}|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d|-[a-z])"
 )
+_PLAIN_NAME = lazy_pattern(r"(?i)^(?!localhost$)[a-z][\w-]*$")
+"""A name of one word: of a machine in a network of containers, or of an image."""
+_SHORT_PORTS = frozenset({"21", "22", "23", "25", "53", "80"})
+_OF_IMAGE = lazy_pattern(r"(?i)\b(?:images?|manifest|pull(?:ing)?)\W{0,3}$|\b(?:images?|manifest)\b.{0,20}$")
+"""Stands before an image of a container."""
 _NO_HOST = lazy_pattern(
     r"(?i)^(?!\d+(?:\.\d+){3}$)\d|\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|sh|ex|exs|swift"
     r"|scala|lua|sql|s?css|less|html?|ya?ml|json|toml|md|rst|txt|log|lock|cfg|ini|xml|mk|cmake|dart|zig|pl|pm|jl|hs|clj|erl|hrl|ml|nix"

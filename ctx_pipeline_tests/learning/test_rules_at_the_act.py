@@ -222,6 +222,24 @@ def test_times_of_day_and_numbers_of_lines_are_no_ports(number):
     assert after_failure("node app.js", line, "/w", lesson) == []
 
 
+@pytest.mark.feature("hooks.service-port")
+@pytest.mark.parametrize(
+    "image",
+    ["postgres:15", "`node:20`", "image 'node:22-alpine'", "Unable to find image 'app:2024'", "pulling app:2024", "manifest for app:2024"],
+)
+def test_versions_of_images_are_no_ports(image):
+    lesson = [setup(f"{image}: connection refused by localhost:5432", "docker compose up -d db")]
+    assert after_failure("node app.js", f"{image}: connection refused by localhost:6379", "/w", lesson) == []
+    assert after_failure("node app.js", f"{image}: connection refused by localhost:5432", "/w", lesson) == lesson
+
+
+@pytest.mark.feature("hooks.service-port")
+def test_short_ports_of_named_machines_are_ports():
+    lesson = [setup("connection refused by web:80", "docker compose up -d web")]
+    assert after_failure("curl -f http://web", "connection refused by web:80", "/w", lesson) == lesson
+    assert after_failure("curl -f http://web", "connection refused by web:8080", "/w", lesson) == []
+
+
 @pytest.mark.feature("rules.moved")
 @pytest.mark.parametrize(
     ("text", "want", "avoid"),
