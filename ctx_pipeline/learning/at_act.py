@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.learning.unasked import unasked
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
@@ -62,8 +63,9 @@ def _red(text: str) -> bool:
 def before_command(command: str, memories: Iterable[Memory], cwd: str | None = None) -> list[Memory]:
     """Return the memories that speak of a command that is about to run, the surest first.
 
-    A rule that wants another program, or forbids what the words say; a refusal of the
-    same command; a cure of exactly this call, or of any call of the program it names.
+    A rule that wants another program, forbids what the words say, or wants the person to be asked
+    before this act; what a rule says of pushes and commits to a branch holds for those alone that change
+    it; a refusal of the same command; a cure of exactly this call, or of any call of the program it names.
     Which branch is checked out is read in ``cwd``; without it a push that names none speaks of none.
     """
     from ctx_pipeline.shell.commands import steps
@@ -108,7 +110,11 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         instead = set(map(str, body.get("instead_of", ())))
         if instead & programs:
             return True
-        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every, cwd)
+        if limited := None if body.get("want") else _branch_limit(memory):
+            return _changes_branch(limited, command, cwd)
+        if ask_first := unasked(memory):
+            return ask_first.done_by(command, cwd)
+        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every)
     if body.get("once") and not body.get("warning"):
         return False
     if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
@@ -161,15 +167,10 @@ def _lacks_option(step: Step, known: object) -> bool:
     )
 
 
-def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | None) -> bool:
-    """Tell whether a command does what a rule forbids: most of its words, or the one that it is about as an option or a subcommand.
-
-    What a rule says of pushes and commits to a branch holds for those alone that change it.
-    """
+def _forbidden(memory: Memory, command: str, every: Sequence[Step]) -> bool:
+    """Tell whether a command does what a rule forbids: most of its words, or the one that it is about as an option or a subcommand."""
     from ctx_pipeline.mining.lessons.said_rules import OBJECTS, core
 
-    if limited := _branch_limit(memory):
-        return _changes_branch(limited, command, cwd)
     what, where = core(memory.text)
     wanted = set(map(str, memory.body.get("avoid", ()))) - (where & _NO_BRANCHES)
     doing = next((w for w in _FORBIDS.findall(memory.text.lower()) if w in what), "")
@@ -339,7 +340,11 @@ def at_prompt(prompt: str, memories: Iterable[Memory]) -> list[Memory]:
     words = terms(prompt[:LONGEST])
     making = asked["verb"].lower() in _MAKING
     acts = words & _MADE if asked["verb"].lower() in _DOING else set()
-    found = [m for m in memories if _tells_where(m, prompt, words, making=making) or (m.kind in RULE_KINDS and acts & _terms_of(m))]
+    found = [
+        m
+        for m in memories
+        if _tells_where(m, prompt, words, making=making) or (m.kind in RULE_KINDS and acts & _terms_of(m) and not unasked(m))
+    ]
     return sorted(found, key=lambda m: (-m.confidence, m.memory_id))
 
 
