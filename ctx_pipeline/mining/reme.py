@@ -68,7 +68,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     for thread, members in threads.items():
         edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
         for place, run in enumerate(members):
-            if (run.step.purpose not in CHECKS and not run.failed) or throwaway(run, cwd):
+            if (run.step.purpose not in CHECKS and not run.failed) or run.unclear or throwaway(run, cwd):
                 continue
             made = form(run, cwd)
             error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""

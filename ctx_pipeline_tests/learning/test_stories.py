@@ -288,3 +288,13 @@ def test_rules_of_asking_first_reach_the_act_whatever_its_words_and_not_the_prom
     assert "delete files" in before(story, "rm src/cart.py").lower()
     assert [c for c in ("gh pr view 3", "git status", "rm -rf node_modules") if before(story, c)] == []
     assert prompt(story, "merge the PR now") == ""
+
+
+@pytest.mark.feature("facts.chains")
+def test_what_ended_a_chain_is_no_failure_of_the_tests_behind_it(story):
+    error = "error: failed to connect: connection refused"
+    for _ in range(3):
+        story.day(said("Run the tests."), ran("docker compose up -d && pytest -q", error, 1), ran("pytest -q", "3 passed in 0.1s"))
+    story.learn()
+    assert [t for t in texts(story) if "failed" in t] == []
+    assert failed(story, "pytest -q", error) == ""
