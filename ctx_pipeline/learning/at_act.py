@@ -115,10 +115,11 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         if ask_first := unasked(memory):
             return ask_first.done_by(command, cwd)
         return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every)
+    if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
+        # the very call, but for what it passed with, is sure enough of one session
+        return any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
     if body.get("once") and not body.get("warning"):
         return False
-    if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
-        return any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
     told = " ".join(command.split())
     if body.get("resolution") in ("command", "spelling") and told in map(str, body.get("did", ())):
         return False
@@ -390,7 +391,7 @@ def after_failure(command: str, output: str, cwd: str | None, memories: Iterable
     lines = [line for form in (False, True) if (line := salient_line(output, cwd, of_tests=of_tests, of_any_form=form))]
     if not lines:
         return []
-    forms = {signature(form) for line in lines for form in (line, quoted_as_name(line), without_place(line))}
+    forms = {signature(form) for line in lines for form in (line, quoted_as_name(line), without_place(line), _PLACE_AT_END.sub("", line))}
     line = "\n".join(lines)
     subjects = {step.subject for step in every} | {step.words[0].rpartition("/")[2] for step in every}
     looked = _parts_of_paths(every) if _ABSENT.search(line) else set()
@@ -426,6 +427,9 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
 
     return any(SequenceMatcher(None, known, form).ratio() >= _ALIKE for form in forms)
 
+
+_PLACE_AT_END = lazy_pattern(r"\s(?:at|in)\s(['\"`]?)[~/][^'\"`\s]*\1$")
+"""The folder in which something was met, at the end of its line."""
 
 _NOT_THERE = lazy_pattern(r"command not found|: not found|No module named|no such command")
 

@@ -332,3 +332,23 @@ def test_who_wants_to_be_asked_first_is_heard_before_that_act_and_at_no_other(ac
 def test_what_narrows_a_wish_to_be_asked_narrows_where_it_is_told(text, told, quiet):
     assert before_command(told, [said(text)]), text
     assert before_command(quiet, [said(text)]) == [], text
+
+
+@pytest.mark.feature("hooks.after-failure")
+def test_an_error_that_ends_with_the_folder_it_was_met_in_is_the_same_in_another_folder():
+    body = {"error": "fatal: 'main' is already used by worktree", "signature": "fatal main is already used by worktree"}
+    body |= {"subject": "git checkout", "warning": True}
+    lesson = Memory("m", "failure_trigger", "`git checkout main` fails in a worktree", structured=json.dumps(body), confidence=0.6)
+    for folder in ("/w/app", "/Users/sam/src/app-2"):
+        assert after_failure("git checkout main", f"fatal: 'main' is already used by worktree at '{folder}'", "/x", [lesson]) == [lesson]
+    assert after_failure("git checkout dev", "fatal: 'dev' is already used by worktree at '/w/app'", "/x", [lesson]) == []
+
+
+@pytest.mark.feature("hooks.before-command")
+def test_the_option_with_which_the_very_call_of_a_folder_passed_is_told_of_one_session():
+    body = {"commands": ["go test ./integration/... -tags=integration"], "once": True}
+    text = "in `integration`: run the tests with `go test ./integration/... -tags=integration`"
+    lesson = Memory("m", "repo_convention", text, structured=json.dumps(body), confidence=0.4)
+    assert before_command("go test ./integration/...", [lesson]) == [lesson]
+    for quiet in ("go test ./integration/... -tags=integration -v", "go test ./...", "go vet ./integration/..."):
+        assert before_command(quiet, [lesson]) == [], quiet
