@@ -65,7 +65,8 @@ def before_command(command: str, memories: Iterable[Memory], cwd: str | None = N
 
     A rule that wants another program, forbids what the words say, or wants the person to be asked
     before this act; what a rule says of pushes and commits to a branch holds for those alone that change
-    it; a refusal of the same command; a cure of exactly this call, or of any call of the program it names.
+    it; a refusal of the same command, or of its program in favor of another one; a cure of exactly this call, or of
+    any call of the program it names.
     Which branch is checked out is read in ``cwd``; without it a push that names none speaks of none.
     """
     from ctx_pipeline.shell.commands import steps
@@ -105,11 +106,11 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
     if body.get("at_hand") and memory.status != "accepted":
         return False
     if memory.kind in RULE_KINDS:
-        if memory.kind == "risk_rule":
-            return body.get("refused") == f"`{command.strip()}`"
         instead = set(map(str, body.get("instead_of", ())))
         if instead & programs:
             return True
+        if memory.kind == "risk_rule":
+            return body.get("refused") == f"`{command.strip()}`"
         if limited := None if body.get("want") else _branch_limit(memory):
             return _changes_branch(limited, command, cwd)
         if ask_first := unasked(memory):

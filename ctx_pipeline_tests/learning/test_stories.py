@@ -298,3 +298,12 @@ def test_what_ended_a_chain_is_no_failure_of_the_tests_behind_it(story):
     story.learn()
     assert [t for t in texts(story) if "failed" in t] == []
     assert failed(story, "pytest -q", error) == ""
+
+
+@pytest.mark.feature("hooks.before-command")
+def test_a_refusal_in_favor_of_another_program_is_told_before_every_call_of_the_one_refused(story):
+    story.day(said("Add the parser."), refused("npm install zod", "use pnpm"), ran("pnpm add zod", "ok"))
+    story.day(said("Release it."), refused("git tag v1", "use the release script, not tags")).learn()
+    for command in ("npm install zod", "npm ci", "cd web && npm install left-pad"):
+        assert "use pnpm" in before(story, command), command
+    assert [c for c in ("pnpm install", "npx tsc", "npm ls", "git tag v2") if before(story, c)] == []
