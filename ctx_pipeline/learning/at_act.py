@@ -109,12 +109,14 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         instead = set(map(str, body.get("instead_of", ())))
         if instead & programs:
             return True
-        if memory.kind == "risk_rule":
-            return body.get("refused") == f"`{command.strip()}`"
-        if limited := None if body.get("want") else _branch_limit(memory):
+        if memory.kind == "risk_rule" and body.get("refused") == f"`{command.strip()}`":
+            return True
+        if memory.kind != "risk_rule" and not body.get("want") and (limited := _branch_limit(memory)):
             return _changes_branch(limited, command, cwd)
         if ask_first := unasked(memory):
             return ask_first.done_by(command, cwd)
+        if memory.kind == "risk_rule":
+            return False
         return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every)
     if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
         # the very call, but for what it passed with, is sure enough of one session

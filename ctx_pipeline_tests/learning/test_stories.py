@@ -283,7 +283,9 @@ def test_a_rule_of_a_folder_of_rules_that_agents_broke_is_told_at_the_act(story)
 @pytest.mark.feature("hooks.asked-first")
 def test_rules_of_asking_first_reach_the_act_whatever_its_words_and_not_the_prompt_that_orders_it(story):
     story.day(said("Fix the page. Never merge without asking."), ran("gh pr create --fill", "ok"))
+    story.day(said("Release it."), refused("npm publish", "never publish without asking me first"))
     story.day(said("Clean up."), ran("rm src/old.py"), said("Never delete files without asking me first")).learn()
+    assert "never publish without asking" in before(story, "npm publish --tag next")
     assert "merge without asking" in before(story, "gh pr merge 3 --squash").lower()
     assert "delete files" in before(story, "rm src/cart.py").lower()
     assert [c for c in ("gh pr view 3", "git status", "rm -rf node_modules") if before(story, c)] == []
