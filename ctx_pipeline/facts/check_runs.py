@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.check_results import check_results
-from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed, results_of, shown_by, stops_at_errors
+from ctx_pipeline.facts.command_runs import CHECKS, command_runs, may_have_ended_before, printed, results_of, shown_by, stops_at_errors
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.tables import CHECK_RUNS
 from ctx_pipeline.shell.commands import Step, steps, steps_by_piece
@@ -206,6 +206,8 @@ def _silent(view: SessionView, run: Any, program: Step, at: int, last: int) -> A
     else:
         sole = sum(purpose in CHECKS for purpose in run.purposes) == 1
         end = run.result if alone or (sole and owns) else "unknown"
+        if end == "failed" and may_have_ended_before(run.command, program, printed(view, run)):
+            end = "unknown"
     ran = False if end in ("", "refused") else True if end in ("passed", "running") else None
     return _row(
         run,

@@ -69,19 +69,55 @@ def _by_call(view: SessionView) -> dict[str, Any]:
     return {event: run for run in command_runs(view) for event in (run.call_event, *run.polls)}
 
 
-def failed_program(command: str) -> str:
-    """Return the program to which the failure of a command line belongs; empty where it runs none.
+def failed_program(command: str, output: str | None = None) -> str:
+    """Return the program to which the failure of a command line belongs; empty where it runs none, or which one is not known.
 
     It is in the last pipeline: the first that checks, else the last one that does not merely pass on what it reads.
+    With what the line printed, a chain that may have ended before it belongs to none.
     """
     found: list[Step] = []
-    for piece, members in reversed(steps_by_piece(command)):
+    every = steps_by_piece(command)
+    for piece, members in reversed(every):
         found = [*members, *found]
         if found and not piece.piped:
             break
     check = next((s for s in found if s.purpose in CHECKS), None)
     own = [s for s in found if s.subject.partition(" ")[0] not in _PASSES_ON] or found[:1]
-    return check.subject if check else own[-1].subject if own else ""
+    blamed = check or (own[-1] if own else None)
+    if blamed is None or (output is not None and may_have_ended_before(command, blamed, output)):
+        return ""
+    return blamed.subject
+
+
+_SELDOM_FAIL = frozenset(
+    {"cd", "pushd", "popd", "export", "set", "source", ".", "echo", "printf", "true", "sleep", "mkdir", "touch", "unset"}
+    | {"git add", "git status", "git diff", "git log", "git show", "git branch", "git rev-parse"}
+)
+"""What sets the shell, makes a folder or looks around, and does not end a chain."""
+
+
+def may_have_ended_before(command: str, step: Step, output: str) -> bool:
+    """Tell whether a line that failed may have ended in a program before one of its steps, which then never ran.
+
+    Behind ``&&`` a program runs only where the one before ended well. What it reports, or a line with its name, shows that it ran.
+    """
+    every = steps_by_piece(command)
+    place = next((at for at, (_, members) in enumerate(every) if step in members), 0)
+    while place:
+        joined, before = every[place][0].behind, every[place - 1][0]
+        if joined == "&&" or (joined in (";", "\n") and stops_at_errors(command)):
+            if _SELDOM_FAIL.isdisjoint((*before.words[:1], " ".join(before.words[:2]))):
+                return not (check_results(output) or _names(output, step))
+        elif joined != "|":
+            return False
+        place -= 1
+    return False
+
+
+def _names(output: str, step: Step) -> bool:
+    """Tell whether an output has the name of a step's program: ``pytest: command not found``."""
+    program = step.subject.partition(" ")[0].rpartition("/")[2]
+    return re.search(rf"(?<![\w./-]){re.escape(program)}(?![\w-])", output) is not None
 
 
 _CUTS = frozenset({"tail", "head", "grep", "egrep", "rg", "sed", "awk", "less", "cut"})
@@ -113,7 +149,7 @@ def without_hits(program: str, text: str) -> str:
 def printed(view: SessionView, run: Any) -> str:
     """Return all that a command printed, as far as the view holds the events."""
     host = _phrases(view.host)
-    return "\n".join(_printed(e.text, host) for event in run.outputs if (e := view.by_event.get(event)) is not None and e.text)
+    return "\n".join(_printed(e.text, host) for event in run.outputs or () if (e := view.by_event.get(event)) is not None and e.text)
 
 
 def output_of(view: SessionView, run: Any) -> str:

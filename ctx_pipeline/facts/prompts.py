@@ -454,19 +454,40 @@ def arguments_of(text: str) -> dict[str, Any]:
 
 
 _ANSWERED = lazy_pattern(r'"([^"\n]{3,300})"="([^"\n]{1,300})"')
+_ONE_ANSWER = lazy_pattern(
+    r'(?s)(?P<answer>.{1,4000}?)"(?: selected preview:\n.*?)?(?: user notes: (?P<notes>.{1,4000}?))?(?:, |\.\s[A-Z][^"]{0,120})?'
+)
+"""What stands behind a question and ``"="``: what was chosen or typed, what the agent had shown of it, what the person wrote beside it."""
 
 
 def answered(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
-    """Yield what the agent asked the person in a call with the answer: quoted in a sentence, or by the ids of the questions."""
+    """Yield what the agent asked the person in a call with the answer: quoted in a sentence, or by the ids of the questions.
+
+    An answer is what was chosen or typed; the question and what the agent showed of a choice are not the person's words.
+    """
     told = view.result_text(call)
-    yield from _ANSWERED.findall(told)
     given, asked_of = arguments_of(told).get("answers"), arguments_of(view.call_text(call)).get("questions")
-    by_id = given if isinstance(given, dict) else {}
-    for question in asked_of if isinstance(asked_of, list) else ():
-        found = by_id.get(str(question.get("id"))) if isinstance(question, dict) else None
-        texts = found.get("answers") if isinstance(found, dict) else None
+    every = [q for q in asked_of if isinstance(q, dict)] if isinstance(asked_of, list) else []
+    if not isinstance(given, dict):
+        yield from _quoted_answers(told, [str(q.get("question")) for q in every]) or _ANSWERED.findall(told)
+        return
+    for question in every:
+        asking = str(question.get("question"))
+        found = given.get(str(question.get("id")), given.get(asking))
+        texts = found.get("answers") if isinstance(found, dict) else [found] if isinstance(found, str) else None
         if isinstance(texts, list) and texts:
-            yield str(question.get("question")), ", ".join(map(str, texts))
+            yield asking, ", ".join(map(str, texts))
+
+
+def _quoted_answers(told: str, questions: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the answers of a sentence that quotes each question before its answer, whatever signs an answer holds."""
+    begins = sorted((at, f'"{q}"="', q) for q in set(questions) if (at := told.find(f'"{q}"="')) >= 0)
+    found: list[tuple[str, str]] = []
+    for place, (at, quoted, question) in enumerate(begins, 1):
+        end = begins[place][0] if place < len(begins) else len(told)
+        if match := _ONE_ANSWER.fullmatch(told, at + len(quoted), end):
+            found.append((question, "\n".join(filter(None, match.groups()))))
+    return found
 
 
 def cut(text: str, width: int = LONGEST) -> str:

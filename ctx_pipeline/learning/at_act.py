@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.learning.unasked import unasked
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
@@ -62,8 +63,10 @@ def _red(text: str) -> bool:
 def before_command(command: str, memories: Iterable[Memory], cwd: str | None = None) -> list[Memory]:
     """Return the memories that speak of a command that is about to run, the surest first.
 
-    A rule that wants another program, or forbids what the words say; a refusal of the
-    same command; a cure of exactly this call, or of any call of the program it names.
+    A rule that wants another program, forbids what the words say, or wants the person to be asked
+    before this act; what a rule says of pushes and commits to a branch holds for those alone that change
+    it; a refusal of the same command, or of its program in favor of another one; a cure of exactly this call, or of
+    any call of the program it names.
     Which branch is checked out is read in ``cwd``; without it a push that names none speaks of none.
     """
     from ctx_pipeline.shell.commands import steps
@@ -103,16 +106,23 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
     if body.get("at_hand") and memory.status != "accepted":
         return False
     if memory.kind in RULE_KINDS:
-        if memory.kind == "risk_rule":
-            return body.get("refused") == f"`{command.strip()}`"
         instead = set(map(str, body.get("instead_of", ())))
         if instead & programs:
             return True
-        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every, cwd)
+        if memory.kind == "risk_rule" and body.get("refused") == f"`{command.strip()}`":
+            return True
+        if memory.kind != "risk_rule" and not body.get("want") and (limited := _branch_limit(memory)):
+            return _changes_branch(limited, command, cwd)
+        if ask_first := unasked(memory):
+            return ask_first.done_by(command, cwd)
+        if memory.kind == "risk_rule":
+            return False
+        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every)
+    if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
+        # the very call, but for what it passed with, is sure enough of one session
+        return any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
     if body.get("once") and not body.get("warning"):
         return False
-    if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
-        return any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
     told = " ".join(command.split())
     if body.get("resolution") in ("command", "spelling") and told in map(str, body.get("did", ())):
         return False
@@ -161,15 +171,10 @@ def _lacks_option(step: Step, known: object) -> bool:
     )
 
 
-def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | None) -> bool:
-    """Tell whether a command does what a rule forbids: most of its words, or the one that it is about as an option or a subcommand.
-
-    What a rule says of pushes and commits to a branch holds for those alone that change it.
-    """
+def _forbidden(memory: Memory, command: str, every: Sequence[Step]) -> bool:
+    """Tell whether a command does what a rule forbids: most of its words, or the one that it is about as an option or a subcommand."""
     from ctx_pipeline.mining.lessons.said_rules import OBJECTS, core
 
-    if limited := _branch_limit(memory):
-        return _changes_branch(limited, command, cwd)
     what, where = core(memory.text)
     wanted = set(map(str, memory.body.get("avoid", ()))) - (where & _NO_BRANCHES)
     doing = next((w for w in _FORBIDS.findall(memory.text.lower()) if w in what), "")
@@ -339,7 +344,11 @@ def at_prompt(prompt: str, memories: Iterable[Memory]) -> list[Memory]:
     words = terms(prompt[:LONGEST])
     making = asked["verb"].lower() in _MAKING
     acts = words & _MADE if asked["verb"].lower() in _DOING else set()
-    found = [m for m in memories if _tells_where(m, prompt, words, making=making) or (m.kind in RULE_KINDS and acts & _terms_of(m))]
+    found = [
+        m
+        for m in memories
+        if _tells_where(m, prompt, words, making=making) or (m.kind in RULE_KINDS and acts & _terms_of(m) and not unasked(m))
+    ]
     return sorted(found, key=lambda m: (-m.confidence, m.memory_id))
 
 
@@ -385,7 +394,7 @@ def after_failure(command: str, output: str, cwd: str | None, memories: Iterable
     lines = [line for form in (False, True) if (line := salient_line(output, cwd, of_tests=of_tests, of_any_form=form))]
     if not lines:
         return []
-    forms = {signature(form) for line in lines for form in (line, quoted_as_name(line), without_place(line))}
+    forms = {signature(form) for line in lines for form in (line, quoted_as_name(line), without_place(line), _PLACE_AT_END.sub("", line))}
     line = "\n".join(lines)
     subjects = {step.subject for step in every} | {step.words[0].rpartition("/")[2] for step in every}
     looked = _parts_of_paths(every) if _ABSENT.search(line) else set()
@@ -421,6 +430,9 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
 
     return any(SequenceMatcher(None, known, form).ratio() >= _ALIKE for form in forms)
 
+
+_PLACE_AT_END = lazy_pattern(r"\s(?:at|in)\s(['\"`]?)[~/][^'\"`\s]*\1$")
+"""The folder in which something was met, at the end of its line."""
 
 _NOT_THERE = lazy_pattern(r"command not found|: not found|No module named|no such command")
 
@@ -468,14 +480,33 @@ def _another_service(memory: Memory, line: str) -> bool:
 
 
 def _ports(text: str) -> set[str]:
-    """Return the ports that a text names: behind the word or a host; numbers of lines and times of day are none."""
-    return {found["port"] or found["named"] for found in _PORT.finditer(text) if not _NO_HOST.search(found["host"] or "")}
+    """Return the ports that a text names: behind the word or a host; numbers of lines, times of day and tags of images are none."""
+    found = [m for m in _PORT.finditer(text) if not _NO_HOST.search(m["host"] or "") and not _is_tag(m)]
+    return {m["port"] or m["named"] for m in found}
+
+
+def _is_tag(found: re.Match[str]) -> bool:
+    """Tell whether a name and a number are an image of a container with its version: ``postgres:15``, ``node:20-alpine``."""
+    host = found["host"] or ""
+    if not host or not _PLAIN_NAME.match(host):
+        return False
+    return found["port"] not in _SHORT_PORTS if len(found["port"]) == len("15") else bool(_OF_IMAGE.search(_line_around(found)))
+
+
+def _line_around(found: re.Match[str]) -> str:
+    text, start = found.string, found.start()
+    return text[text.rfind("\n", 0, start) + 1 : start + 1]
 
 
 _PORT = lazy_pattern(
     r"(?i)\bport[\s=:]+(?P<named>\d{2,5})\b"
-    r"|(?P<host>(?<![\w.-])(?<!(?<!/)/)[\w.-]{1,253}|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d)"
+    r"|(?P<host>(?<![\w.-])(?<!(?<!/)/)[\w.-]{1,253}|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d|-[a-z])"
 )
+_PLAIN_NAME = lazy_pattern(r"(?i)^(?!localhost$)[a-z][\w-]*$")
+"""A name of one word: of a machine in a network of containers, or of an image."""
+_SHORT_PORTS = frozenset({"21", "22", "23", "25", "53", "80"})
+_OF_IMAGE = lazy_pattern(r"(?i)\b(?:images?|manifest|pull(?:ing)?)\W{0,3}$|\b(?:images?|manifest)\b.{0,20}$")
+"""Stands before an image of a container."""
 _NO_HOST = lazy_pattern(
     r"(?i)^(?!\d+(?:\.\d+){3}$)\d|\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|sh|ex|exs|swift"
     r"|scala|lua|sql|s?css|less|html?|ya?ml|json|toml|md|rst|txt|log|lock|cfg|ini|xml|mk|cmake|dart|zig|pl|pm|jl|hs|clj|erl|hrl|ml|nix"

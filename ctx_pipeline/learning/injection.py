@@ -15,6 +15,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.learning.at_act import after_failure, asks_where, at_prompt, before_command, command_of, output_of
 from ctx_pipeline.learning.error_lines import words_of_error
 from ctx_pipeline.learning.repository_identity import place_among
+from ctx_pipeline.learning.unasked import unasked
 from ctx_pipeline.memory.injection_policy import (
     ACCEPTED,
     AT_FAILURE,
@@ -255,6 +256,8 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
         as_of=_FEW,
     )
     hits = recall(error=words_of_error(prompt, place.cwd if place else None), least=choice.threshold)
+    # who orders an act was asked; before the act itself the rule is told all the same
+    hits = [h for h in hits if not (choice.commands and unasked(h.memory))]
     found = for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
     known = {s.memory.memory_id for s in found}
     near = recall(limit=_AT_COMMAND) if asks_where(prompt) else []
@@ -266,9 +269,12 @@ def _at_command(index: MemoryIndex, command: str, output: str, place: Place | No
     """Return what speaks of a command, or of the error that it met, at most two."""
     if place is None:
         return []
+    from ctx_pipeline.shell.acts import acts
+
     line = words_of_error(f"{output}\n", place.cwd) if output else []
+    does = [] if output else sorted({act.name for act in acts(command, place.cwd)})
     recalled = index.recall(
-        words_of(f"{command} {' '.join(line)}")[:PROMPT_WORDS],
+        words_of(" ".join([*does, command, *line]))[:PROMPT_WORDS],
         allowed=lambda scope, repository, where: visible(scope, repository, where, place),
         accepted_only=choice.accepted_only,
         limit=_AT_COMMAND,

@@ -121,10 +121,8 @@ class ByDefault(NamedTuple):
 def spoken_by_default(row: Mapping[str, Any], kind: str) -> ByDefault:
     """Return whether a kind of lesson is told at a moment where nobody accepted the lesson, by what the newest backtest counted there.
 
-    Proven is a kind that was right more often than a text search in ten tellings or more; one that
-    was not is quiet. Told fewer times it is unproven: it is told where it was right at all and the
-    search no more often, and, where lessons of every kind together lose clearly to the search at the
-    moment, only where it was right more often. One that never spoke is told but at such a moment.
+    Of ten tellings or more it must have been right more often than a text search. Fewer prove nothing and silence nothing,
+    but where lessons of every kind together lose clearly to the search at the moment: there it must have been right more often.
     """
     count = row["kinds"].get(kind, {"told": 0, "right": 0, "plain": 0})
     told, right, plain = count["told"], count["right"], count["plain"]
@@ -132,10 +130,9 @@ def spoken_by_default(row: Mapping[str, Any], kind: str) -> ByDefault:
     compared = f"right in {right} of {told}, text search in {plain}"
     if told >= LEAST_TOLD:
         return ByDefault(right > plain, compared)
-    if not told:
-        return ByDefault(not lost, f"never told in the backtest{_LOST if lost else ''}")
-    ahead = right > plain if lost else right > 0 and right >= plain
-    return ByDefault(ahead, f"unproven: {compared}{_LOST if lost and not ahead else ''}")
+    ahead = right > plain or not lost
+    compared = f"unproven: {compared}" if told else "never told in the backtest"
+    return ByDefault(ahead, compared if ahead else f"{compared}{_LOST}")
 
 
 _LOST = "; text search clearly beats lessons there"

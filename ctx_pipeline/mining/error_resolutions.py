@@ -109,7 +109,7 @@ def resolved(view: SessionView, event_id: str) -> Resolved | None:
     """Return what ended the failure that an event shows; None where no later run of the session shows the same thing working."""
     run = next((r for r in view.once(runs) if r.failed and event_id in {r.call.call_event, r.call.result_event, *r.row.outputs}), None)
     error = _error(view, run) if run is not None else ""
-    if run is None or not error or transient(error):
+    if run is None or run.unclear or not error or transient(error):
         return None
     own = [r for r in view.once(runs) if r.call.thread_id == run.call.thread_id]
     calls = [c for c in view.tool_calls if c.thread_id == run.call.thread_id]
@@ -127,7 +127,7 @@ def resolved(view: SessionView, event_id: str) -> Resolved | None:
 def _pairs(view: SessionView, calls: list[Any], runs: list[Run]) -> Iterator[tuple[str, str, MemoryCandidate]]:
     last_edit = -1
     for index, run in enumerate(runs):
-        if not run.failed or throwaway(run, view.session.cwd):
+        if not run.failed or run.unclear or throwaway(run, view.session.cwd):
             continue
         if any(
             r.failed and r.step.subject == run.step.subject and last_edit < r.place

@@ -26,11 +26,12 @@ from ctx_pipeline.mining.lessons.commands import (
 from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT, WRONG, loses
 from ctx_pipeline.mining.lessons.proof import missing, own_program, proves, throwaway, transient
-from ctx_pipeline.mining.lessons.said_rules import rule, sentences
+from ctx_pipeline.mining.lessons.said_rules import replaced, rule, sentences
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.host_records import words_of_refusals
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.shell.command_risk import dangers
+from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,7 +69,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     for thread, members in threads.items():
         edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
         for place, run in enumerate(members):
-            if (run.step.purpose not in CHECKS and not run.failed) or throwaway(run, cwd):
+            if (run.step.purpose not in CHECKS and not run.failed) or run.unclear or throwaway(run, cwd):
                 continue
             made = form(run, cwd)
             error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
@@ -204,6 +205,7 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
         instead = _instead(command, said) if call.action == "shell" else ""
         instead = "" if dangers(instead) else instead
         body: dict[str, Any] = {"what": _REFUSED, "refused": what, "said": said}
+        body |= _of_program(command, said) if call.action == "shell" else {}
         yield MemoryCandidate(
             kind="risk_rule",
             text=f"the person refused {what}: “{said}”" + (f"; run `{instead}` instead" if instead else ""),
@@ -216,6 +218,13 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
             subject=subject,
             ts=call.ended,
         )
+
+
+def _of_program(command: str, said: str) -> dict[str, list[str]]:
+    """Return which programs the words of a refusal want, and in place of which, where the command that was refused runs one of these."""
+    ran = {step.words[0].rpartition("/")[2] for step in steps(command) if step.words}
+    meant = next((found for piece in sentences(said) if (found := rule(piece)) and ran & replaced(found)), None)
+    return {"want": sorted(meant.want), "instead_of": sorted(replaced(meant))} if meant else {}
 
 
 def _lays_down(said: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
+from ctx_pipeline.redaction.common_words import COMMON_WORDS
 from ctx_pipeline.redaction.redactor import MARKER
 
 if TYPE_CHECKING:
@@ -166,10 +167,11 @@ class Sharing:
     in a home becomes ``~/…/name``, written with the name of the home or without, settings and
     programs apart; another absolute folder ``[folder]/name``; user names, which paths, remotes and
     answers of code hosts tell, accounts that begin or end in one, and names of people written as
-    one word ``user``, also as a part of a longer identifier or name of a file; mail addresses
-    ``[email]``, hosts ``[host]``, names of people ``[person]``. Folders that every machine has
-    stay, and so does the address of a repository whose owner is none of these users. A branch that
-    begins with a name begins with ``user``; names in ``branches`` are no persons. Secrets were
+    one word ``user``, also as a part of a longer identifier or name of a file (a login that is a
+    common word only where it is told as a login); mail addresses ``[email]``, hosts ``[host]``,
+    names of people ``[person]``. Folders that every machine has stay, and so does the address of a
+    repository whose owner is none of these users. A branch that begins with a name begins with
+    ``user``; names in ``branches`` are no persons. Secrets were
     replaced before; they are counted.
     """
 
@@ -273,12 +275,13 @@ class Sharing:
         for owner, rest in sorted(self._branches):
             text = self._replaced("user names", re.compile(rf"(?<![\w.-]){re.escape(owner)}(?=/{re.escape(rest)}(?![\w-]))"), "user", text)
         own = self._names | _accounts(self._people)
-        known = own | {name for name in self._mentioned | self._doubtful if _is_variant(name, own)}
+        common = {name for name in own if name.lower() in COMMON_WORDS}
+        known = own | {name for name in self._mentioned | self._doubtful if _is_variant(name, own - common)}
         words = {name for name in known if _WORD.fullmatch(name)}
         for names, before in (
-            (known - words, rf"(?:(?<![A-Za-z0-9])|{_ESCAPE}|{_LIBRARY})"),
+            (known - words - common, rf"(?:(?<![A-Za-z0-9])|{_ESCAPE}|{_LIBRARY})"),
             (words, r"(?<=[@/])"),
-            (self._doubtful - known, _TOLD_AS_A_NAME),
+            ((self._doubtful - known) | common, _TOLD_AS_A_NAME),
         ):
             text = self._replaced("user names", _any(names, before), "user", text)
         return _OWNER.sub(self._owner, _BY.sub(self._by, text))

@@ -13,7 +13,7 @@ from ctx_pipeline.shell.commands import steps
 from ctx_pipeline.shell.parsing import pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.memories import StoredCandidate
 
@@ -81,6 +81,17 @@ def _kind(words: tuple[str, ...], subject: str, cwd: str | None) -> str:
     if program in SQL_CLIENTS:
         return "data" if any(SQL.search(w) for w in words[1:]) else ""
     return _service(program, plain, options)
+
+
+def removes(words: Sequence[str]) -> bool:
+    """Tell whether a program removes a file that neither a build nor a tool makes anew, however few they are."""
+    program, *rest = words
+    if program.rpartition("/")[2] == "git" and rest[:1] == ["rm"] and "--cached" not in rest:
+        rest = rest[1:]
+    elif program.rpartition("/")[2] not in ("rm", "unlink", "trash"):
+        return False
+    plain = [w for w in rest if not w.startswith("-")]
+    return any(not (_TEMPORARY.match(p) or _REBUILT.search(p) or _MADE.match(p.rpartition("/")[2])) for p in plain)
 
 
 def _finds_rubbish(words: tuple[str, ...]) -> bool:

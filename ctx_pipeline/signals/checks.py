@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.check_runs import check_runs
-from ctx_pipeline.facts.command_runs import command_runs, failed_program
+from ctx_pipeline.facts.command_runs import command_runs, failed_program, printed
 from ctx_pipeline.model.declared import Reading, signal
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def failing_commands(view: SessionView) -> Reading:
     for run in command_runs(view):
         if not run.outputs or run.result == "refused" or not run.programs:
             continue
-        blamed = failed_program(run.command) if run.result == "failed" else ""
+        blamed = failed_program(run.command, printed(view, run)) if run.result == "failed" else ""
         for program in dict.fromkeys(filter(None, run.programs)):
             row = table.setdefault(program, [0, 0])
             row[0] += 1

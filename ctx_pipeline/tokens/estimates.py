@@ -10,6 +10,12 @@ _PIECES = lazy_pattern(r"[^\r\n\w]?[^\W\d_]+|\d{1,3}| ?(?:[^\s\w]|_)+[\r\n/]*|\s
 _LETTERS, _SIGNS = 5, 2
 """Letters of a token in a long word, and different signs of one in a run of them: the nearest over 807 recorded outputs."""
 
+_DENSE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+"""A sign of Chinese, Japanese or Korean."""
+
+_DENSE_LETTERS = 1.5
+"""Such signs of a token: 1.4 in Chinese and Japanese, 1.6 in Korean."""
+
 _PART = 32_768
 """Characters at either end that stand for a text longer than both."""
 
@@ -30,5 +36,6 @@ def _tokens(piece: str) -> int:
     if not bare or bare[0].isdigit():
         return 1
     if bare[-1].isalpha():
-        return max(1, round(len(bare) / _LETTERS))
+        dense = 0 if bare.isascii() else len(_DENSE.findall(bare))
+        return max(1, round(dense / _DENSE_LETTERS + (len(bare) - dense) / _LETTERS))
     return 1 if len(set(bare)) == 1 else -(-len(bare) // _SIGNS)

@@ -129,6 +129,18 @@ def test_what_counts_is_the_share_of_tokens_and_not_of_characters(shorten):
     assert exact(short) < 0.85 * exact(output)
 
 
+CHINESE = "配置文件中缺少数据库连接地址,请检查环境变量是否已经设置。测试失败了三次,因为服务器没有启动。\n"
+JAPANESE = "設定ファイルにデータベースの接続先がありません。サーバーが起動していないため、テストが三回失敗しました。\n"
+KOREAN = "설정 파일에 데이터베이스 연결 주소가 없습니다. 서버가 시작되지 않아 테스트가 세 번 실패했습니다.\n"
+MIXED = "错误: 无法连接到 localhost:5432 (connection refused)\n  测试 test_orders 失败: KeyError 'DATABASE_URL'\n"
+
+
+@pytest.mark.feature("hooks.shorten-tokens")
+@pytest.mark.parametrize("text", [CHINESE, JAPANESE, KOREAN, MIXED])
+def test_signs_of_chinese_japanese_and_korean_are_no_letters_of_long_words(text):
+    assert near_count(text * 9) == pytest.approx(exact(text * 9), rel=0.3)
+
+
 @pytest.mark.feature("hooks.shorten-tokens")
 @pytest.mark.parametrize("text", [PASSES, ERROR, Path(__file__).read_text("utf-8"), json.dumps(json.loads('[{"a": 1.25}]') * 400)])
 def test_tokens_are_counted_about_right_without_an_encoding(text):

@@ -188,3 +188,25 @@ def test_a_kind_of_lesson_that_did_no_better_than_a_search_is_told_only_once_acc
     assert before(environ, "npm install") == ""
     MemoryIndex(Path(environ["CTX_HOME"]) / "memory.db").rebuild([rule._replace(status="accepted")])
     assert "pnpm" in before(environ, "npm install")
+
+
+@pytest.mark.feature("backtest.told-by-default")
+def test_few_tellings_of_a_backtest_silence_neither_a_rule_before_its_command_nor_a_cure_after_its_failure(environ, learned):
+    error = "ModuleNotFoundError: No module named 'yaml'"
+    said = ("use pnpm", "please use pnpm", "we use pnpm here")
+    sessions = [
+        day(n, i)
+        .prompt(words)
+        .shell("pytest -q", exit=1, text=error)
+        .shell("pip install pyyaml", text="ok")
+        .shell("pytest -q", text="3 passed")
+        for i, (n, words) in enumerate(zip("abc", said, strict=True))
+    ]
+    learned(*sessions)
+    wrong = {"told": 9, "right": 0, "plain": 3, "newest": 0}
+    tie = {"against_search": {"value": -0.1, "low": -0.3, "high": 0.1}, "answerable": 9}
+    rows = {"before a command": {"kinds": {"rule": wrong}}, "after a failure": {"kinds": {"cure": wrong}, **tie}}
+    with closing(Journal(Path(environ["CTX_HOME"]) / "journal.db")) as journal:
+        journal.append(MEASURED, {"moments": rows}, actor="test")
+    assert "pnpm" in before(environ, "npm install")
+    assert "pip install pyyaml" in failed(environ, "pytest -q", error, session_id="other")

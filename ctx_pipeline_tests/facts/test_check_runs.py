@@ -181,3 +181,20 @@ def test_an_end_that_nothing_shows_is_unknown():
 def test_what_checks_dependencies_is_a_check(command: str, kind: str | None, result: str | None):
     found = check_runs(view().prompt("go").shell(command, exit=0, text="ok").build())
     assert [(row.kind, row.result) for row in found] == ([(kind, result)] if kind else [])
+
+
+@pytest.mark.feature("facts.chains")
+@pytest.mark.parametrize(
+    ("command", "text", "result"),
+    [
+        ("docker compose up -d && pytest", "no configuration file provided: not found", "unknown"),
+        ("docker compose up -d && pytest", "E   KeyError: 'X'\n1 failed, 2 passed in 0.1s", "failed"),
+        ("docker compose up -d && pytest", "bash: line 1: pytest: command not found", "failed"),
+        ("set -e; npm ci; make test", "npm error code ERESOLVE", "unknown"),
+        ("cd web && pytest", "", "failed"),
+        ("git add -A && pytest", "", "failed"),
+        ("docker compose up -d; pytest", "no configuration file provided", "failed"),
+    ],
+)
+def test_a_check_that_an_earlier_program_of_its_chain_may_have_kept_from_running_has_not_failed(command, text, result):
+    assert [row.result for row in checks(command, text, 1)] == [result]

@@ -319,6 +319,21 @@ def test_a_failure_belongs_to_what_a_filter_reads_from_not_to_the_filter(command
     assert failed_program(command) == program
 
 
+@pytest.mark.feature("facts.chains")
+@pytest.mark.parametrize(
+    ("command", "output", "program"),
+    [
+        ("docker compose up -d && pytest", "no configuration file provided: not found", ""),
+        ("docker compose up -d && pytest", "1 failed in 0.1s", "pytest"),
+        ("npm ci | tail -3 && npm run deploy", "ERESOLVE", ""),
+        ("cd web && npm ci", "ERESOLVE", "npm ci"),
+        ("make db; pytest", "", "pytest"),
+    ],
+)
+def test_the_failure_of_a_chain_belongs_to_no_program_where_what_was_printed_does_not_show_which(command, output, program):
+    assert failed_program(command, output) == program
+
+
 @pytest.mark.feature("facts.command-end")
 @pytest.mark.parametrize(
     ("command", "program", "part"),

@@ -222,6 +222,24 @@ def test_times_of_day_and_numbers_of_lines_are_no_ports(number):
     assert after_failure("node app.js", line, "/w", lesson) == []
 
 
+@pytest.mark.feature("hooks.service-port")
+@pytest.mark.parametrize(
+    "image",
+    ["postgres:15", "`node:20`", "image 'node:22-alpine'", "Unable to find image 'app:2024'", "pulling app:2024", "manifest for app:2024"],
+)
+def test_versions_of_images_are_no_ports(image):
+    lesson = [setup(f"{image}: connection refused by localhost:5432", "docker compose up -d db")]
+    assert after_failure("node app.js", f"{image}: connection refused by localhost:6379", "/w", lesson) == []
+    assert after_failure("node app.js", f"{image}: connection refused by localhost:5432", "/w", lesson) == lesson
+
+
+@pytest.mark.feature("hooks.service-port")
+def test_short_ports_of_named_machines_are_ports():
+    lesson = [setup("connection refused by web:80", "docker compose up -d web")]
+    assert after_failure("curl -f http://web", "connection refused by web:80", "/w", lesson) == lesson
+    assert after_failure("curl -f http://web", "connection refused by web:8080", "/w", lesson) == []
+
+
 @pytest.mark.feature("rules.moved")
 @pytest.mark.parametrize(
     ("text", "want", "avoid"),
@@ -263,3 +281,74 @@ def test_rules_in_scripts_without_blanks_or_with_particles_are_one_in_other_endi
     assert same(one, other)
     for text in ("커밋 메시지는 항상 한국어로 작성하세요", "コメントは必ず日本語で書いてください", "提交信息必须使用中文"):
         assert not same(one, rule(text))
+
+
+ACTS = {
+    "merge": ("git merge fix", "gh pr merge 9 --squash", "gh -R a/b pr merge 9", "npm test && git merge --no-ff fix", "glab mr merge 4"),
+    "push": ("git push", "git push origin fix", "git -C sub push -u origin fix", "jj git push"),
+    "commit": ("git commit -m x", "git add -A && git commit --amend"),
+    "deploy": ("vercel --prod", "kubectl apply -f x.yml", "npm run deploy", "./deploy.sh", "terraform apply"),
+    "delete": ("rm src/a.py", "rm -rf src", "git rm a.py", "git branch -d fix", "git push --delete origin fix", "kubectl delete pod x"),
+    "publish": ("npm publish", "cargo publish", "uv publish", "twine upload dist/*", "docker push x"),
+    "release": ("gh release create v1", "make release"),
+}
+NO_ACT = (
+    "git status", "git log --merges", "git merge-base a b", "git merge --abort", "git branch --merged", "git checkout -b merge-fix",
+    "gh pr view 3", "gh pr checks 3", "git push --dry-run", "git pull", "npm publish --dry-run", "cat deploy.sh", "rm -rf node_modules",
+    "rm -rf build /tmp/x", "git rm --cached a.py", "rg 'git push' docs", "git commit --dry-run", "pytest -k merge", "ls releases",
+)  # fmt: skip
+ASKED_FIRST = (
+    "never {} without asking",
+    "don't {} without asking me first",
+    "do not ever {} anything without my explicit approval",
+    "don't {} unless I tell you to",
+    "never {} until I approve",
+    "always ask me before you {}",
+)
+
+
+@pytest.mark.feature("hooks.asked-first")
+@pytest.mark.parametrize("wording", ASKED_FIRST)
+@pytest.mark.parametrize("act", ACTS)
+def test_who_wants_to_be_asked_first_is_heard_before_that_act_and_at_no_other(act, wording):
+    told = [said(wording.format(act))]
+    assert [c for c in ACTS[act] if not before_command(c, told)] == []
+    others = {c for name, commands in ACTS.items() if name != act for c in commands if act != "push" or "git push" not in c}
+    assert [c for c in (*NO_ACT, *sorted(others - set(ACTS[act]))) if before_command(c, told)] == []
+
+
+@pytest.mark.feature("hooks.asked-first")
+@pytest.mark.parametrize(
+    ("text", "told", "quiet"),
+    [
+        ("never force push without asking", "git push -f", "git push"),
+        ("don't squash-merge without asking", "gh pr merge 3 --squash", "gh pr merge 3"),
+        ("never delete files without asking", "rm src/a.py", "git branch -D fix"),
+        ("never delete a branch without asking", "git branch -D fix", "rm src/a.py"),
+        ("never merge or deploy without asking", "vercel deploy", "git push"),
+        ("never push to main without asking", "git push origin main", "git push origin fix"),
+    ],
+)
+def test_what_narrows_a_wish_to_be_asked_narrows_where_it_is_told(text, told, quiet):
+    assert before_command(told, [said(text)]), text
+    assert before_command(quiet, [said(text)]) == [], text
+
+
+@pytest.mark.feature("hooks.after-failure")
+def test_an_error_that_ends_with_the_folder_it_was_met_in_is_the_same_in_another_folder():
+    body = {"error": "fatal: 'main' is already used by worktree", "signature": "fatal main is already used by worktree"}
+    body |= {"subject": "git checkout", "warning": True}
+    lesson = Memory("m", "failure_trigger", "`git checkout main` fails in a worktree", structured=json.dumps(body), confidence=0.6)
+    for folder in ("/w/app", "/Users/sam/src/app-2"):
+        assert after_failure("git checkout main", f"fatal: 'main' is already used by worktree at '{folder}'", "/x", [lesson]) == [lesson]
+    assert after_failure("git checkout dev", "fatal: 'dev' is already used by worktree at '/w/app'", "/x", [lesson]) == []
+
+
+@pytest.mark.feature("hooks.before-command")
+def test_the_option_with_which_the_very_call_of_a_folder_passed_is_told_of_one_session():
+    body = {"commands": ["go test ./integration/... -tags=integration"], "once": True}
+    text = "in `integration`: run the tests with `go test ./integration/... -tags=integration`"
+    lesson = Memory("m", "repo_convention", text, structured=json.dumps(body), confidence=0.4)
+    assert before_command("go test ./integration/...", [lesson]) == [lesson]
+    for quiet in ("go test ./integration/... -tags=integration -v", "go test ./...", "go vet ./integration/..."):
+        assert before_command(quiet, [lesson]) == [], quiet

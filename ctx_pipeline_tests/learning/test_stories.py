@@ -278,3 +278,34 @@ def test_a_rule_of_a_folder_of_rules_that_agents_broke_is_told_at_the_act(story)
     told = before(story, "npm ci")
     assert "use `pnpm`, not `npm`: .cursor/rules/tools.mdc says so, and `npm install` ran all the same in 2 sessions" in told
     assert before(story, "pnpm add zod") == ""
+
+
+@pytest.mark.feature("hooks.asked-first")
+def test_rules_of_asking_first_reach_the_act_whatever_its_words_and_not_the_prompt_that_orders_it(story):
+    story.day(said("Fix the page. Never merge without asking."), ran("gh pr create --fill", "ok"))
+    story.day(said("Release it."), refused("npm publish", "never publish without asking me first"))
+    story.day(said("Clean up."), ran("rm src/old.py"), said("Never delete files without asking me first")).learn()
+    assert "never publish without asking" in before(story, "npm publish --tag next")
+    assert "merge without asking" in before(story, "gh pr merge 3 --squash").lower()
+    assert "delete files" in before(story, "rm src/cart.py").lower()
+    assert [c for c in ("gh pr view 3", "git status", "rm -rf node_modules") if before(story, c)] == []
+    assert prompt(story, "merge the PR now") == ""
+
+
+@pytest.mark.feature("facts.chains")
+def test_what_ended_a_chain_is_no_failure_of_the_tests_behind_it(story):
+    error = "error: failed to connect: connection refused"
+    for _ in range(3):
+        story.day(said("Run the tests."), ran("docker compose up -d && pytest -q", error, 1), ran("pytest -q", "3 passed in 0.1s"))
+    story.learn()
+    assert [t for t in texts(story) if "failed" in t] == []
+    assert failed(story, "pytest -q", error) == ""
+
+
+@pytest.mark.feature("hooks.before-command")
+def test_a_refusal_in_favor_of_another_program_is_told_before_every_call_of_the_one_refused(story):
+    story.day(said("Add the parser."), refused("npm install zod", "use pnpm"), ran("pnpm add zod", "ok"))
+    story.day(said("Release it."), refused("git tag v1", "use the release script, not tags")).learn()
+    for command in ("npm install zod", "npm ci", "cd web && npm install left-pad"):
+        assert "use pnpm" in before(story, command), command
+    assert [c for c in ("pnpm install", "npx tsc", "npm ls", "git tag v2") if before(story, c)] == []

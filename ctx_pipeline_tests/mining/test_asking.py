@@ -313,7 +313,7 @@ def test_memories_that_the_agent_was_told_are_in_no_question(environ, tool):
         .answer(f"I was told {note}")
         .tool(tool, action="mcp", text='{"memories": ["a walrus of the server"]}')
     ).build()
-    record, ids, _ = sent_record(told_here)
+    record, ids, *_ = sent_record(told_here)
     assert "walrus" not in record
     assert "3 passed" in record
     assert "before" in record

@@ -36,6 +36,17 @@ def session_places() -> dict[str, tuple[str, str | None]]:
 
 
 @cache
+def session_starts() -> dict[str, int]:
+    """Return the first eight letters of each session -> when it began, in microseconds."""
+    homes = {key: parse_home(discovery.host(key), CORPUS / key) for key in ("claude", "codex")}
+    return {
+        name[:8]: min((t for e in p.events if (t := EVENTS.row._make(e).ts)), default=0)
+        for home in homes.values()
+        for name, p in home.items()
+    }
+
+
+@cache
 def drawn() -> dict[str, tuple[tuple[str, Any], ...]]:
     """Return method -> (session, candidate) of what the published sessions say, in their order."""
     found: dict[str, list[tuple[str, Any]]] = {name: [] for name in METHODS}

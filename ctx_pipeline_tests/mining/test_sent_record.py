@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ctx_pipeline import discovery, settings
+from ctx_pipeline.facts import prompts
 from ctx_pipeline.mining.lessons.model_lessons import believed
 from ctx_pipeline.mining.lessons.sent_record import MOST_CHARS, sent_record
 from ctx_pipeline.pipeline.models import model_mining
@@ -143,11 +144,49 @@ def test_what_the_model_itself_calls_of_little_worth_is_refused():
         assert refusals(worked(), {**lesson, "priority": priority}) == expected
 
 
-@pytest.mark.feature("mining.llm-order")
-def test_what_the_person_answered_is_the_persons():
-    session = view("a").prompt("go").tool("AskUserQuestion", action="ask", text='"Which port?"="8081"')
-    lines = [json.loads(line) for line in sent_record(session.build()).text.splitlines()]
-    assert lines[-1] == {"id": lines[-1]["id"], "by": "person", "text": '"Which port?"="8081"'}
+def asking(text, *questions):
+    """A session in which the agent asked questions (question, label of a choice) and was answered."""
+    asked = {"questions": [{"id": f"q{n}", "question": q, "options": [{"label": o}]} for n, (q, o) in enumerate(questions)]}
+    session = view("a").prompt("go").tool("AskUserQuestion", action="ask", text=text)
+    session.events[-2] = session.events[-2]._replace(text=json.dumps(asked))
+    return session
+
+
+@pytest.mark.feature("mining.answers")
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ('User has answered your questions: "Which port?"="8081". You can now continue.', ["8081"]),
+        (
+            'User has answered: "Which port?"="use "8081", not 80", "Always use tabs?"="no". You can now go on.',
+            ['use "8081", not 80', "no"],
+        ),
+        (
+            'User has answered: "Which port?"="8081" selected preview:\nnever 80 user notes: see x.md. You can now go on.',
+            ["8081\nsee x.md"],
+        ),
+        (f'User has answered: "Which port?"="{"8081 as ever, " * 40}ok". You can go on.', [f"{'8081 as ever, ' * 40}ok"]),
+        ('{"answers": {"q0": {"answers": ["8081"]}, "Always use tabs?": "no"}}', ["8081", "no"]),
+    ],
+)
+def test_of_a_question_the_answer_alone_is_the_persons(text, answers):
+    session = asking(text, ("Which port?", "8081"), ("Always use tabs?", "yes")).build()
+    assert [answer for _, answer in prompts.answered(session, session.tool_calls[0])] == answers
+    record = sent_record(session)
+    lines = [json.loads(line) for line in record.text.splitlines()]
+    assert [line["by"] for line in lines] == ["person", "call", "person"]
+    assert (lines[-1]["text"].split("\n"), record.events[lines[-1]["id"]]) == ("\n".join(answers).split("\n"), "a.e2")
+
+
+@pytest.mark.feature("mining.answers")
+def test_a_rule_that_the_agents_question_names_was_not_said_by_the_person():
+    rule = LESSON | {"kind": "user_preference", "text": "Always deploy from the release branch.", "evidence": ["e2", "e3"]}
+    question = "Always deploy from the release branch?"
+    told_by_host = 'User has answered your questions: "{}"="{}". You can now continue.'
+    told = asking(told_by_host.format(question, "no, ask me each time"), (question, "yes")).build()
+    assert believed(told, {"lessons": [rule]}).refused
+    unanswered = asking("The person did not answer.", (question, "yes")).build()
+    assert [json.loads(line)["by"] for line in sent_record(unanswered).text.splitlines()] == ["person", "call", "output"]
 
 
 @pytest.mark.feature("mining.llm-evidence")

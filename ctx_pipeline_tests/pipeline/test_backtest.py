@@ -430,6 +430,22 @@ def test_the_four_moments_count_what_was_told_and_what_search_and_the_newest_tur
     assert sum(row["right"] for row in told) == 2
 
 
+@pytest.mark.feature("backtest.moments")
+def test_a_rule_of_a_program_is_right_where_that_program_passed_after_the_other_one(store, chosen):
+    def installed(name, day, *commands):
+        made = session(name, day).prompt("Add the page. We use pnpm here, not npm.")
+        for command in commands:
+            made = made.shell(command, text="ok")
+        return made
+
+    told = session("c", 3).prompt("please go on").shell("npm install", exit=1, text="npm error ERESOLVE").shell("pnpm install", text="ok")
+    broken = session("d", 4).prompt("please go on").shell("npm install", text="ok")
+    rows = replayed(store, chosen, installed("a", 0, "pnpm install"), installed("b", 1), told, broken)["moments"]
+
+    rule = rows["before a command"]["kinds"]["rule"]
+    assert (rule["told"], rule["right"]) == (2, 1)
+
+
 LOST = {"against_search": {"value": -0.2, "low": -0.3, "high": -0.1}, "answerable": 10}
 FEW = {"against_search": {"value": -0.2, "low": -0.3, "high": -0.1}, "answerable": 9}
 
@@ -447,9 +463,10 @@ def counted(told, right, plain, **row):
         (counted(40, 0, 0), False),
         (counted(10, 3, 8), False),
         (counted(12, 9, 2, **LOST), True),
-        (counted(9, 0, 9), False),
-        (counted(9, 0, 0), False),
-        (counted(3, 1, 2), False),
+        (counted(9, 0, 9), True),
+        (counted(9, 0, 0), True),
+        (counted(3, 1, 2), True),
+        (counted(3, 0, 0, **LOST), False),
         (counted(1, 1, 1), True),
         (counted(4, 2, 2, **LOST), False),
         (counted(4, 3, 2, **LOST), True),
@@ -459,7 +476,7 @@ def counted(told, right, plain, **row):
         (counted(0, 0, 0, against_search={"value": None, "low": None, "high": None}, answerable=0), True),
     ],
 )
-def test_a_kind_is_told_unasked_where_it_beats_a_search_and_unproven_ones_where_nothing_speaks_against_them(row, told):
+def test_a_kind_is_told_unasked_where_it_beats_a_search_and_few_tellings_silence_none(row, told):
     judged = spoken_by_default(row, "rule")
     assert judged.told is told
     assert ("unproven" in judged.why) is (0 < (row["kinds"].get("rule") or {"told": 0})["told"] < 10)

@@ -143,3 +143,18 @@ def test_the_person_in_whose_home_the_session_worked_is_not_named_though_no_path
     sharing = Sharing(["/Users/gtrrz-victor/wks/cli"])
 
     assert sharing("on branch gtrrz-victor/missing-telemetry") == "on branch user/missing-telemetry"
+
+
+@pytest.mark.feature("cli.share-common-words")
+def test_a_login_that_is_a_common_word_goes_where_it_is_a_login_and_stays_as_a_word():
+    sharing = Sharing(["/Users/files/src/shop"], users=["files", "changed"])
+
+    words = "10 files changed, 3 insertions; src/files/a.py, --changed, files=3, nothing was changed, getfiles() and git diff --files"
+    assert sharing(words) == words
+    assert in_words(sharing.counts) == "nothing"
+    assert sharing("/Users/files/x/a.md, /home/changed/b.md") == "~/…/a.md, ~/…"
+    assert sharing("ssh changed@buildbox ls and files@buildbox:~$") == "ssh user@[host] ls and user@[host]:~$"
+    assert sharing('https://github.com/files/shop, thanks @changed, {"login":"files"}') == (
+        'https://github.com/user/shop, thanks @user, {"login":"user"}'
+    )
+    assert sharing("drwxr-xr-x 12 files staff 4096 Jul  1 src") == "drwxr-xr-x 12 user staff 4096 Jul  1 src"

@@ -77,8 +77,8 @@ class Around(NamedTuple):
 def fits(memory: Memory, about: About, came: set[Thing]) -> bool:
     """Tell whether a lesson is about something that came: its error, file, rule or check, a command or file that it advises."""
     advised = {(RAN, command) for command in about.commands} | {(CHANGED, name) for name in about.files}
-    want = str(memory.body.get("want") or "")
-    wanted = bool(want) and any(kind == RAN and name.split()[:1] == [want] for kind, name in came)
+    wants = set(map(str, memory.body.get("want", ()))) if memory.body.get("instead_of") else set()
+    wanted = any(kind == RAN and not wants.isdisjoint(name.split()[:1]) for kind, name in came)
     waited = bool(memory.body.get("transient")) and (AGAIN, about.subject) in came
     return about.fits(came) or bool(advised & came) or wanted or waited
 

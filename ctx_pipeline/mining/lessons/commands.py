@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.command_runs import CHECKS as _PROVING
-from ctx_pipeline.facts.command_runs import command_runs, printed, results_of
+from ctx_pipeline.facts.command_runs import command_runs, may_have_ended_before, printed, results_of
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, shorten_paths
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.command_risk import dangers
@@ -82,6 +82,11 @@ class Run:
     def failed(self) -> bool:
         """It ended badly."""
         return bool(self.row.result == "failed")
+
+    @cached_property
+    def unclear(self) -> bool:
+        """It failed, and the step that counts may never have run: what came before it may have ended the line."""
+        return self.failed and may_have_ended_before(self.command, self.step, self.output)
 
     @property
     def well(self) -> bool:

@@ -15,6 +15,7 @@ from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, RULE_KINDS,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ctx_pipeline.mining.lessons.sent_record import SentRecord
     from ctx_pipeline.model.session_view import SessionView
 
 MOST_LESSONS = 8
@@ -126,7 +127,7 @@ def believed(view: SessionView, answer: Mapping[str, Any]) -> Lessons:
         refused["unknown evidence"] += sum(n not in known.events for n in names)
         named_events = list(dict.fromkeys(known.events[n] for n in names if n in known.events))[:_MOST_EVIDENCE]
         words = _words(lesson)
-        shared = {e: words & _words_of_record(view, e) for e in named_events}
+        shared = {e: words & _words_of_record(view, known, e) for e in named_events}
         evidence = tuple(e for e in named_events if shared[e])
         refused["evidence of something else"] += len(named_events) - len(evidence)
         why = _doubt(words, frozenset().union(*shared.values()))
@@ -151,9 +152,10 @@ def _words(lesson: Mapping[str, Any]) -> frozenset[str]:
     return terms(" ".join(t for t in (lesson.get("text"), *steps) if isinstance(t, str)))
 
 
-def _words_of_record(view: SessionView, event: str) -> frozenset[str]:
+def _words_of_record(view: SessionView, known: SentRecord, event: str) -> frozenset[str]:
     found = view.by_event.get(event)
-    return terms((found.text or "")[:_READ]) if found is not None else frozenset()
+    text = known.answers.get(event) or (found and found.text) or ""
+    return terms(text[:_READ])
 
 
 def _doubt(words: frozenset[str], shared: frozenset[str]) -> str:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.facts.command_runs import failed_calls
+from ctx_pipeline.facts.prompts import answered
 from ctx_pipeline.mining.lessons.failures import clean, shorten_paths
 from ctx_pipeline.mining.lessons.turns import typed_by_person
 from ctx_pipeline.model.host_records import words_of_refusals
@@ -49,6 +50,8 @@ class SentRecord(NamedTuple):
     """id in the record -> event_id"""
     said: frozenset[str]
     """event_ids of what the person said"""
+    answers: dict[str, str]
+    """event_id of a result in which the person answered the agent -> the answers alone"""
 
 
 class _Line(NamedTuple):
@@ -67,27 +70,32 @@ def sent_record(view: SessionView) -> SentRecord:
     failures and the end, then what the agent said and did, outputs last; what is kept
     stands in the order of time.
     """
-    said, told = _person_events(view), _injected_memories(view)
+    answers, told = _answers(view), _injected_memories(view)
+    said = answers.keys() | {e.event_id for e in (*typed_by_person(view), *words_of_refusals(view))}
+    asks = {c.call_event for c in view.tool_calls if c.result_event in answers}
     failed = {e for c in failed_calls(view) for e in (c.call_event, c.event)}
     lines: list[_Line] = []
     for event in view.events:
         who = PERSON if event.event_id in said else _WHO.get(event.kind)
         if who is None or not event.text or event.event_id in told:
             continue
-        text = _cut(shorten_paths(_WOVEN.sub(" ", event.text), view.session.cwd), _EACH[who])
+        said_here = answers.get(event.event_id, event.text)
+        text = _cut(shorten_paths(_WOVEN.sub(" ", said_here), view.session.cwd), _EACH[who])
         if text.strip():
-            rank = 0 if who == PERSON else 1 if who == "error" or event.event_id in failed else 3 if who == _OUTPUT else 2
+            first = who == "error" or event.event_id in failed or event.event_id in asks
+            rank = 0 if who == PERSON else 1 if first else 3 if who == _OUTPUT else 2
             name = f"e{len(lines) + 1}"
             lines.append(_Line(name, event.event_id, json.dumps({"id": name, "by": who, "text": text}, ensure_ascii=False), rank))
     lines[-_END:] = [line._replace(rank=min(1, line.rank)) for line in lines[-_END:]]
     shown = _within(lines)
-    return SentRecord("\n".join(line.text for line in shown), {line.name: line.event for line in shown}, frozenset(said))
+    return SentRecord("\n".join(line.text for line in shown), {line.name: line.event for line in shown}, frozenset(said), answers)
 
 
-def _person_events(view: SessionView) -> set[str]:
-    """Return the events with words of the person."""
-    answers = {c.result_event for c in view.tool_calls if c.action == "ask" and c.result_event and not c.is_error}
-    return answers | {e.event_id for e in (*typed_by_person(view), *words_of_refusals(view))}
+def _answers(view: SessionView) -> dict[str, str]:
+    """Return the event of each result in which the person answered the agent -> the answers alone: the questions are the agent's words."""
+    asks = [c for c in view.tool_calls if c.action == "ask" and c.result_event and not c.is_error]
+    found = {str(c.result_event): "\n".join(answer for _, answer in answered(view, c)) for c in asks}
+    return {event: text for event, text in found.items() if text}
 
 
 def _injected_memories(view: SessionView) -> set[str]:

@@ -280,7 +280,7 @@ def _add_errors(found: dict[tuple[str, str], Met], view: SessionView, meant: set
         if answer is None or answer.subtype in KEPT:
             continue
         run = runs.get(call.call_event)
-        blamed = failed_program(run.command) if run is not None else ""
+        blamed = failed_program(run.command, printed(view, run)) if run is not None else ""
         what, text = blamed or call.tool, answer.text or ""
         said = ""
         if run is not None:  # what a tool of the agent answers begins with what is wrong, and may quote a file behind it
@@ -348,7 +348,7 @@ def _done(view: SessionView, _settings: Settings) -> dict[int | None, Any]:
         _count(value, "commands", failed, took)
         line = " ".join(shorten_paths(run.command, view.session.cwd).split()).removesuffix(" 2>&1")
         _count(value["lines"], truncate(line, _LONGEST), failed, took)
-        blamed = failed_program(run.command) if failed else ""
+        blamed = failed_program(run.command, printed(view, run)) if failed else ""
         programs = list(dict.fromkeys(filter(None, run.programs)))
         alone = took if len(programs) == 1 else None
         for program in programs:
