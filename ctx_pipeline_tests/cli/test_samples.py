@@ -133,3 +133,19 @@ def test_a_note_of_ones_own_keeps_samples_away(bare: Ctx):
     told = bare("memory", "list", "--json")
     assert told.stderr == ""
     assert [m["text"] for m in json.loads(told.stdout)["memories"]] == ["Use uv."]
+
+
+@pytest.mark.feature("cli.samples")
+def test_a_command_that_reads_twice_says_once_that_it_shows_samples(bare: Ctx):
+    said = [bare(*words, ok=False).stderr.count("(sample sessions)") for words in (("session", "load"), ("verify",), ("list",))]
+
+    assert said == [1, 1, 1]
+
+
+@pytest.mark.feature("cli.samples")
+def test_a_backfill_before_anything_was_captured_says_so_and_not_that_all_is_fresh(bare: Ctx):
+    refused = bare("backfill", "active_seconds", ok=False)
+
+    assert refused.returncode == 1
+    assert "nothing was captured yet" in refused.stderr
+    assert "fresh" not in refused.stdout + refused.stderr

@@ -367,7 +367,7 @@ def _bridge(tool: str, found: Against) -> None:
     columns = {
         "model": "model",
         "here": "here" if found.cost_mode == "display" else _OF_THE_DAY,
-        "prices": "today's prices",
+        "prices": "price changes",
         "more": "counted twice",
     }
     columns |= {"less": "never counted", "terms": "other terms", "there": f"{tool} prints"}
