@@ -334,7 +334,7 @@ def test_a_month_says_what_was_paid_for_and_how_it_compares_with_the_months_befo
     assert weeks == [None, None], "one of the eight weeks before had a call"
 
 
-@pytest.mark.feature("usage.explain")
+@pytest.mark.feature("explain.light")
 def test_a_month_is_told_without_making_a_record_of_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "claude" / "projects" / "-work-a"
     folder.mkdir(parents=True)
