@@ -286,7 +286,7 @@ class BudgetTooSmall(CtxError):
     """A token budget is below what the smallest useful answer needs."""
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> list[str]:
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
     """Return at most three names that may have been meant: those of which it begins a word, the last first; else those most like it."""
     import difflib
 

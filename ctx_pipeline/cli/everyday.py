@@ -9,7 +9,20 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, model_option, project_option, since_option, table_option, timezone_option, until_option
-from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, say_command, shares, table, tokens, zone_name
+from ctx_pipeline.cli.output import (
+    cells,
+    counted,
+    dollars,
+    emit,
+    json_option,
+    local_time,
+    say,
+    say_command,
+    shares,
+    table,
+    tokens,
+    zone_name,
+)
 from ctx_pipeline.cli.page.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.session_names import captured_or_not, complete_anything, session_line, session_name, session_of_person
 
@@ -126,6 +139,7 @@ def cost(
     follow.
     """
     from ctx_pipeline import discovery
+    from ctx_pipeline.cli.usage.tables import cost_of_row
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.model.usage_rules import UNNAMED
     from ctx_pipeline.usage.known_names import known_names
@@ -154,14 +168,16 @@ def cost(
         return
     whole = rows[-1]["cost_nano"]
     shown = [
-        {**row, "cost": dollars(row["cost_nano"]), "tokens": tokens(row["tokens"]), "share": share}
+        {**row, "cost": dollars(cost_of_row(row)), "tokens": tokens(row["tokens"]), "share": share}
         for row, share in zip(rows, shares(rows, "cost_nano", whole), strict=True)
     ]
     table(
         shown,
         {"period": "period", "since": "from", "until": "to", "calls": "model calls", "tokens": "tokens", "cost": "cost", "share": "share"},
-        drop=("share", "until", "since"),
+        drop=("share", "until", "since", "tokens", "calls"),
     )
+    if unpriced := rows[-1]["unpriced_calls"]:
+        say(f"{counted(unpriced, 'call has', 'calls have')} no known price and no part in the cost: ctx usage model")
     say(f"list prices on the day of the call unless the agent recorded a cost; days in {zone_name(zone)}")
     say("more: ctx usage project, ctx usage model, ctx usage session, ctx cost SESSION")
 
@@ -209,7 +225,8 @@ def periods(
     for name, since, until in spans:
         start, end = str(since or ""), str(until or "9999")
         mine = [r for r in rows if since is until is None or (r["date"] and start <= r["date"] <= end)]
-        sums = {"calls": sum(int(r["calls"]) for r in mine), "tokens": sum(int(r[n]) for r in mine for n in TOKENS)}
+        sums = {name: sum(int(r[name]) for r in mine) for name in ("calls", "unpriced_calls")}
+        sums |= {"tokens": sum(int(r[n]) for r in mine for n in TOKENS)}
         found.append(
             {
                 "period": name,

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli.output import counted, say
 from ctx_pipeline.storage import FORGETTING
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Database, Host
     from ctx_pipeline.settings import Settings
 
+_SAMPLES_TOLD = "ctx_pipeline.samples_told"
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
 
 
@@ -72,11 +75,20 @@ def looked(settings: Settings, hosts: Collection[Host]) -> str:
     return f"looked in {', '.join(places)}" + (f"; {counted(without, 'other agent')} that ctx reads have no home here" if without else "")
 
 
+def tell_samples() -> None:
+    """Say that the sample sessions are shown; once a command."""
+    context = click.get_current_context(silent=True)
+    told = context.find_root().meta if context else {}
+    if not told.get(_SAMPLES_TOLD):
+        say("(sample sessions)", err=True)
+    told[_SAMPLES_TOLD] = True
+
+
 def for_reading() -> Settings:
     """Return the settings of a command that only reads; tells when they are those of the samples."""
     settings, note = choose(settings_module.load(), demo=False)
     if note:
-        say("(sample sessions)", err=True)
+        tell_samples()
     return settings
 
 
@@ -87,7 +99,7 @@ def for_notes() -> Settings:
     if note and not (settings.home / "ledger.db").exists():
         return own
     if note:
-        say("(sample sessions)", err=True)
+        tell_samples()
     return settings
 
 

@@ -72,7 +72,7 @@ def _head(shown: Week) -> None:
 
 
 def _of(spent: Spent) -> str:
-    return dollars(spent.cost_nano) + ("" if spent.seconds is None else f", {duration(spent.seconds)} in turns")
+    return dollars(spent.cost) + ("" if spent.seconds is None else f", {duration(spent.seconds)} in turns")
 
 
 def _dear(shown: Week, dear: DearSession, settings: Settings) -> None:
@@ -94,7 +94,7 @@ def _chart(shown: Week) -> None:
     most = max(one.spent.cost_nano for one in shown.days)
     width = max(5, min(_BAR, (terminal_width() or 80) - _MINUS))
     sign = _sign()
-    costs = [dollars(one.spent.cost_nano) if one.spent.calls else "" for one in shown.days]
+    costs = [dollars(one.spent.cost) if one.spent.calls else "" for one in shown.days]
     wide = max(map(cells, costs))
     for (day, spent), cost in zip(shown.days, costs, strict=True):
         length = round(width * spent.cost_nano / most) if most else 0

@@ -262,8 +262,10 @@ def backfill(name: str | None, family: str | None, asset: str | None, cells: tup
             raise UnknownName("signal", family, [*discovery.families(), *discovery.signals()])
         asset = f"signals/{of_family}"
     if not force and not cells and not _due(settings, str(asset)):
+        from ctx_pipeline.cli.options import require_captured
         from ctx_pipeline.pipeline.run import Outcome
 
+        require_captured(settings)
         emit(Outcome().to_json()) if as_json else say(f"{asset}: every partition is fresh, nothing to fill (--force fills them again)")
         return
     from ctx_pipeline.defs import launch

@@ -159,11 +159,11 @@ def list_sessions(as_json: bool, unchecked: bool, not_passed: bool, uncommitted:
 
 def _chosen_home(loaded: Settings) -> Settings:
     """Return the settings of the home that is listed, and say where those are samples."""
-    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.cli.homes import choose, tell_samples
 
     settings, note = choose(loaded, demo=False)
     if note:
-        say("(sample sessions)", err=True)
+        tell_samples()
     return settings
 
 

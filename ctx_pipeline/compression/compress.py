@@ -106,8 +106,9 @@ def checkpoint(
     ]
     text = _text(entries, stats)
     made = Checkpoint(entries, text, count(text), sum(raw))
-    percent = f" ({1 - made.tokens / made.raw_tokens:.0%})" if made.saved else ""
-    ending = f"\nCOMPRESSION: {made.raw_tokens} → {made.tokens} tok\n[{made.saved} tok saved{percent}]"
+    part = f" ({1 - made.tokens / made.raw_tokens:.0%})" if made.saved else ""
+    part = ": the files themselves are shorter" if made.tokens > made.raw_tokens else part
+    ending = f"\nCOMPRESSION: {made.raw_tokens} → {made.tokens} tok\n[{made.saved} tok saved{part}]"
     return made._replace(text=made.text + ending)
 
 

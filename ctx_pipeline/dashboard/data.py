@@ -320,6 +320,12 @@ class Spent(NamedTuple):
     tokens: int = 0
     sessions: int = 0
     seconds: float | None = None
+    unpriced_calls: int = 0
+
+    @property
+    def cost(self) -> int | None:
+        """Nano-dollars; None where no call has a price."""
+        return None if self.unpriced_calls and self.unpriced_calls == self.calls else self.cost_nano
 
     def to_json(self) -> dict[str, Any]:
         """Return it with the cost in dollars."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SOON = 5
 """Days before its deletion from which a transcript is about to go."""
 
+_MANY_YEARS = 10
+"""Years from which a time to keep is told in years: a setting of 99999 days means never."""
 _DAY_NS = 86_400 * 10**9
 
 
@@ -52,10 +54,16 @@ class HomeRetention(NamedTuple):
         return known[self.host].title if self.host in known else self.host
 
     @property
+    def _deletion(self) -> str:
+        if self.days is None:
+            return "keeps transcripts for ever"
+        years = self.days // 365
+        return f"keeps transcripts for {years:,} years" if years >= _MANY_YEARS else f"deletes transcripts after {self.days} days"
+
+    @property
     def message(self) -> str:
         """The facts as a sentence."""
-        kept = "keeps transcripts for ever" if self.days is None else f"deletes transcripts after {self.days} days"
-        said = f"{self.title} {kept} in {self.root}: {self.transcripts:,} there"
+        said = f"{self.title} {self._deletion} in {self.root}: {self.transcripts:,} there"
         if self.oldest_days is not None:
             said += f", the oldest {self.oldest_days} days old"
         if self.leaving:

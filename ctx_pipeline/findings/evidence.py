@@ -376,8 +376,9 @@ def _stored(
         if damage is None:
             raise
         found, damaged = [], damage.message
+    copied = store.ledger.copied_sessions()
     for host, session, signal, value, metadata in found:
-        if (host, session) in facts:
+        if (host, session) in facts and (host, session) not in copied:
             readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
     lessons = {} if narrow else counted(store.warehouse_path)
     replaced: Counter[str] = Counter() if narrow else live_secrets(store.ledger.sessions())

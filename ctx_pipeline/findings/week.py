@@ -107,6 +107,7 @@ def _spent(days: Sequence[date], by_day: Mapping[date, list[dict[str, Any]]], se
         tokens=sum(int(row[name]) for row in rows for name in _TOKENS),
         sessions=len({row["quarter"][_SESSION:] for row in rows}),
         seconds=None if rows and not worked else worked,  # records that hold no time of a turn say nothing of how long it took
+        unpriced_calls=sum(int(row["unpriced_calls"]) for row in rows),
     )
 
 

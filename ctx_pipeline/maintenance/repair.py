@@ -30,7 +30,7 @@ class Verified:
 
     @property
     def sound(self) -> bool:
-        """Whether every file is what it must be."""
+        """Whether no file is damaged or missing."""
         return not self.damaged
 
     def to_json(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Verified:
     def lines(self) -> list[str]:
         """Return it as lines of text."""
         found = [f"{path}: {what}" for path, what in self.damaged] + [str(one) for one in self.lost]
-        return [*found, "sound: every file is what it must be" if self.sound else f"{len(self.damaged):,} damaged: ctx repair"]
+        return [*found, "sound: no file is damaged or missing" if self.sound else f"{len(self.damaged):,} damaged: ctx repair"]
 
 
 @dataclass(slots=True)

@@ -231,7 +231,8 @@ def lines(result: Mapping[str, Any], session_id: str) -> Iterator[str]:
         compressed = growth["compressions"]
         times = f", compressed {'once' if compressed == 1 else f'{compressed} times'}" if compressed else ""
         yield f"Growth: {growth['class']}, largest prompt {growth['largest']:,} tokens, {growth['factor']:g} times the first{times}"
-    yield f"Cache: {result['cache']['hit_share']:.0%} of the prompt tokens were read from the provider's cache"
+    if any(row["prompt_tokens"] for row in result["efficiency"]):
+        yield f"Cache: {result['cache']['hit_share']:.0%} of the prompt tokens were read from the provider's cache"
     yield ""
     yield from _repetition(result, summary)
     yield "Output for each token of the prompt, by call (tokens of answer / prompt): falls as a window fills with what is not used"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.tables import MODEL_CALLS
@@ -13,6 +14,7 @@ from ctx_pipeline.usage.periods import monday_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ctx_pipeline.pricing.price_book import Rates
     from ctx_pipeline.settings import Settings
 
 BEFORE = {"week": 8, "month": 6}
@@ -22,6 +24,7 @@ LEAST = 2
 STREAMS = ("input", "cache_write", "cache_read", "output")
 _OF = {"input": ("input",), "cache_write": ("cache_write_5m", "cache_write_1h"), "cache_read": ("cache_read",), "output": ("output",)}
 _C = {column.name: place for place, column in enumerate(MODEL_CALLS.columns)}
+_COUNTS = itemgetter(*(_C[name] for name in ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")))
 
 
 class Stream(NamedTuple):
@@ -55,12 +58,19 @@ def cost_streams(calls: Iterable[tuple[tuple, int | None]], settings: Settings) 
     rate_of = rates_of(settings)
     tokens, costs = dict.fromkeys(STREAMS, 0), dict.fromkeys(STREAMS, 0)
     order = ("input", "cache_write", "cache_write", "cache_read", "output")
+    sums, paid = [0] * len(order), [0] * len(order)
+    # one price of a model is of one list and one size of prompt: its rates are the same in every call
+    known: dict[tuple[str, str | None], Rates | None] = {}
     for row, cost in calls:
-        counts = [row[_C[name]] for name in ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")]
-        rates = rate_of(row[_C["model"]], row[_C["ts"]], row[_C["context_tokens"]])
-        for name, count, paid in zip(order, counts, by_stream(counts, cost or 0, rates), strict=True):
-            tokens[name] += count
-            costs[name] += paid
+        counts = _COUNTS(row)
+        key = model, price = row[_C["model"]], row[_C["price"]]
+        if price is None or key not in known:
+            known[key] = rate_of(model, row[_C["ts"]], row[_C["context_tokens"]])
+        sums = list(map(add, sums, counts))
+        paid = list(map(add, paid, by_stream(counts, cost or 0, known[key])))
+    for name, count, part in zip(order, sums, paid, strict=True):
+        tokens[name] += count
+        costs[name] += part
     return {name: Stream(tokens[name], costs[name]) for name in STREAMS}
 
 

@@ -17,7 +17,7 @@ from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED, cost_of
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.cost_streams import BEFORE, cost_streams, usual
-from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, total, usage
+from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
 from ctx_pipeline.usage.long_prompts import long_prompts
 from ctx_pipeline.usage.missing_output import missing_of_calls
@@ -219,6 +219,11 @@ class Made:
     def session(self) -> tuple[str, str]:
         """Host and session of the call."""
         return self.row[_C["host"]], self.row[_C["session_id"]]
+
+    @property
+    def ts(self) -> int | None:
+        """When it was made, in microseconds since 1970."""
+        return self.row[_C["ts"]]  # type: ignore[no-any-return]
 
     def to_json(self) -> dict[str, Any]:
         """Return the call with its place, its price and its copies."""
@@ -444,25 +449,20 @@ def _rule(counted: live.Counted, row: tuple) -> str:
 
 
 def _totals(made: list[Made]) -> dict[str, Any]:
-    rows = [
-        {
-            **{f"{name}_tokens": m.row[_C[name]] for name in _TOKENS},
-            "calls": m.share,
-            "cost_nano": m.cost,
-            "calculated_nano": m.row[_C["cost"]],
-            "recorded_nano": m.row[_C["recorded_cost"]],
-            "recorded_calls": m.share * (m.row[_C["recorded_cost"]] is not None),
-            "unpriced_calls": m.share * (m.cost is None),
-        }
-        for m in made
-    ]
-    sums = total(rows)
-    kept = {k: v for k, v in sums.items() if k.endswith(("_tokens", "_calls")) or k == "calls"}
+    def summed(column: str) -> int:
+        place = _C[column]
+        return sum(m.row[place] or 0 for m in made)
+
+    recorded = _C["recorded_cost"]
+    calls, unpriced = sum(m.share for m in made), sum(m.share for m in made if m.cost is None)
     return {
-        **kept,
-        "cost_usd": None if sums["unpriced_calls"] == sums["calls"] != 0 else sums["cost_nano"] / 1e9,
-        "calculated_usd": sums["calculated_nano"] / 1e9,
-        "recorded_usd": sums["recorded_nano"] / 1e9,
+        **{f"{name}_tokens": summed(name) for name in _TOKENS},
+        "calls": calls,
+        "recorded_calls": sum(m.share for m in made if m.row[recorded] is not None),
+        "unpriced_calls": unpriced,
+        "cost_usd": None if unpriced == calls != 0 else sum(m.cost or 0 for m in made) / 1e9,
+        "calculated_usd": summed("cost") / 1e9,
+        "recorded_usd": summed("recorded_cost") / 1e9,
         "estimated_missing_output": {
             "tokens": sum(m.missing_output for m in made),
             "calls": sum(m.missing_output > 0 for m in made),

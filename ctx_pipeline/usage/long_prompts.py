@@ -22,14 +22,18 @@ def long_prompts(rows: Iterable[tuple], book: PriceBook) -> list[dict[str, Any]]
     ``rows`` are of ``model_calls``. The rest is what the same tokens cost at the price of a short prompt.
     """
     found: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    sizes: dict[str | None, int | None] = {}
     for row in rows:
         price_id, cost = row[_C["price"]], row[_C["cost"]]
-        terms = dict(term.partition("=")[::2] for term in book.describe(price_id).terms) if price_id else {}
-        if "over" not in terms or cost is None:
+        if price_id not in sizes:
+            terms = dict(term.partition("=")[::2] for term in book.describe(price_id).terms) if price_id else {}
+            sizes[price_id] = int(terms["over"]) if "over" in terms else None
+        over = sizes[price_id]
+        if over is None or cost is None:
             continue
         usual, _ = book.cost_nano(row[_C["model"]], row[_C["ts"]], **{name: row[_C[name]] for name in _COUNTS})
         for place, amount in enumerate((1, cost, cost - (usual if usual is not None else cost))):
-            found[int(terms["over"])][place] += amount
+            found[over][place] += amount
     return [
         {"over_tokens": over, "calls": calls, "calculated_usd": cost / 1e9, "extra_usd": extra / 1e9}
         for over, (calls, cost, extra) in sorted(found.items(), key=lambda one: -one[1][2])

@@ -44,6 +44,7 @@ def test_signals_stand_by_group_and_say_in_colour_whether_they_got_worse(page):
     signals = _panel(page, "signals")
     tabs = signals.locator(".choices button").all_text_contents()
     first = signals.locator(".card .name").all_text_contents()
+    begun = signals.locator(".choices button[aria-pressed=true]").text_content()
     signals.locator(".choices button", has_text="Outcome").click()
     names = signals.locator(".card .name").all_text_contents()
     signals.locator(".choices button", has_text="All").click()
@@ -52,6 +53,7 @@ def test_signals_stand_by_group_and_say_in_colour_whether_they_got_worse(page):
     marks = signals.locator(".legend li").evaluate_all("all => all.map((one) => getComputedStyle(one, '::before').display)")
 
     assert "none" not in marks, "each meaning of the legend has its color beside it"
+    assert begun.startswith("First")
     assert first[0] == "user correction count"
     assert [tab.rstrip("0123456789") for tab in tabs] == ["First", "Changed", "Outcome", "Cost", "Behavior", "All"]
     assert names == ["failed command ratio", "session grade"]
@@ -265,6 +267,19 @@ def test_trajectories_of_all_sessions_have_a_summary_and_are_sorted(page):
     ]
     assert shown == steps[:-13:-1]
     assert set(_cells(scores.locator("tbody tr"), 2)[2:]) <= {"yes", "no"}
+
+
+@pytest.mark.feature("dashboard.scores-page", "dashboard.responsive")
+def test_every_trajectory_figure_is_reached_on_a_telephone_beside_its_session(page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    scores = _panel(page, "scores")
+    heads = scores.locator("thead th")
+    scores.locator(".scroll").evaluate("box => box.scrollTo(box.scrollWidth, 0)")
+    last, name = heads.last.bounding_box(), scores.locator("tbody tr").last.locator("td").first.bounding_box()
+
+    assert heads.evaluate_all("all => all.every((one) => getComputedStyle(one).display !== 'none')")
+    assert last["x"] + last["width"] <= 390
+    assert 0 <= name["x"] < name["x"] + name["width"] <= last["x"]
 
 
 @pytest.mark.feature("dashboard.operator-panel")

@@ -50,6 +50,7 @@ TRAPS = (
     "- <b>no</b>\n1. <script>document.title='owned'</script>",
 )
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-x = 1\n+x = 2\n*** Add File: b.py\n+y = 1\n*** End Patch"
+WAITED = "44444444-4444-4444-8444-444444444444"
 PLANNED, COPY = (f"{n}a000000-1111-4111-8111-111111111111" for n in (1, 2))
 BEFORE = "def total(lines):\n    found = 0\n    for line in lines:\n        found += line.price\n    return found\n"
 AFTER = "def total(lines):\n    found = Decimal(0)\n    for line in lines:\n        found += line.price\n    return found\n"
@@ -97,6 +98,13 @@ def address(tmp_path_factory):
     copied.records = [record | {"sessionId": COPY} for record in planned.records]
     copied.save()
     planned.answer(text("Planned.")).save()
+    waited = home.session(WAITED).prompt("Wait for the build")
+    for n in range(6):
+        waited.call(f"toolu_w{n}", "BashOutput", f"minute {n}", bash_id="build")
+    for n in range(3):
+        waited.call(f"toolu_l{n}", "Bash", "a.py", command="ls")
+    waited.call("toolu_l3", "Bash", "Exit code 1", is_error=True, structured="Error: Exit code 1", command="ls")
+    waited.answer(text("Built.")).save()
     environ = {"HOME": str(folder), "CTX_HOME": str(folder / "store"), "CLAUDE_CONFIG_DIR": str(folder / "claude"), "TZ": "UTC"}
     chosen = settings_of.load({**environ, "CODEX_HOME": str(folder / "none")})
     with open_store(chosen) as store:
@@ -172,6 +180,26 @@ def test_a_call_says_in_words_what_it_is_about_how_long_it_took_and_last_when_it
     assert all(re.fullmatch(r"\d\d:\d\d:\d\d", clock) for clock in clocks)
     assert len(edges) == 1
     assert trouble == []
+
+
+@pytest.mark.feature("dashboard.repeated-calls")
+def test_the_same_call_again_and_again_is_one_line_that_opens_and_a_failed_one_is_never_hidden_in_it(read):
+    page = read("Wait for the build")
+    lines = page.locator("dialog .timeline:not(.timeline .timeline) > li > details.call > summary")
+    shut = [" ".join(words.split()) for words in lines.locator("b").all_text_contents()]
+    said = page.locator("dialog li.repeated > details > summary").text_content()
+    hidden = page.locator("dialog li.repeated ol > li").first.is_visible()
+    lines.first.click()
+    inside = page.locator("dialog li.repeated ol > li")
+    inside.last.locator("summary").click()
+
+    assert shut == ["BashOutput", *["Bash"] * 4]
+    assert "6 times" in said
+    assert "bash_id: build" in said
+    assert not hidden
+    assert inside.count() == 6
+    assert inside.last.locator(".result").text_content() == "minute 5"
+    assert page.locator("dialog li.failed > details.call").is_visible()
 
 
 @pytest.mark.feature("dashboard.responsive")

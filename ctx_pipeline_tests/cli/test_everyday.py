@@ -121,6 +121,24 @@ def test_rows_of_cost_are_asked_for_by_their_names_and_are_no_words_of_a_title(b
 
 
 @pytest.mark.feature("cli.cost")
+def test_days_on_which_no_call_has_a_price_cost_no_zero_dollars_and_a_narrow_terminal_keeps_the_cost(bare: Ctx):
+    home = build.ClaudeHome(bare.folder / "claude")
+    now = datetime.now(UTC).isoformat()
+    home.session().prompt("go on", timestamp=now).answer(build.text("ok"), timestamp=now, model="unheard-of-1").save()
+    bare.environ |= {"CLAUDE_CONFIG_DIR": str(bare.folder / "claude"), "TZ": "UTC"}
+
+    told, week = bare("cost").stdout, bare().stdout
+    bare.environ |= {"COLUMNS": "34"}
+    narrow = bare("cost").stdout.splitlines()
+
+    assert re.search(r"\ntoday .* unpriced\b", told)
+    assert "1 call has no known price and no part in the cost" in told
+    assert week.splitlines()[1].startswith("unpriced")
+    assert "$0.00" not in week
+    assert narrow[0].split() == ["period", "model", "calls", "cost"]
+
+
+@pytest.mark.feature("cli.cost")
 def test_cost_of_chosen_days_is_that_of_usage(ran: Ctx):
     usage = ran.json("usage", "daily", "--until", "2026-09", "--since", "2026-01-01")["totals"]
     chosen, whole = ran.json("cost", "--since", "2026-01-01", "--until", "2026-09")["periods"]

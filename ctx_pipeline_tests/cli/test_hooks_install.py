@@ -92,8 +92,8 @@ def test_claude_gets_its_hooks_beside_those_of_others_and_back_byte_for_byte(per
 
     ctx("hooks", "uninstall", "claude")
     assert path.read_text() == THEIRS
-    assert "not entered" in ctx("hooks", "uninstall", "claude")
-    assert "not entered" in ctx("hooks", "uninstall", "claude", "-y"), "what install takes"
+    assert "not installed" in ctx("hooks", "uninstall", "claude")
+    assert "not installed" in ctx("hooks", "uninstall", "claude", "-y"), "what install takes"
 
 
 @pytest.mark.feature("hooks.install", "hooks.uninstall")
@@ -370,7 +370,7 @@ def test_status_shows_what_is_entered_and_what_was_injected_when_and_where(perso
     assert ("s-2" in text, "s-1" in text) == (True, False)
     text = ctx("hooks", "status")
     assert re.search(r"at +what +memory", text)
-    assert "not entered: Stop; enter them: ctx hooks install claude" in text
+    assert "not installed: Stop; install them: ctx hooks install claude" in text
     assert "s-1" in text
     assert "withheld" in text
     assert json.loads(ctx("hooks", "status", "codex", "--json"))["injections"] == []

@@ -66,7 +66,7 @@ def test_claude_gets_the_server_beside_the_others_and_back_byte_for_byte(person)
     assert path.read_bytes() == after
     ctx("mcp", "uninstall", "claude")
     assert path.read_text() == CLAUDE
-    assert "not entered" in ctx("mcp", "uninstall", "claude")
+    assert "not installed" in ctx("mcp", "uninstall", "claude")
 
 
 @pytest.mark.feature("mcp.install")

@@ -63,6 +63,7 @@ def test_every_report_and_the_search_take_such_days(ran: Ctx):
         (("usage", "blocks", "--project", "nobody"), ("there is no project called 'nobody'", "trail-map")),
         (("usage", "tool", "--model", "claude-sonet-4-5-20250929"), ("there is no model called", "did you mean claude-sonnet-4-5")),
         (("usage", "daily", "--host", "clode"), ("there is no host called 'clode'", "did you mean codex, claude, ")),
+        (("help", "nonsense"), ("no command or group called 'nonsense'", "hint: known: ")),
         (("usage", "daily", "--project", "nobody"), ("there is no project called 'nobody'", "hint: known: bookshop-api, ")),
         (("usage", "daily", "--model", "opus"), ("there is no model called 'opus'", "hint: did you mean claude-opus-4-5-20251101")),
         (("cost", "opus"), ("nothing matches", "hint: did you mean claude-opus-4-5-20251101? ")),

@@ -133,3 +133,19 @@ def test_a_note_of_ones_own_keeps_samples_away(bare: Ctx):
     told = bare("memory", "list", "--json")
     assert told.stderr == ""
     assert [m["text"] for m in json.loads(told.stdout)["memories"]] == ["Use uv."]
+
+
+@pytest.mark.feature("cli.samples")
+def test_a_command_that_reads_twice_says_once_that_it_shows_samples(bare: Ctx):
+    said = [bare(*words, ok=False).stderr.count("(sample sessions)") for words in (("session", "load"), ("verify",), ("list",))]
+
+    assert said == [1, 1, 1]
+
+
+@pytest.mark.feature("cli.samples")
+@pytest.mark.parametrize("words", [("backfill", "active_seconds"), ("wrapped",), ("wrapped", "all", "--json")])
+def test_before_anything_was_captured_nothing_is_called_fresh_and_no_card_of_zeros_is_drawn(bare: Ctx, words: tuple[str, ...]):
+    refused = bare(*words, ok=False)
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "nothing was captured yet" in refused.stderr

@@ -13,6 +13,7 @@ from datetime import datetime
 import pytest
 
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.claude import ClaudeHome
 
 HIT = {
     "host",
@@ -320,3 +321,21 @@ def test_sessions_that_hold_only_some_of_the_words_are_set_apart_from_those_that
     assert later.startswith("in these no text holds all of the words:\n"), "on the next page they are set apart too"
     for asked in (("ZzqxEntry", "pytest"), ("pytest",)):
         assert "no text holds all" not in ran("search", *asked).stdout.replace("no text holds all of these", "")
+
+
+@pytest.mark.feature("search.grouped")
+def test_the_same_output_printed_again_in_a_session_is_shown_once_with_its_times(tmp_path, ctx: Ctx):
+    home = ClaudeHome(tmp_path / "again")
+    made = home.session().prompt("why is the linker slow")
+    for n in range(3):
+        made.call(f"toolu_{n}", "Bash", "warning: quagga linker fell back to one thread", command=f"make step{n}")
+    made.call("toolu_9", "Bash", "error: quagga linker is missing", command="make all").save()
+    again = Ctx(ctx.folder, {**ctx.environ, "CLAUDE_CONFIG_DIR": str(home.root)})
+    again("sync")
+
+    shown, counted = again("search", "quagga", "linker").stdout, again.json("search", "quagga", "linker")["hits"]
+
+    assert sum(hit["kind"] == "tool_result" for hit in counted) == 4
+    assert shown.count("fell back to one thread") == 1
+    assert re.search(r"the same words at \d{4}-\d\d-\d\d \d\d:\d\d, \d{4}-", shown)
+    assert shown.count("linker is missing") == 1

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
+from ctx_pipeline.dashboard.panels import numbers
 from ctx_pipeline.findings.evidence import history
 from ctx_pipeline.findings.rules import find, for_model
 from ctx_pipeline.mcp_server.answer_text import as_text
@@ -18,7 +19,9 @@ from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.model.readings import Finding, at_first
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page import page_records
+from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.pipeline.run_report import summary
+from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.redaction.shapes import ALNUM, letters
 from ctx_pipeline.sessions.reports.gain import gain
 from ctx_pipeline.settings import Settings
@@ -47,6 +50,33 @@ def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     with open_store(settings) as store:
         measure(store, settings, families=["context_rot", "trajectory", "outcomes", "activity"])
     return settings
+
+
+@pytest.mark.feature("findings.one-set", "dashboard.copies")
+def test_a_copied_session_is_counted_by_no_finding_and_its_prompts_by_no_figure_of_the_page(tmp_path: Path) -> None:
+    home = claude.ClaudeHome(tmp_path / "claude")
+    main = home.session(mark="m")
+    for n in range(3):
+        main.prompt(f"step {n}").call(f"t{n}", "Bash", "boom", is_error=True, structured="Error: Exit code 2", command=f"make {n}")
+    copy = home.session("99999999-1111-4111-8111-111111111111")
+    copy.records = [record | {"sessionId": copy.session_id} for record in main.records]
+    copy.save()
+    main.answer(claude.text("Done.")).save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+    with open_store(settings) as store:
+        step("facts", store, settings)
+        measure(store, settings)
+        build_warehouse(store, settings)
+        page = page_records.current(settings)
+        read = history(settings, Filters(), ["user_message_count", "failed_command_count"])
+        copied = store.ledger.copied_sessions()
+    shown = {name: figure for name, figure, _ in numbers.figures(page)}
+
+    assert len(copied) == 1
+    assert (shown["Sessions"], shown["Prompts"], shown["Tool calls"]) == ("2", "3", "3")
+    assert sum(prompts for _, _, prompts in page.prompt_hours) == 3
+    assert {name: len(found) for name, found in read.readings.items()} == {"user_message_count": 1, "failed_command_count": 1}
+    assert {one["signal"]: one["count"] for one in page.aggregates if one["signal"] == "user_message_count"} == {"user_message_count": 1}
 
 
 def _plain(found: Sequence[Finding]) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ def test_a_copy_made_while_a_writer_works_is_whole_and_restores_to_the_same_tabl
             run_stages(store, chosen)
     with open_store(settings) as store, open_store(other) as restored:
         assert normalized(restored) == normalized(store)
-        assert verify_deep(restored, other).lines() == ["sound: every file is what it must be"]
+        assert verify_deep(restored, other).lines() == ["sound: no file is damaged or missing"]
 
 
 @pytest.mark.feature("backup.while-writing")
@@ -120,7 +120,7 @@ def test_what_is_captured_while_a_copy_is_made_is_of_the_next_copy(settings, tmp
     with open_store(other) as restored:
         sync(restored, other)
         assert len(restored.ledger.segments()) == before + 1
-        assert verify_deep(restored, other).lines() == ["sound: every file is what it must be"]
+        assert verify_deep(restored, other).lines() == ["sound: no file is damaged or missing"]
     with open_store(settings) as store:
         assert stage.backup(store, tmp_path / "copy").copied > 0
 
@@ -210,7 +210,7 @@ def test_an_encrypted_backup_tells_nothing_of_a_session_and_its_key_alone_restor
     with open_store(other) as restored:
         assert normalized(restored) == before
         run_stages(restored, other)
-        assert verify_deep(restored, other).lines() == ["sound: every file is what it must be"]
+        assert verify_deep(restored, other).lines() == ["sound: no file is damaged or missing"]
 
 
 @pytest.mark.feature("backup.encrypted")

@@ -366,7 +366,7 @@ def test_repair_names_lost_bytes_for_good_and_keeps_what_was_made_of_them(settin
         code, said = told(capsys, ["repair", "--yes"])
         lost = f"lost for good: bytes 0 to {segment.end:,} of {source.name} of claude {SESSION} ({segment.path})"
         assert (code, lost in said) == (0, True), said
-        assert said.rstrip().endswith("sound: every file is what it must be")
+        assert said.rstrip().endswith("sound: no file is damaged or missing")
         code, said = told(capsys, COMMANDS["doctor"])
         assert code == 0
         assert lost.removeprefix("lost for good: ") in said
@@ -420,7 +420,7 @@ def test_a_changed_row_of_the_ledger_that_sqlite_does_not_see_is_found_and_repai
     code, said = told(capsys, ["verify", "--deep"])
     assert (code, "ledger.db: contradicts raw, the tables or the journal in 1 rows" in said) == (1, True), said
     code, said = told(capsys, ["repair", "--yes"])
-    assert (code, said.rstrip().endswith("sound: every file is what it must be")) == (0, True), said
+    assert (code, said.rstrip().endswith("sound: no file is damaged or missing")) == (0, True), said
 
 
 _CHANGED = {
@@ -448,7 +448,7 @@ def test_whatever_else_changes_a_row_of_the_ledger_is_seen_by_the_doctor_though_
     code, said = told(capsys, COMMANDS["doctor"])
     assert (code, f"ledger.db: rows of {table} are not as they were written; it is made again by: ctx repair" in said) == (1, True), said
     code, said = told(capsys, ["repair", "--yes"])
-    assert (code, said.rstrip().endswith("sound: every file is what it must be")) == (0, True), said
+    assert (code, said.rstrip().endswith("sound: no file is damaged or missing")) == (0, True), said
     with open_store(settings) as store:
         assert contents(store) == before
     assert told(capsys, COMMANDS["doctor"])[0] == 0

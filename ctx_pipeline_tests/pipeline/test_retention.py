@@ -107,3 +107,7 @@ def test_the_doctor_says_how_long_each_home_keeps_transcripts_and_what_goes_soon
     (kept,) = doctor.examine(store, settings).kept
     assert (kept.days, kept.transcripts, kept.leaving, kept.uncaptured) == (90, 3, 0, 0)
     assert kept.message.endswith(": 3 there, the oldest 29 days old; all 3 captured")
+
+    (home / "settings.json").write_text('{"cleanupPeriodDays": 99999}')
+    (kept,) = doctor.examine(store, settings).kept
+    assert kept.message.startswith(f"Claude Code keeps transcripts for 273 years in {home}: 3 there")

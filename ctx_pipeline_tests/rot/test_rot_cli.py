@@ -78,6 +78,18 @@ def test_analyze_prints_the_latest_session_or_the_one_named_by_its_beginning(db)
     assert named["session"]["terminal_state"] == "errored"
 
 
+@pytest.mark.feature("rot.cli-analyze")
+def test_the_share_of_the_cache_is_told_only_of_prompts_whose_tokens_were_recorded(db, tmp_path):
+    with CtxRotStore(tmp_path / "b.db") as store:
+        store.insert_session("abc90000", NOON, mode="predict")
+        store.insert_lm_call(id="c", session_id="abc90000", seq=1, model="gpt-4o", started_at=NOON, ended_at=NOON + 1, completion="4")
+
+    assert "Cache: 0% of the prompt tokens" in ctx("analyze", "--db", db).output
+    unknown = ctx("analyze", "--db", str(tmp_path / "b.db")).output
+    assert "Context rot of session abc90000" in unknown
+    assert "Cache:" not in unknown
+
+
 @pytest.mark.feature("rot.unknown-session")
 @pytest.mark.parametrize("command", ["analyze", "export"])
 def test_an_unknown_session_ends_with_1_and_the_nearest_ids(db, capsys, command):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,15 +194,18 @@ def test_a_session_of_a_parent_folder_never_speaks_for_a_repository_below_it(own
 @pytest.mark.feature("session.handoff")
 def test_two_agents_of_one_day_are_told_apart(own: Shop):
     home = ClaudeHome(own.clone.parent / "claude")
-    later = home.session(LATER, cwd=str(own.clone), mark="l")
-    later.prompt("Write the release notes of the shop").call("x1", "Read", "a", file_path=f"{own.clone}/CHANGELOG.md")
+    later = home.session(LATER, cwd=str(own.clone), mark="l", started=datetime(2026, 3, 5, 6, tzinfo=UTC))
+    later.prompt(f"Write the release notes of the shop{' and all of its branches' * 4}").call(
+        "x1", "Read", "a", file_path=f"{own.clone}/CHANGELOG.md"
+    )
     later.answer(text("ok")).save()
     read_in(own)
     told = resume_block(cwd=str(own.clone), settings=asking(own))
 
     first, second = (WORK, LATER) if told.session_id == WORK else (LATER, WORK)
     assert f"--resume {first}" in told.text
-    assert f"- Another session here: claude {second[:8]} “" in told.text
+    [line] = [line for line in told.text.splitlines() if f"- Another session here: claude {second[:8]} “" in line]
+    assert (second, "…”, last active" in line) == (LATER, True), "a title that is cut says so"
 
 
 @pytest.mark.feature("session.handoff-last-active")

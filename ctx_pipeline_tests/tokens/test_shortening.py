@@ -475,3 +475,11 @@ def test_a_name_of_one_meaning_counts_more_than_a_word_that_stands_everywhere():
 
     assert checkpoint([shop, *others], count, top=1).entries[0].signatures == ["fn pub load_cart() @L2"]
     assert most_named([*others, shop], 1) == [shop]
+
+
+@pytest.mark.feature("compress.checkpoint")
+def test_a_checkpoint_that_is_longer_than_its_files_says_so():
+    found = checkpoint([Source("a.py", "X = 1\n"), Source("b.py", "Y = 2\n")], count)
+
+    assert found.tokens > found.raw_tokens
+    assert found.text.splitlines()[-1] == "[0 tok saved: the files themselves are shorter]"

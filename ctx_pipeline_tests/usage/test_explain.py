@@ -332,3 +332,23 @@ def test_a_month_says_what_was_paid_for_and_how_it_compares_with_the_months_befo
     assert "no usual month to compare with: fewer than 2 of the 6 before had calls" in before
     weeks = [explain(week, settings=settings).to_json()["usual"] for week in ("2026-W23", "2026-W10")]
     assert weeks == [None, None], "one of the eight weeks before had a call"
+
+
+@pytest.mark.feature("explain.light")
+def test_a_month_is_told_without_making_a_record_of_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "claude" / "projects" / "-work-a"
+    folder.mkdir(parents=True)
+    lines = [record(f"u{n}", f"msg_{n}", n, f"2026-10-{1 + n % 9:02d}T10:00:00Z") for n in range(40)]
+    (folder / f"{PARENT}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
+    made: list[str] = []
+    whole = explain_module.Made.to_json
+    monkeypatch.setattr(explain_module.Made, "to_json", lambda one: made.append(one.session[1]) or whole(one))
+
+    told = CliRunner().invoke(cli, ["explain", "2026-10", "--limit", "3", "--timezone", "UTC"])
+
+    assert told.exit_code == 0, told.output
+    assert "month 2026-10: 40 calls" in told.output
+    assert "most of it on: 2026-10-0" in told.output
+    assert len(made) <= 3

@@ -389,13 +389,13 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
         hosts = [{**_state(s), "stale": _stale(settings, s.options) or None} for s in states]
         emit({"hosts": hosts, "injections": told, "in_all": shares(settings=settings)})
         return
-    rows = [{**_state(s), "events": ", ".join(s.events), "way": s.way or "not entered"} for s in states]
+    rows = [{**_state(s), "events": ", ".join(s.events), "way": s.way or "not installed"} for s in states]
     table(rows, {"host": "host", "way": "way", "path": "file", "events": "events"})
     for s in states:
         if s.problem:
             say(one_line(s.problem, 300), fg="yellow")
         elif s.missing:
-            say(f"not entered: {', '.join(s.missing)}; enter them: ctx hooks install {s.host}", fg="yellow")
+            say(f"not installed: {', '.join(s.missing)}; install them: ctx hooks install {s.host}", fg="yellow")
         if s.way == "hooks":
             say(f"{s.host} is told: {'; '.join(_in_words(s.options, agent_config.hooks_of(discovery.host(s.host)), s.events))}")
         elif s.way:

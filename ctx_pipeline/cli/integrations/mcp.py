@@ -133,11 +133,11 @@ def _project(scope: str) -> Path | None:
 
 
 WORDS = {
-    "added": "entered in",
-    "unchanged": "is entered already in",
-    "restored": "taken out, as it was before:",
-    "removed": "taken out of",
-    "absent": "is not entered in",
+    "added": "installed in",
+    "unchanged": "is installed already in",
+    "restored": "removed, as it was before:",
+    "removed": "removed from",
+    "absent": "is not installed in",
 }
 
 

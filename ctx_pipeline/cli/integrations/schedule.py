@@ -98,7 +98,7 @@ def status(as_json: bool) -> None:
         say("nothing is scheduled; ctx schedule install")
         return
     shown = [{**r, "on": "on" if r["on"] else "off", "last": r["last"] or "never", "ended": _ended(r)} for r in rows]
-    table(shown, {"job": "job", "on": "", "last": "last ran", "ended": "ended", "path": "entered in"})
+    table(shown, {"job": "job", "on": "", "last": "last ran", "ended": "ended", "path": "installed in"})
 
 
 def _ended(row: dict[str, Any]) -> str:

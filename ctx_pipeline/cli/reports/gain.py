@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import require_project, timezone_option
+from ctx_pipeline.cli.options import require_captured, require_project, timezone_option
 from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, local_time, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session_names import complete_sessions, session_name, session_of_person
 from ctx_pipeline.errors import UsageError
@@ -278,6 +278,7 @@ def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_j
     from ctx_pipeline.storage.warehouse.days import local_day
 
     settings = for_reading()
+    require_captured(settings)
     card = api(period, timezone=timezone, settings=settings)
     if as_json:
         emit(card.to_json())

@@ -19,9 +19,11 @@ from ctx_pipeline.errors import NothingFound, StoreError
 from ctx_pipeline.model.display import percent, size
 from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.usage.cost_streams import BEFORE, LEAST
+from ctx_pipeline.usage.groupings import Days
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import date
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.ledger.rows import SessionRow
@@ -130,7 +132,7 @@ def _say_session(found: Explained, settings: Settings) -> None:
     for host, session_id in places if len(places) == 1 else ():
         add_new(labels, [{"hosts": [host], "session_id": session_id}], settings)
         shown = labels.get((host, session_id))
-        first = min((told["time"] for told in (made.to_json() for made in found.calls) if told["time"]), default=None)
+        first = min((made.ts for made in found.calls if made.ts is not None), default=None)
         told = [local_time(first, settings.timezone), shown.project if shown else ""]
         say("  ".join(filter(None, [one_line(session_title(shown.title if shown else None), 100), *told])), bold=True)
 
@@ -183,10 +185,11 @@ def _plans_and_days(found: Explained, zone: str | None, settings: Settings) -> N
         paragraph(f"{host} is used on a flat plan ({plain(plan)}): this is what its calls would cost at list prices, not what was paid")
     if found.kind not in {"week", "month", "project", "model"}:
         return
-    days: Counter[str] = Counter()
+    days: Counter[date] = Counter()
+    calendar = Days(zone)
     for made in found.calls:
-        if at := made.to_json()["time"]:
-            days[local_time(at, zone)[:10]] += made.cost or 0
+        if made.ts is not None:
+            days[calendar.day(made.ts)] += made.cost or 0
     if len(days) > 1 and days.total():
         told = ", ".join(f"{day} {_usd(cost)} ({percent(cost / days.total())})" for day, cost in days.most_common(_DAYS))
         paragraph(f"most of it on: {told}")
@@ -364,7 +367,7 @@ def _bridge(tool: str, found: Against) -> None:
     columns = {
         "model": "model",
         "here": "here" if found.cost_mode == "display" else _OF_THE_DAY,
-        "prices": "today's prices",
+        "prices": "price changes",
         "more": "counted twice",
     }
     columns |= {"less": "never counted", "terms": "other terms", "there": f"{tool} prints"}

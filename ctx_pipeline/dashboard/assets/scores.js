@@ -52,9 +52,9 @@ ctx.near("scores", (body, { signals, rows }) => {
           return [link, el("span.under", [session.project, ctx.when(session.start, "day")].filter(Boolean).join(" / "))];
         },
       },
-      ...names.map((name, i) => ({
+      ...names.map((name) => ({
         name: ctx.signalWords(signals[place.get(name) - 1][0]).replace(/^action ratio /, ""),
-        kind: i > 1 ? "n.tight.hide-s" : "n.tight",
+        kind: "n.tight",
         title: signals[place.get(name) - 1][3],
         key: ({ row }) => row[place.get(name)],
         cell: ({ row }) => shown(name, row[place.get(name)]),

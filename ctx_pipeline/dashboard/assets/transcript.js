@@ -6,7 +6,7 @@
   const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title", "reasoning", "subagent_start", "subagent_end"]);
   const SHOWS = [["work", "Session"], ["said", "Conversation"], ["prompt", "Prompts"], ["tool", "Tools"], ["failed", "Failures"], ["mark", "Evidence"], ["", "Every record"]];
   const TARGETS = ["command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt", "skill"];
-  const [LONG, SUMMARY, HEAD] = [6000, 160, 130];
+  const [LONG, SUMMARY, HEAD, REPEATS] = [6000, 160, 130, 4];
 
   // What a call is about, from its arguments.
   function target(text) {
@@ -150,7 +150,9 @@
           let open = one.slot;
           let inside = 0;
           const models = new Map();
-          for (const item of items) {
+          const again = repeats(items);
+          let [run, end] = [null, 0];
+          for (const [at, item] of items.entries()) {
             const [pos, , thread, , kind] = item;
             if (thread !== inside) {
               inside = thread;
@@ -163,7 +165,12 @@
             if (marks.has(pos)) node.classList.add("marked");
             node.dataset.pos = pos;
             nodes.set(pos, node);
-            open.append(node);
+            if (again.has(at)) {
+              end = again.get(at);
+              run = repeated(items.slice(at, end));
+              open.append(run);
+            }
+            (at < end ? run.querySelector("ol") : open).append(node);
           }
           one.slot.style.minHeight = "";
           one.slot.classList.remove("waiting");
@@ -173,6 +180,32 @@
         () => one.slot.replaceChildren(el("li.gap", "This part is not there. The page was made anew meanwhile: load it again.")),
       );
       return one.wanted;
+    }
+
+    // Where the same call was made again and again, as by an agent that waits: place of the first -> place after the last.
+    function repeats(items) {
+      const found = new Map();
+      for (let at = 0; at < items.length; at += 1) {
+        const [, , thread, , , text, { tool }] = items[at];
+        const same = (other) => other[4] === "tool_call" && other[5] === text && other[6].tool === tool && other[6].state !== "failed";
+        if (!same(items[at])) continue;
+        let [calls, end] = [1, at + 1];
+        for (let i = end; i < items.length && items[i][2] === thread && !turns.has(items[i][0]) && (same(items[i]) || QUIET.has(items[i][4])); i += 1) if (same(items[i])) [calls, end] = [calls + 1, i + 1];
+        if (calls < REPEATS) continue;
+        found.set(at, end);
+        at = end - 1;
+      }
+      return found;
+    }
+
+    // One line for calls that are the same; they are inside it.
+    function repeated(items) {
+      const calls = items.filter(([, , , , kind]) => kind === "tool_call");
+      const took = calls.reduce((sum, [, , , , , , more]) => sum + (more.took || 0), 0);
+      const head = [el("b", calls[0][6].tool || "tool call"), ` ${ctx.plural(calls.length, "time")} `, el("code.asked", short(asked(calls[0][5]), SUMMARY)), took > 999 ? el("span.took", ctx.duration(took / 1000)) : null, el("time", ctx.when(calls[0][3], "clock"))];
+      const node = el("li.repeated", el("details.call", el("summary", head), el("ol.timeline")));
+      node.dataset.show = "tool";
+      return node;
     }
 
     // The list of a subagent's thread, inside the list that it was started from.

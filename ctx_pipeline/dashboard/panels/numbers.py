@@ -17,17 +17,15 @@ if TYPE_CHECKING:
 def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
     """Return (name, figure, note) of everything that is counted over the whole history."""
     u = data.usage
-    tools = sum(s.tool_calls for s in data.sessions)
-    failed = sum(s.failed_tool_calls for s in data.sessions)
+    own = [s for s in data.sessions if not s.copy_of]
+    prompts = sum(s.prompts for s in own)
+    tools = sum(s.tool_calls for s in own)
+    failed = sum(s.failed_tool_calls for s in own)
     threads = sum(s.threads for s in data.sessions)
     days = len({line.day for line in data.days if line.usage.calls})
     return (
         ("Sessions", count(len(data.sessions)), plural(threads, "thread")),
-        (
-            "Prompts",
-            count(sum(s.prompts for s in data.sessions)),
-            f"{_each(sum(s.prompts for s in data.sessions), len(data.sessions))} a session",
-        ),
+        ("Prompts", count(prompts), f"{_each(prompts, len(own))} a session"),
         ("Cost", money(u.cost_nano), cost_note(data)),
         ("Tokens", short(u.tokens), f"{short(u.output_tokens)} generated"),
         ("Model calls", count(u.calls), f"{plural(len({m.model for m in data.models}), 'model')}"),
@@ -41,7 +39,7 @@ def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
 
 @panel(title="In numbers", order=20, page="History")
 def build(data: PageData) -> str:
-    """Every model call is counted once, however many forks and copies of it were recorded."""
+    """Every prompt and every call is counted once, however many copies of a session were recorded."""
     return template("numbers.html", figures=figures(data))
 
 

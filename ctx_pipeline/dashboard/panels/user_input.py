@@ -56,7 +56,7 @@ def build(data: PageData) -> str:
     by_name = {r["signal"]: r for r in data.aggregates}
     lines = [_line(by_name[signal], name, words) for signal, name, words in _LINES if signal in by_name and by_name[signal]["count"]]
     timed = sum(n for _, _, n in data.prompt_hours)
-    untimed = sum(s.prompts for s in data.sessions) - timed
+    untimed = sum(s.prompts for s in data.sessions if not s.copy_of) - timed
     return template("user_input.html", total=timed, untimed=untimed, lines=lines, busiest=busiest(data))
 
 

@@ -38,7 +38,7 @@ class Figure(NamedTuple):
 def figures(week: Week) -> list[Figure]:
     """Return cost, time, sessions, calls and tokens of the week, each with the usual."""
     rows: list[tuple[str, Callable[[Spent], float | None], Callable[[float], str]]] = [
-        ("Cost", lambda t: t.cost_nano, lambda v: money(round(v))),
+        ("Cost", lambda t: t.cost, lambda v: money(round(v))),
         ("Time in turns", lambda t: t.seconds, duration),
         ("Sessions", lambda t: t.sessions, lambda v: count(round(v))),
         ("Model calls", lambda t: t.calls, lambda v: count(round(v))),

@@ -22,7 +22,7 @@ from ctx_pipeline.memory.safety import untold
 from ctx_pipeline.memory.scope import below, identity, place_of, same_repository
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.codec import micros as from_iso
-from ctx_pipeline.model.display import short_id
+from ctx_pipeline.model.display import short_id, truncate
 from ctx_pipeline.model.hook_kinds import CHOSEN, MADE, PROFILES, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
 from ctx_pipeline.storage import FORGETTING
@@ -367,7 +367,7 @@ def _also(others: Sequence[WrittenSession], last: WrittenSession, ids: Sequence[
     """Yield the other sessions that were active on the same day, so that two agents are told apart."""
     for other in others:
         if _active(last)[0] - _active(other)[0] <= _DAY:
-            title = inline(str(other.rows.get("title") or "")[:80])
+            title = inline(truncate(str(other.rows.get("title") or ""), 80))
             named = f" “{title}”" if title and not untold(title) else ""
             last_at, of_file = _active(other)
             what = "its file was last written" if of_file else "last active"
