@@ -1,4 +1,4 @@
-"""Standard input of a server, read in pieces: a message that is too large is refused in words and the next one is answered."""
+"""Standard input of a server, read in pieces: a message that is too large or is none is refused in words and the next one is answered."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import anyio.to_thread
+from anyio import EndOfStream
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp.types import INVALID_REQUEST, ErrorData, JSONRPCError
+from mcp.types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from types import TracebackType
+    from typing import Self
 
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
@@ -83,7 +87,13 @@ class MessageReader:
         self._ahead = b""
 
     def next_message(self) -> bytes | TooLarge | None:
-        """Return the next line that is not empty, waiting for it; None at the end."""
+        """Return the next line that is not blank, waiting for it; None at the end."""
+        while (message := self._next_line()) is not None:
+            if isinstance(message, TooLarge) or not message.isspace():
+                return message
+        return None
+
+    def _next_line(self) -> bytes | TooLarge | None:
         line, size, head, ended = bytearray(), 0, b"", False
         while not ended:
             piece = self._ahead or os.read(self._descriptor, _PIECE)
@@ -122,8 +132,54 @@ class _Incoming:
                 yield message
             elif self.answers is not None:
                 error = ErrorData(code=INVALID_REQUEST, message=refusal(message.size))
-                answer = JSONRPCError(jsonrpc="2.0", id=request_id(message.head, message.tail), error=error)
-                await self.answers.send(SessionMessage(answer))
+                await self.answers.send(_error(error, request_id(message.head, message.tail)))
+
+
+def _error(error: ErrorData, answered: int | str | None = None) -> SessionMessage:
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answered, error=error))
+
+
+def _unreadable(error: Exception) -> ErrorData:
+    """Return what a client is told of a line that holds no message."""
+    if isinstance(error, ValidationError) and error.errors(include_input=False, include_url=False)[0]["type"] != "json_invalid":
+        return ErrorData(code=INVALID_REQUEST, message="not a message of JSON-RPC 2.0: one object a line, with jsonrpc, method and params")
+    return ErrorData(code=PARSE_ERROR, message="not JSON: each message is one line of JSON in UTF-8")
+
+
+class _Messages:
+    """The messages of a client; a line that holds none is answered with an error, where the SDK's server drops it."""
+
+    def __init__(self, lines: ReadStream[SessionMessage | Exception], answers: WriteStream[SessionMessage]) -> None:
+        self._lines = lines
+        self._answers = answers
+
+    @property
+    def last_context(self) -> Any:
+        """The context in which the last message was sent, which the SDK asks for."""
+        return getattr(self._lines, "last_context", None)
+
+    async def receive(self) -> SessionMessage:
+        while isinstance(message := await self._lines.receive(), Exception):
+            await self._answers.send(_error(_unreadable(message)))
+        return message
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._lines.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
 
 
 @asynccontextmanager
@@ -137,7 +193,7 @@ async def bounded_stdio() -> AsyncIterator[tuple[ReadStream[SessionMessage | Exc
     try:
         async with stdio_server(stdin=cast("Any", incoming)) as (read, write):
             incoming.answers = write
-            yield read, write
+            yield _Messages(read, write), write
     finally:
         os.dup2(wire, 0)
         os.close(wire)

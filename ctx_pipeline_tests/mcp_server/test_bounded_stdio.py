@@ -20,7 +20,10 @@ from ctx_pipeline_tests.mcp_server.conftest import over_http, over_stdio, run, s
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ctx_pipeline_tests.mcp_server.conftest import Home
+
 pytestmark = pytest.mark.feature("mcp.message-limit")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of another process is read in /proc")
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -86,42 +89,71 @@ def test_lines_come_as_they_were_written_and_of_a_large_one_come_its_ends():
     assert after == b"next"
 
 
-def test_a_message_of_200_mb_is_refused_with_its_id_in_bounded_memory_and_the_next_one_is_answered(home):
-    process = processes.start(
-        [sys.executable, "-m", "ctx_pipeline", "mcp", "--tools", "read"],
-        env={**os.environ, **home.environ},
-        cwd=home.folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+class Pipes:
+    """A server whose lines a test writes itself."""
 
-    def ask(*pieces: bytes) -> dict[str, Any]:
-        for piece in pieces:
-            process.stdin.write(piece)
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        return json.loads(process.stdout.readline())
+    def __init__(self, home: Home) -> None:
+        self.process = processes.start(
+            [sys.executable, "-m", "ctx_pipeline", "mcp", "--tools", "read"],
+            env={**os.environ, **home.environ},
+            cwd=home.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self.ask(json.dumps(INITIALIZE).encode())["id"] == 0
+        self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
 
-    def peak() -> int:
-        status = Path(f"/proc/{process.pid}/status").read_text()
+    def say(self, *pieces: bytes) -> None:
+        for piece in (*pieces, b"\n"):
+            self.process.stdin.write(piece)
+        self.process.stdin.flush()
+
+    def ask(self, *pieces: bytes) -> dict[str, Any]:
+        self.say(*pieces)
+        return json.loads(self.process.stdout.readline())
+
+    def peak(self) -> int:
+        """The most kilobytes that the server held at a time."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
-    assert ask(json.dumps(INITIALIZE).encode())["id"] == 0
-    process.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
-    before = peak()
+    def left(self) -> int:
+        """End the server as a client that leaves does, and return its status."""
+        self.process.stdin.close()
+        return self.process.wait(60)
+
+
+@needs_proc
+def test_a_message_of_200_mb_is_refused_with_its_id_in_bounded_memory_and_the_next_one_is_answered(home):
+    server = Pipes(home)
+    before = server.peak()
     call = b'{"method":"tools/call","params":{"name":"ctx_shell","arguments":{"command":"make","output":"'
-    refused = ask(call, *[b"working on it \\n" * 62_500] * 200, b'"}},"jsonrpc":"2.0","id":"large"}')
-    after = peak()
-    answered = ask(call, b'all is well"}},"jsonrpc":"2.0","id":2}')
-    process.stdin.close()
+    refused = server.ask(call, *[b"working on it \\n" * 62_500] * 200, b'"}},"jsonrpc":"2.0","id":"large"}')
+    after = server.peak()
+    answered = server.ask(call, b'all is well"}},"jsonrpc":"2.0","id":2}')
 
     assert refused["id"] == "large"
     assert refused["error"]["code"] == -32600
     assert refused["error"]["message"].startswith("refused: the message has 200,000,125 bytes, more than the 33,554,432 ")
     assert answered["result"]["content"][0]["text"] == "all is well"
-    assert process.wait(60) == 0
+    assert server.left() == 0
     assert after - before < 100_000, "kilobytes of one message that is too large"
+
+
+@pytest.mark.feature("mcp.no-message")
+def test_a_line_that_is_no_json_or_no_message_is_answered_with_an_error_and_the_next_one_as_ever(home):
+    server = Pipes(home)
+    ping = b'{"jsonrpc":"2.0","id":8,"method":"ping"}'
+    for line in (b"hello", b"{", b"\xff\xfe", ping[:-1], b"[" * 100_000, b"{" + ping):
+        assert (error := server.ask(line))["id"] is None
+        assert error["error"]["code"] == -32700, line[:40]
+    for line in (b"1", b"null", b"[]", b"[%s]" % ping, b'{"a":1}', ping.replace(b"2.0", b"1.0"), ping.replace(b'"ping"', b"3")):
+        assert (error := server.ask(line))["id"] is None
+        assert error["error"]["code"] == -32600, line
+    server.say(b"\n\r\n  ")
+    assert server.ask(ping) == {"jsonrpc": "2.0", "id": 8, "result": {}}
+    assert server.left() == 0
 
 
 @pytest.mark.slow
