@@ -54,7 +54,7 @@ def test_the_id_of_a_message_is_read_at_either_end_of_it_and_nowhere_inside(head
     assert request_id(head, tail) == found
 
 
-def messages(pieces: Iterable[bytes]) -> list[bytes | TooLarge]:
+def messages(pieces: Iterable[bytes]) -> list[bytearray | TooLarge]:
     """Return what is read of a pipe into which this is written."""
     begin, end = os.pipe()
 
@@ -78,7 +78,7 @@ def test_lines_come_as_they_were_written_and_of_a_large_one_come_its_ends():
         b'{"a":1}',
         b'{"b":2}\r',
         '{"c":"ä"}'.encode(),
-        '{"d":"�"}'.encode(),
+        b'{"d":"\xff"}',
         b"half",
     ]
     largest = b"a" * LARGEST_MESSAGE
@@ -148,12 +148,37 @@ def test_a_line_that_is_no_json_or_no_message_is_answered_with_an_error_and_the_
     for line in (b"hello", b"{", b"\xff\xfe", ping[:-1], b"[" * 100_000, b"{" + ping):
         assert (error := server.ask(line))["id"] is None
         assert error["error"]["code"] == -32700, line[:40]
-    for line in (b"1", b"null", b"[]", b"[%s]" % ping, b'{"a":1}', ping.replace(b"2.0", b"1.0"), ping.replace(b'"ping"', b"3")):
+    assert server.ask(b'{"jsonrpc":"2.0","id":5}')["id"] == 5, "who waits for an answer is told by the id where it is known"
+    for line in (b"1", b"null", b"[]", b"[%s]" % ping, b'{"a":1}', ping.replace(b"8", b"[8]"), ping.replace(b"8", b"8.5")):
         assert (error := server.ask(line))["id"] is None
         assert error["error"]["code"] == -32600, line
     server.say(b"\n\r\n  ")
+    half = (
+        b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"ctx_shell","arguments":{"command":"x","output":"cut \\ud83d"}}}'
+    )
+    assert server.ask(half)["result"]["content"][0]["text"] == "cut ?"
     assert server.ask(ping) == {"jsonrpc": "2.0", "id": 8, "result": {}}
     assert server.left() == 0
+
+
+@needs_proc
+@pytest.mark.feature("mcp.small-server")
+def test_an_output_of_19_mb_takes_a_few_times_its_size_and_the_next_one_no_more(home):
+    server = Pipes(home)
+    call = b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ctx_shell","arguments":{"command":"pytest","output":"'
+    end = b'"}}}'
+    server.ask(call, b"1 passed", end)
+    before = server.peak()
+    passes = b"".join(b"tests/test_%d.py::test_case_%d PASSED [ %d%%]\\n" % (n % 400, n, n % 100) for n in range(420_000))
+    first = server.ask(call, passes[:19_000_000], end)
+    once = server.peak()
+    server.ask(call, passes[:19_000_000], end)
+    again = server.peak()
+    assert "lines of passes]" in first["result"]["content"][0]["text"]
+    assert server.left() == 0
+    # 300,000 and 370,000 when each step held a copy of its own
+    assert once - before < 130_000, "kilobytes of one output"
+    assert again - before < 160_000, "kilobytes of two, one after the other"
 
 
 @pytest.mark.slow
