@@ -456,6 +456,8 @@ def markdown(page: Page) -> str:
 
 
 def _pipes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
+    if rows and not any(row.get("median") for row in rows):
+        columns = {key: heading for key, heading in columns.items() if key not in ("median", "p95")}  # no run was timed
     lines = [f"| {' | '.join(columns.values())} |", f"|{'---|' * len(columns)}"]
     for row in rows:
         cells = ("" if row.get(key) is None else f"{row[key]:,}" if isinstance(row[key], int) else str(row[key]) for key in columns)

@@ -30,7 +30,7 @@ from ctx_pipeline.memory.prompt_block import name_for_agent
 from ctx_pipeline.model.display import NOT_IN_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ctx_pipeline.compression.source import Source
@@ -45,6 +45,11 @@ MOST_COUNTED = 10_000
 """Hits behind which a search ends."""
 
 LONGEST_HIT = 240
+"""Characters of a line that are shown."""
+
+_LONGEST_LOOKED = 2_000
+"""Characters of a line that ripgrep tells: of them those around the hit are shown."""
+
 _MOST_ALIKE = 5
 
 SECONDS = 20.0
@@ -153,21 +158,27 @@ def read_file(
     """
     root, real = root_of(path, roots)
     if not real.exists():
-        raise UsageError(f"{path}: there is no such file", hint=_alike(real.name, root) or "name a file")
+        raise UsageError(f"{path}: there is no such file", hint=_alike(real.name, project_at(root).files, "files") or "name a file")
     source = source_at(real, root=root, name=path)
     found = _excerpt(source, real, reads, (mode, first, last), again=again, count=count)
     return found._replace(odd=source.odd + _not_shown(source.text, found))
 
 
-def _alike(name: str, root: Path) -> str:
-    """Return which files of a project may be meant: those of the name in other folders, else of names like it."""
+def _alike(name: str, paths: Iterable[str], what: str) -> str:
+    """Return which paths of a project may be meant: those of the name in other folders, else of names like it."""
     by_name: dict[str, list[str]] = {}
-    for file in project_at(root).files:
-        by_name.setdefault(file.rpartition("/")[2], []).append(file)
+    for path in paths:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
     names = [name] if name in by_name else difflib.get_close_matches(name, by_name, n=3, cutoff=0.75)
-    files = [file for one in names for file in by_name[one]]
-    more = f" and {len(files) - _MOST_ALIKE} more" if len(files) > _MOST_ALIKE else ""
-    return f"files like it: {', '.join(map(name_for_agent, files[:_MOST_ALIKE]))}{more}" if files else ""
+    found = [path for one in names for path in by_name[one]]
+    more = f" and {len(found) - _MOST_ALIKE} more" if len(found) > _MOST_ALIKE else ""
+    return f"{what} like it: {', '.join(map(name_for_agent, found[:_MOST_ALIKE]))}{more}" if found else ""
+
+
+def _files_and_folders(root: Path) -> list[str]:
+    """Return the paths of a project, each folder before what is in it."""
+    files = project_at(root).files
+    return list(dict.fromkeys("/".join(parts[:n]) for file in files for parts in [file.split("/")] for n in range(1, len(parts) + 1)))
 
 
 def _not_shown(text: str, found: Excerpt) -> str:
@@ -292,6 +303,9 @@ def search_code(
     if "\n" in pattern or "\0" in pattern:
         raise UsageError("the pattern has a line break or a NUL: lines are searched one by one", hint="give a part of one line")
     root, real = root_of(path, roots)
+    if not real.exists():
+        hint = _alike(real.name, _files_and_folders(root), "paths") or "name a folder or a file, or leave the path out"
+        raise UsageError(f"{path}: there is no such file or folder", hint=hint)
     if not real.is_dir():
         source_at(real, root=root, name=path)
     found = _by_ripgrep(pattern, root, real, regex=regex, glob=glob)
@@ -307,7 +321,7 @@ def search_code(
     declares = re.compile(_DECLARES + (re.escape(pattern) if not regex else ""))
     by_text: dict[str, list[tuple[str, int]]] = {}
     for name, number, text in found:
-        by_text.setdefault(text.strip()[:LONGEST_HIT], []).append((name, number))
+        by_text.setdefault(_around_hit(text.strip(), "" if regex else pattern), []).append((name, number))
     ranked = sorted(by_text.items(), key=lambda one: (not (not regex and declares.search(one[0])), _is_test(one[1][0][0]), one[1][0]))
     shown = ranked[skip : skip + limit]
     lines: list[str] = []
@@ -318,9 +332,19 @@ def search_code(
             lines.append(name_for_agent(name))
             last = name
         also = f"  (also in {len(places) - 1} more: {name_for_agent(places[1][0])}:{places[1][1]})" if len(places) > 1 else ""
-        lines.append(f" {number}: {text}{'…' * (len(text) == LONGEST_HIT)}{also}")
+        lines.append(f" {number}: {text}{also}")
     end = skip + len(shown)
     return Found("\n".join(lines), len(found), len({name for name, _, _ in found}), end, end < len(ranked), ended)
+
+
+def _around_hit(line: str, word: str) -> str:
+    """Return a line; of a long one its beginning, or what stands around a word behind that."""
+    if len(line) <= LONGEST_HIT:
+        return line
+    at = line.lower().find(word.lower())
+    begin = max(0, at - LONGEST_HIT // 2) if at + len(word) > LONGEST_HIT else 0
+    end = begin + LONGEST_HIT
+    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
 
 
 def _names_below(root: Path, real: Path) -> Iterator[str]:
@@ -346,7 +370,7 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
         "--color=never",
         "--hidden",
         "--null",
-        "--max-columns=400",
+        f"--max-columns={_LONGEST_LOOKED}",
     ]
     words += ["--max-columns-preview", f"--max-count={MOST_COUNTED + 1}", "--max-filesize=1M", "--sort=path"]
     words += [] if regex else ["--fixed-strings"]

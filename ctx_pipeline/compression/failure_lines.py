@@ -84,12 +84,23 @@ def _may_be_status(lowered: str) -> bool:
     return any(word in lowered for word in _STATUS_WORDS) and _NUMBER.search(lowered) is not None
 
 
+_ASKED_AT_ONCE = 16_384
+"""Lines of which it is asked together whether they tell of a failure: a copy of them is made meanwhile."""
+
+
 def failures(lines: list[str], places: Iterable[int]) -> set[int]:
     """Return those places whose lines may tell of a failure, as :func:`wrong` says.
 
     Looking for each sign in the whole text takes a twentieth of the time that asking it of each line does.
     """
-    looked = [(place, lines[place]) for place in places]
+    left = iter(places)
+    found = set[int]()
+    while looked := [(place, lines[place]) for place in islice(left, _ASKED_AT_ONCE)]:
+        found |= _failures(looked)
+    return found
+
+
+def _failures(looked: list[tuple[int, str]]) -> set[int]:
     found = {place for place, line in looked if line[:1] in _MARKS or _odd(line)}
     asked = [(place, line.lower()) for place, line in looked if place not in found]
     text = "\n".join([line for _, line in asked])
@@ -99,7 +110,7 @@ def failures(lines: list[str], places: Iterable[int]) -> set[int]:
     statuses = set[int]().union(*(_holding(word, text, ends) for word in _STATUS_WORDS)) - told
     told.update(number for number in statuses if _NUMBER.search(asked[number][1]))
     found.update(asked[number][0] for number in told)
-    return {place for place in found if wrong(lines[place])}
+    return {place for place, line in looked if place in found and wrong(line)}
 
 
 def _holding(word: str, text: str, ends: list[int]) -> Iterator[int]:

@@ -119,6 +119,7 @@ def bounded(pieces: Iterable[bytes], half: int = HALF) -> tuple[bytes, Middle | 
             held -= len(tail[0])
             left_out(tail.popleft())
     kept = b"".join(tail)
+    tail.clear()
     if middle is not None or len(kept) > half:
         end = max(0, len(kept) - half)
         end = kept.find(b"\n", end, end + _LONGEST_LINE) + 1 or end
@@ -126,4 +127,4 @@ def bounded(pieces: Iterable[bytes], half: int = HALF) -> tuple[bytes, Middle | 
         kept = kept[end:]
     if middle is not None:
         middle.close()
-    return bytes(head) + kept, middle
+    return b"".join((head, kept)), middle

@@ -32,10 +32,11 @@ def without(lines: list[str], routine: Callable[[str], object], what: str) -> Fi
             kept.append(f"[{dropped} {what}]")
         dropped = 0
 
-    left = {place for place, line in enumerate(lines) if routine(line)}
-    left -= failures(lines, left)
-    for place, line in enumerate(lines):
-        if place in left:
+    passed = bytearray(map(bool, map(routine, lines)))
+    for place in failures(lines, (place for place, passes in enumerate(passed) if passes)):
+        passed[place] = False
+    for line, passes in zip(lines, passed, strict=True):
+        if passes:
             dropped += 1
             left_out = True
         elif line.strip() or not dropped:

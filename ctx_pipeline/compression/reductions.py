@@ -7,6 +7,7 @@ import io
 import json
 import re
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.compression.signatures.drawing import outline
@@ -329,22 +330,26 @@ def stripped(text: str, language: str | None, declared: Outline | None = None) -
     return text
 
 
+@cache
+def _is_long_text(kind: str) -> bool:
+    return any(part in kind for part in _LONG_TEXTS)
+
+
 def _walk(root: SgNode, kinds: frozenset[str]) -> _Found:
     comments: list[tuple[int, int]] = []
     kept: set[int] = set()
-    waiting = [root]
+    waiting = root.children()
     while waiting:
         node = waiting.pop()
         kind = node.kind()
         if kind in kinds:
             place = node.range()
             comments.append((place.start.index, place.end.index))
-        elif any(part in kind for part in _LONG_TEXTS) and node is not root:
+            continue
+        if _is_long_text(kind):
             place = node.range()
             kept.update(range(place.start.line + 1, place.end.line + 1))
-            waiting += node.children()
-        else:
-            waiting += node.children()
+        waiting += node.children()
     return _Found(comments, kept)
 
 

@@ -31,6 +31,7 @@ MOST_DIFF_LINES = 4_000
 COUNTED, _SAMPLES = 1_000_000, 10
 """Characters of an output whose tokens are counted; of a longer one those of as many samples of it in all."""
 
+_PIECE = 1 << 18
 _LONGEST_LINE = 2_000
 _LONG_JSON, _LONGEST_TEXT = 400, 400
 _HEAD, _TAIL = 60, 100
@@ -117,8 +118,7 @@ def shorten(
         kind = "text"
     raw, estimated = _tokens(output, count)
     if middle is None and kind != FILE and len(output) > 2 * HALF:
-        data, middle = bounded([output.encode("utf-8", "surrogatepass")], HALF)
-        output = data.decode("utf-8", "surrogatepass" if middle is None or middle.lines else "replace")
+        output, middle = _bounded(output)
     plain = kept_outputs.redacted(output if kind == FILE else _plain(output), settings)
     if _NUMBERS.search(command):
         plain = _NUMBERED.sub(r"\1", plain)
@@ -152,6 +152,12 @@ def shorten(
     return told
 
 
+def _bounded(output: str) -> tuple[str, Middle | None]:
+    """Return an output as far as it is kept, and what is left out of its middle; it is encoded a piece at a time."""
+    data, middle = bounded((output[n : n + _PIECE].encode("utf-8", "surrogatepass") for n in range(0, len(output), _PIECE)), HALF)
+    return data.decode("utf-8", "surrogatepass" if middle is None or middle.lines else "replace"), middle
+
+
 def _tokens(text: str, count: Callable[[str], int]) -> tuple[int, bool]:
     """Return the tokens of a text, and whether they are an estimate."""
     if len(text) <= COUNTED:
@@ -166,14 +172,15 @@ def _made(plain: str, kind: str) -> tuple[Filtered, str]:
         return Filtered(plain.split("\n"), exact=True), kind
     if kind not in ("search", "test", "git") and (packed := as_json(plain)) is not None:
         return _fitting(Filtered(packed.split("\n"), exact=True)), "json"
-    lines = plain.split("\n")
+    lines = whole = plain.split("\n")
     hunks = any(line.startswith("@@ ") for line in lines)
     if kind != "search" and not hunks:  # what was looked for may stand anywhere in a line, and an edit may follow a difference
-        lines = [part for line in lines for part in _members(line)]
+        lines = [part for line in whole for part in _members(line)]
     makers = [FILTERS[kind]] if kind in FILTERS else []
     if kind not in ("search", "list", "tree") and not hunks:
         makers += [progress] if kind == "log" else [progress, repeated]
-    found = Filtered(lines, exact="\n".join(lines) == plain)
+    found = Filtered(lines, exact=lines == whole)
+    del lines, whole
     for made in makers:
         after = made(found.lines)
         found = Filtered(after.lines, found.exact and after.exact)

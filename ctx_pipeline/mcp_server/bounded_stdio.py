@@ -1,4 +1,4 @@
-"""Standard input of a server, read in pieces: a message that is too large is refused in words and the next one is answered."""
+"""Standard input of a server, read in pieces: a message that is too large or is none is refused in words and the next one is answered."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import anyio.to_thread
+from anyio import EndOfStream
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp.types import INVALID_REQUEST, ErrorData, JSONRPCError
+from mcp.types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from pydantic import ValidationError
+from pydantic_core import from_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from types import TracebackType
+    from typing import Self
 
-    from mcp.shared._stream_protocols import ReadStream, WriteStream
+    from mcp.shared._stream_protocols import WriteStream
+    from mcp.types import JSONRPCMessage
 
 LARGEST_MESSAGE = 32 << 20
 """Bytes of a message over any transport."""
@@ -82,8 +88,14 @@ class MessageReader:
         self._descriptor = descriptor
         self._ahead = b""
 
-    def next_message(self) -> bytes | TooLarge | None:
-        """Return the next line that is not empty, waiting for it; None at the end."""
+    def next_message(self) -> bytearray | TooLarge | None:
+        """Return the next line that is not blank, waiting for it; None at the end."""
+        while (message := self._next_line()) is not None:
+            if isinstance(message, TooLarge) or not message.isspace():
+                return message
+        return None
+
+    def _next_line(self) -> bytearray | TooLarge | None:
         line, size, head, ended = bytearray(), 0, b"", False
         while not ended:
             piece = self._ahead or os.read(self._descriptor, _PIECE)
@@ -96,48 +108,105 @@ class MessageReader:
             if not piece and not size:
                 return None
             ended = not piece or bool(newline and size)
-        return TooLarge(size, head, bytes(line)) if head else _readable(line)
+        return TooLarge(size, head, bytes(line)) if head else line
 
 
-def _readable(line: bytearray) -> bytes:
-    """Return a line as UTF-8, whatever it holds."""
-    if not line.isascii():
+class Refused(NamedTuple):
+    """A line that is no message, and the id that it names."""
+
+    error: ErrorData
+    answered: int | str | None = None
+
+
+def parsed(line: bytearray) -> JSONRPCMessage | Refused:
+    """Return the message that a line holds; the line is emptied, so that a large one is not held beside its message."""
+    try:
         try:
-            line.decode()
-        except UnicodeDecodeError:
-            return line.decode("utf-8", "replace").encode()
-    return bytes(line)
+            value = from_json(line)
+        except ValueError:
+            value = _repaired(line)
+    except (ValueError, RecursionError):
+        return Refused(ErrorData(code=PARSE_ERROR, message="not JSON: each message is one line of JSON in UTF-8"))
+    finally:
+        line.clear()
+    named = value.get("id") if isinstance(value, dict) else None
+    answered = named if isinstance(named, int | str) and not isinstance(named, bool) else None
+    try:
+        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+    except ValidationError:
+        message = None
+    if message is None or (named is not None and answered is None):
+        said = "not a message of JSON-RPC 2.0: one object a line, with jsonrpc, method, params and an id that is a text or an integer"
+        return Refused(ErrorData(code=INVALID_REQUEST, message=said), answered)
+    return message
 
 
-class _Incoming:
-    """What the SDK's server reads its messages from."""
+def _repaired(line: bytearray) -> Any:
+    """Return the value of JSON with bytes that are no UTF-8, or halves of letters as a client cuts them, which are replaced."""
+    value = json.loads(line.decode("utf-8", "replace"))
+    return from_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
-    def __init__(self, reader: MessageReader) -> None:
+
+class Messages:
+    """The messages of a client for the SDK's server; a line that holds none is answered with an error, where the SDK drops it."""
+
+    def __init__(self, reader: MessageReader, answers: WriteStream[SessionMessage]) -> None:
         self._reader = reader
-        self.answers: WriteStream[SessionMessage] | None = None
+        self._answers = answers
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (message := await anyio.to_thread.run_sync(self._reader.next_message)) is not None:
-            if isinstance(message, bytes):
-                yield message
-            elif self.answers is not None:
-                error = ErrorData(code=INVALID_REQUEST, message=refusal(message.size))
-                answer = JSONRPCError(jsonrpc="2.0", id=request_id(message.head, message.tail), error=error)
-                await self.answers.send(SessionMessage(answer))
+    async def receive(self) -> SessionMessage:
+        """Return the next message, waiting for it; raises EndOfStream when the client has left."""
+        while isinstance(found := await anyio.to_thread.run_sync(self._next), Refused):
+            await self._answers.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=found.answered, error=found.error)))
+        if found is None:
+            raise EndOfStream
+        return SessionMessage(found)
+
+    def _next(self) -> JSONRPCMessage | Refused | None:
+        line = self._reader.next_message()
+        if isinstance(line, TooLarge):
+            return Refused(ErrorData(code=INVALID_REQUEST, message=refusal(line.size)), request_id(line.head, line.tail))
+        return line if line is None else parsed(line)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        """Read no more; the descriptor is its owner's to close."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+
+class _Nothing:
+    """What the SDK's transport is given to read, which would hold each line beside its message until the next one comes."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        raise StopAsyncIteration
 
 
 @asynccontextmanager
-async def bounded_stdio() -> AsyncIterator[tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]]:
+async def bounded_stdio() -> AsyncIterator[tuple[Messages, WriteStream[SessionMessage]]]:
     """Give the streams of a server on standard input and output; while it serves, programs that it starts read nothing of its input."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    incoming = _Incoming(MessageReader(wire))
     try:
-        async with stdio_server(stdin=cast("Any", incoming)) as (read, write):
-            incoming.answers = write
-            yield read, write
+        async with stdio_server(stdin=cast("Any", _Nothing())) as (_, write):
+            yield Messages(MessageReader(wire), write), write
     finally:
         os.dup2(wire, 0)
         os.close(wire)

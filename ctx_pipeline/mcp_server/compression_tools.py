@@ -184,16 +184,16 @@ class CompressionTools:
         files: Annotated[int, Field(ge=1, le=MOST_FILES, description="Files of the sample of a folder.")] = 20,
         seed: Annotated[int, Field(ge=0, le=1_000_000, description="Which sample is drawn.")] = 0,
     ) -> BenchmarkAnswer:
-        """Measure every shorter form of a file, or of a sample of the project: tokens, what is kept, time."""
+        """Measure every shorter form of a file, or of a sample of the project: tokens, what is kept."""
         from ctx_pipeline.compression import benchmark as api
         from ctx_pipeline.compression.benchmark import markdown, page_of_file, page_of_project
 
         root = project_root()
         if (action or ("project" if os.path.isdir(root / path) else "file")) == "project":  # noqa: PTH112 - never raises
-            found = api.benchmark_project(path, files=files, seed=seed, runs=1, root=root)
+            found = api.benchmark_project(path, files=files, seed=seed, runs=0, root=root)
             told, page = api.benchmark_row(found), page_of_project(found)
         else:
-            one = api.benchmark_file(path, root=root, runs=1)
+            one = api.benchmark_file(path, root=root, runs=0)
             told, page = api.file_row(one), page_of_file(one)
         return BenchmarkAnswer(text=None, value=told) if format == "json" else BenchmarkAnswer(text=markdown(page), value=None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures.thread  # noqa: F401  # the tokenizer imports it, which fails while the interpreter ends
+import ctypes
 import gc
 import inspect
 import json
@@ -46,6 +47,9 @@ _NEW_OBJECTS = 50_000
 _PAUSE = 0.2
 """Seconds until what is done beside begins: the answer has left by then."""
 
+_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 1 << 20
+"""The C library's number of a setting, and the bytes from which on a block is given back when it is freed."""
+
 LONGEST_RESOURCE = 60_000
 """Characters of a session as a resource; the tool read_session has the rest."""
 
@@ -68,6 +72,7 @@ class _Server(MCPServer):
 
     async def run_stdio_async(self) -> None:
         """Serve one client on standard input and output, with a limit of what a message may hold."""
+        _give_back_at_once()
         async with bounded_stdio() as (read, write):
             await self._lowlevel_server.run(read, write, self._lowlevel_server.create_initialization_options())
 
@@ -118,6 +123,16 @@ class _Server(MCPServer):
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> NoReturn:  # noqa: ARG002
         """Raise the error that the protocol has for a prompt that is not there: there is none."""
         raise MCPError(INVALID_PARAMS, f"there is no prompt called {name[:200]!r}: this server has tools and resources")
+
+
+def _give_back_at_once() -> None:
+    """Let the C library give the system back what a large output took as soon as it is freed, where it can be told so (glibc).
+
+    After the first of them it would keep such blocks for the next one, and a server lives for hours beside others.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def _make_ready(settings: Settings, profile: str, tools: list[Tool]) -> None:

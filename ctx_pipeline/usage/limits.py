@@ -13,6 +13,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.shell.commands import command_text, steps
 from ctx_pipeline.storage.reader import reading
@@ -174,9 +175,10 @@ def sums(*, recount: bool = False, settings: Settings | None = None) -> dict[str
         row = connection.execute(billed_sql(chosen.cost_mode)).fetchone()
         kept = kept_usages(store, chosen, _BY, parse_filters(chosen))
     found = {"billed": _totals(dict(zip(SUMS, map(int, row or ()), strict=False)))}
-    read = calls_for(GROUPINGS["tool"], chosen, stored=True) if recount else None
-    for by in ("tool", "server"):
-        found[by] = _totals(usage(by, stored=True, settings=chosen, read=read).totals)
+    with without_collector():
+        read = calls_for(GROUPINGS["tool"], chosen, stored=True) if recount else None
+        for by in ("tool", "server"):
+            found[by] = _totals(usage(by, stored=True, settings=chosen, read=read).totals)
     for by in _BY:
         found[by] = _totals((kept[by] if kept else usage(by, stored=True, settings=chosen)).totals)
     return found

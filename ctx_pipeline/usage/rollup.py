@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import date, datetime, timedelta
-from operator import add
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.tables import MODEL_CALLS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _TS, _MODEL, _HOST = _C["ts"], _C["model"], _C["host"]
+_tokens_of = itemgetter(*groupings.TOKENS)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
 
 SUMS = (
@@ -189,13 +190,13 @@ class Rollup:
     def _add_shared(self, session: Counted, row: tuple, cost: int | None) -> None:
         names = groupings.names_of(row, self._uses, self._grouping)
         recorded, calculated = row[_C["recorded_cost"]], row[_C["cost"]]
-        tokens = (row[place] for place in groupings.TOKENS)
-        amounts = [*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0]
-        shares = names or [self._grouping.none]
-        for number, name in enumerate(shares):
+        amounts = [*_tokens_of(row), 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0]
+        first = each = amounts
+        if len(names) > 1:
+            first, each = ([groupings.share_of(amount, len(names), number) for amount in amounts] for number in (0, 1))
+        for number, name in enumerate(names or [self._grouping.none]):
             total = self._row(name, session, row[_MODEL])
-            for place, amount in enumerate(amounts):
-                total[place] += amount if len(shares) == 1 else groupings.share_of(amount, len(shares), number)
+            total[: len(SUMS)] = map(add, total, each if number else first)
             total[len(SUMS)] += bool(names)
 
     def with_extra(self, *names: str) -> Rollup:

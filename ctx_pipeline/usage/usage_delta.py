@@ -7,6 +7,7 @@ settled anew by the ledger's own rule.
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Identity, SessionInput, StreamBytes
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import is_running_total
 from ctx_pipeline.usage import live_usage as live
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class UsageDelta:
 
     sessions: list[live.Counted] = field(default_factory=list)
     decided: dict[str, dict[str, Owner]] = field(default_factory=dict)
+    decided_hosts: set[str] = field(default_factory=set)
+    """hosts of which all owners were decided anew; of the others those that the ledger knows hold"""
     replaced: set[tuple[str, str]] = field(default_factory=set)
     """(host, session) that the query over the tables must leave out"""
     changed: list[live.LiveSource] = field(default_factory=list)
@@ -159,9 +163,12 @@ def _decide_owners(store: Store, touched: set[tuple[str, str]], result: UsageDel
     from ctx_pipeline.storage.warehouse.usage_sql import CANDIDATES_SQL, OWNERS_SQL
 
     candidates = live.candidates(result.sessions)
-    hosts = {host for host, _ in touched}
     before: dict[str, dict[str, str]] = {}
-    for host in hosts:
+    for host in {host for host, _ in touched}:
+        if _apart(store, host, {session for at, session in touched if at == host}, candidates.get(host, [])):
+            candidates.pop(host, None)
+            continue
+        result.decided_hosts.add(host)
         parents = {s.session_id: s.parent_session for s in store.ledger.sessions(host=host)}
         calls: dict[str, list[tuple[str, int | None]]] = {}
         for session, key, ts in store.ledger.query(CANDIDATES_SQL, [host]):
@@ -189,6 +196,22 @@ def _decide_owners(store: Store, touched: set[tuple[str, str]], result: UsageDel
     if moved:
         result.sessions += stored_calls(store, moved)
         result.replaced |= moved
+
+
+def _apart(store: Store, host: str, touched: set[str], found: Iterable[live.Candidates]) -> bool:
+    """Tell whether each call that these sessions have, or had, is held by one session alone: nothing is to be decided, here or for others.
+
+    False where a key is made of running totals: a call of another session may be the same under another key.
+    """
+    from ctx_pipeline.storage.warehouse.usage_sql import KEY_HOLDERS_SQL, SESSION_KEYS_SQL
+
+    held = {(one.session_id, key) for one in found for key, _ in one.calls}
+    held |= set(store.ledger.query(SESSION_KEYS_SQL, [host, json.dumps(sorted(touched))]))
+    keys = {key for _, key in held}
+    if len(keys) < len(held) or any(is_running_total(key, session) for session, key in held):
+        return False
+    holders = store.ledger.query(KEY_HOLDERS_SQL, [host, json.dumps(sorted(keys))])
+    return {session for (session,) in holders} <= touched
 
 
 def stored_calls(store: Store, sessions: set[tuple[str, str]] | None = None) -> list[live.Counted]:
@@ -238,9 +261,8 @@ def ownership(store: Store, new: UsageDelta) -> dict[str, dict[str, Owner]]:
     from ctx_pipeline.storage.warehouse.usage_sql import ALL_OWNERS_SQL
 
     found: dict[str, dict[str, Owner]] = {}
-    looked_at = {host for host, _ in new.replaced}
     for host, key, owner, rule in store.ledger.query(ALL_OWNERS_SQL):
-        if host not in looked_at:
+        if host not in new.decided_hosts:
             found.setdefault(host, {})[key] = Owner(owner, rule)
     return {**found, **new.decided}
 

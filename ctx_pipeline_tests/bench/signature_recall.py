@@ -47,6 +47,7 @@ _SCRIPT = View(
     "function_declaration generator_function_declaration function_signature method_definition method_signature abstract_method_signature"
     " variable_declarator=arrow_function variable_declarator=function_expression pair=arrow_function pair=function_expression"
     " program>expression_statement>assignment_expression=function_expression"
+    " program>expression_statement>assignment_expression=arrow_function"
     " program>expression_statement>assignment_expression>assignment_expression=function_expression",
     "class_declaration abstract_class_declaration class interface_declaration type_alias_declaration enum_declaration internal_module",
     "program>lexical_declaration>variable_declarator program>variable_declaration>variable_declarator"
@@ -58,6 +59,10 @@ _SCRIPT = View(
     + "".join(f" {above}>variable_declarator>{held}>{key}" for above in _AT_THE_TOP for held in _OBJECTS for key in _KEYS),
     "arrow_function function_expression generator_function",
 )
+
+_SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
+_SAID_AGAIN = re.compile(r"^\s*(?:module\.)?exports\.([\w$]+) = (?:\1;?\s*$|(?:exports\.[\w$]+ = )*void 0;)")
+"""Lines that say of names that they are exported, which are declared elsewhere."""
 
 VIEWS = {
     "bash": View("function_definition", "", "declaration_command>variable_assignment program>variable_assignment"),
@@ -331,18 +336,30 @@ def declarations(text: str, language: str) -> list[Declared]:
         ):
             found += _declared(node, group, language)
         inner = node.kind() in local or (language in {"elixir", "nix"} and group == "call" and kind != "function_expression")
-        given = (
-            above is not None
-            and above.kind() in {"arguments", "parenthesized_expression"}
-            and language in {"javascript", "typescript", "tsx"}
-        )
+        given = above is not None and above.kind() in {"arguments", "parenthesized_expression"} and language in _SCRIPTS
         if not inner or given:
             held.extend(reversed(node.children()))
         elif language == "zig" and kind == "function_declaration":
             held.extend(_made_by(node))
         elif kind == "method_declaration" and language == "php" and (taken := node.field("parameters")) is not None:
             held.extend(reversed(taken.children()))
+    if language in _SCRIPTS:
+        again = {one for one in found if one.group == "value" and _SAID_AGAIN.search(text.split("\n")[one.line - 1])}
+        own = {one.name for one in found if one not in again}
+        found = [one for one in found if one not in again or one.name not in own]
     return found
+
+
+def _of_a_compiler(pair: SgNode) -> list[str] | None:
+    """Return what a function of an object exports that a compiler wrote, none for a helper of its own; None for any other function."""
+    calls = [a for a in pair.ancestors() if a.kind() == "call_expression"]
+    called = calls[0].field("function") if calls else None
+    if any(a.kind() == "variable_declarator" and re.match(r"__\w+ = \(?this && ", a.text()) for a in pair.ancestors()):
+        return []
+    if called is not None and called.text() == "__export":
+        return []
+    told = re.match(r"Object\.defineProperty\(exports, [\"']([\w$]+)[\"'],", calls[0].text()) if calls else None
+    return [told[1]] if told else None
 
 
 def _made_by(node: SgNode) -> list[SgNode]:
@@ -367,12 +384,12 @@ def _declared(node: SgNode, group: str, language: str) -> list[Declared]:
         arguments = node.field("arguments")
         symbols = [c for c in arguments.children() if c.kind() == "simple_symbol"] if arguments else []
         return [Declared(group, c.text()[1:], c.range().start.line + 1, None) for c in symbols]
-    if (
-        node.kind() == "assignment_expression"
-        and (left := node.field("left")) is not None
-        and "." in left.text()
-        and language in {"javascript", "typescript", "tsx"}
-    ):
+    if node.kind() == "pair" and language in _SCRIPTS and (said := _of_a_compiler(node)) is not None:
+        return [Declared("value", name, node.range().start.line + 1, None) for name in said]
+    if node.kind() == "assignment_expression" and (left := node.field("left")) is not None and "." in left.text() and language in _SCRIPTS:
+        right = node.field("right")
+        if left.text() == "module.exports" and right is not None and (own := right.field("name")) is not None:
+            return [Declared(group, own.text(), node.range().start.line + 1, None)]
         return [Declared(group, short(left.text()), node.range().start.line + 1, None)]
     if (language == "dart" and "constructor" in node.kind()) or node.kind() == "operator_signature":
         head = (
@@ -530,9 +547,10 @@ def compare(texts: list[str], language: str) -> Score:
 
 
 def _alike(ours: str, theirs: str) -> bool:
-    """A constant of a class is a value or one of its members, an accessor a property, a value may be a function."""
+    """A constant of a class is a value or one of its members, an accessor a property, a value may be a function or a class."""
     return (
         ours == theirs
+        or {ours, theirs} <= {"type", "value"}
         or {ours, theirs} <= {"call", "value"}
         or {ours, theirs} <= {"value", "member"}
         or {ours, theirs} <= {"call", "member"}

@@ -20,7 +20,10 @@ from ctx_pipeline_tests.mcp_server.conftest import over_http, over_stdio, run, s
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ctx_pipeline_tests.mcp_server.conftest import Home
+
 pytestmark = pytest.mark.feature("mcp.message-limit")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of another process is read in /proc")
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -51,7 +54,7 @@ def test_the_id_of_a_message_is_read_at_either_end_of_it_and_nowhere_inside(head
     assert request_id(head, tail) == found
 
 
-def messages(pieces: Iterable[bytes]) -> list[bytes | TooLarge]:
+def messages(pieces: Iterable[bytes]) -> list[bytearray | TooLarge]:
     """Return what is read of a pipe into which this is written."""
     begin, end = os.pipe()
 
@@ -75,7 +78,7 @@ def test_lines_come_as_they_were_written_and_of_a_large_one_come_its_ends():
         b'{"a":1}',
         b'{"b":2}\r',
         '{"c":"ä"}'.encode(),
-        '{"d":"�"}'.encode(),
+        b'{"d":"\xff"}',
         b"half",
     ]
     largest = b"a" * LARGEST_MESSAGE
@@ -86,42 +89,96 @@ def test_lines_come_as_they_were_written_and_of_a_large_one_come_its_ends():
     assert after == b"next"
 
 
-def test_a_message_of_200_mb_is_refused_with_its_id_in_bounded_memory_and_the_next_one_is_answered(home):
-    process = processes.start(
-        [sys.executable, "-m", "ctx_pipeline", "mcp", "--tools", "read"],
-        env={**os.environ, **home.environ},
-        cwd=home.folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+class Pipes:
+    """A server whose lines a test writes itself."""
 
-    def ask(*pieces: bytes) -> dict[str, Any]:
-        for piece in pieces:
-            process.stdin.write(piece)
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        return json.loads(process.stdout.readline())
+    def __init__(self, home: Home) -> None:
+        self.process = processes.start(
+            [sys.executable, "-m", "ctx_pipeline", "mcp", "--tools", "read"],
+            env={**os.environ, **home.environ},
+            cwd=home.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self.ask(json.dumps(INITIALIZE).encode())["id"] == 0
+        self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
 
-    def peak() -> int:
-        status = Path(f"/proc/{process.pid}/status").read_text()
+    def say(self, *pieces: bytes) -> None:
+        for piece in (*pieces, b"\n"):
+            self.process.stdin.write(piece)
+        self.process.stdin.flush()
+
+    def ask(self, *pieces: bytes) -> dict[str, Any]:
+        self.say(*pieces)
+        return json.loads(self.process.stdout.readline())
+
+    def peak(self) -> int:
+        """The most kilobytes that the server held at a time."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
-    assert ask(json.dumps(INITIALIZE).encode())["id"] == 0
-    process.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
-    before = peak()
+    def left(self) -> int:
+        """End the server as a client that leaves does, and return its status."""
+        self.process.stdin.close()
+        return self.process.wait(60)
+
+
+@needs_proc
+def test_a_message_of_200_mb_is_refused_with_its_id_in_bounded_memory_and_the_next_one_is_answered(home):
+    server = Pipes(home)
+    before = server.peak()
     call = b'{"method":"tools/call","params":{"name":"ctx_shell","arguments":{"command":"make","output":"'
-    refused = ask(call, *[b"working on it \\n" * 62_500] * 200, b'"}},"jsonrpc":"2.0","id":"large"}')
-    after = peak()
-    answered = ask(call, b'all is well"}},"jsonrpc":"2.0","id":2}')
-    process.stdin.close()
+    refused = server.ask(call, *[b"working on it \\n" * 62_500] * 200, b'"}},"jsonrpc":"2.0","id":"large"}')
+    after = server.peak()
+    answered = server.ask(call, b'all is well"}},"jsonrpc":"2.0","id":2}')
 
     assert refused["id"] == "large"
     assert refused["error"]["code"] == -32600
     assert refused["error"]["message"].startswith("refused: the message has 200,000,125 bytes, more than the 33,554,432 ")
     assert answered["result"]["content"][0]["text"] == "all is well"
-    assert process.wait(60) == 0
+    assert server.left() == 0
     assert after - before < 100_000, "kilobytes of one message that is too large"
+
+
+@pytest.mark.feature("mcp.no-message")
+def test_a_line_that_is_no_json_or_no_message_is_answered_with_an_error_and_the_next_one_as_ever(home):
+    server = Pipes(home)
+    ping = b'{"jsonrpc":"2.0","id":8,"method":"ping"}'
+    for line in (b"hello", b"{", b"\xff\xfe", ping[:-1], b"[" * 100_000, b"{" + ping):
+        assert (error := server.ask(line))["id"] is None
+        assert error["error"]["code"] == -32700, line[:40]
+    assert server.ask(b'{"jsonrpc":"2.0","id":5}')["id"] == 5, "who waits for an answer is told by the id where it is known"
+    for line in (b"1", b"null", b"[]", b"[%s]" % ping, b'{"a":1}', ping.replace(b"8", b"[8]"), ping.replace(b"8", b"8.5")):
+        assert (error := server.ask(line))["id"] is None
+        assert error["error"]["code"] == -32600, line
+    server.say(b"\n\r\n  ")
+    half = (
+        b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"ctx_shell","arguments":{"command":"x","output":"cut \\ud83d"}}}'
+    )
+    assert server.ask(half)["result"]["content"][0]["text"] == "cut ?"
+    assert server.ask(ping) == {"jsonrpc": "2.0", "id": 8, "result": {}}
+    assert server.left() == 0
+
+
+@needs_proc
+@pytest.mark.feature("mcp.small-server")
+def test_an_output_of_19_mb_takes_a_few_times_its_size_and_the_next_one_no_more(home):
+    server = Pipes(home)
+    call = b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ctx_shell","arguments":{"command":"pytest","output":"'
+    end = b'"}}}'
+    server.ask(call, b"1 passed", end)
+    before = server.peak()
+    passes = b"".join(b"tests/test_%d.py::test_case_%d PASSED [ %d%%]\\n" % (n % 400, n, n % 100) for n in range(420_000))
+    first = server.ask(call, passes[:19_000_000], end)
+    once = server.peak()
+    server.ask(call, passes[:19_000_000], end)
+    again = server.peak()
+    assert "lines of passes]" in first["result"]["content"][0]["text"]
+    assert server.left() == 0
+    # 300,000 and 370,000 when each step held a copy of its own
+    assert once - before < 130_000, "kilobytes of one output"
+    assert again - before < 160_000, "kilobytes of two, one after the other"
 
 
 @pytest.mark.slow

@@ -17,6 +17,8 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ctx_pipeline.compression import code_reading, folder_tree, project_files
+from ctx_pipeline.compression.code_reading import search_code
+from ctx_pipeline.errors import UsageError
 from ctx_pipeline_tests import preloaded
 from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.mcp_server.conftest import SECONDS, run
@@ -307,6 +309,22 @@ def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, 
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="**/" * 40 + "*.txt")
 
     run(conversation)
+
+
+@pytest.mark.feature("mcp.read-hints")
+def test_of_a_long_line_what_stands_around_the_hit_is_shown_and_a_mistaken_folder_is_told_with_those_like_it(tmp_path):
+    (tmp_path / "shopping" / "carts").mkdir(parents=True)
+    row = f"| total | {'a word ' * 100}| the needle stands here | {'a word ' * 100}|"
+    (tmp_path / "shopping" / "carts" / "table.md").write_text(f"{row}\nneedle {'b' * 300}\n")
+
+    shown = search_code("needle", roots=[tmp_path]).text.split("\n")
+    assert shown[0] == "shopping/carts/table.md"
+    assert re.fullmatch(r" 1: ….* \| the needle stands here \| .*…", shown[1])
+    assert re.fullmatch(r" 2: needle b+…", shown[2])
+    assert max(map(len, shown)) < 260
+    with pytest.raises(UsageError, match="shoping/cart: there is no such file or folder") as refused:
+        search_code("needle", roots=[tmp_path], path="shoping/cart")
+    assert refused.value.hint == "paths like it: shopping/carts"
 
 
 @pytest.mark.feature("mcp.quick-search")

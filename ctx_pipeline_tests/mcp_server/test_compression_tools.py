@@ -50,6 +50,8 @@ def test_files_of_the_project_are_measured_shortened_and_benchmarked(project: Ho
             assert [one["path"] for one in told["value"]["files"]] == ["cart.py"]
             page = await asked(client, "ctx_benchmark", path="cart.py", action="file")
             assert page["text"].startswith("# Benchmark: cart.py (12 lines, ")
+            # timing each form again takes twice as long as all the rest, and a model has no use for it
+            assert "| form | tokens | saved | quality |\n" in page["text"]
 
     run(conversation)
 

@@ -598,6 +598,34 @@ def test_the_tree_of_a_snippet_declares_what_its_signatures_tell(language: str):
     assert (dict(score.missing), dict(score.extra)) == ({}, {})
 
 
+@pytest.mark.feature("compress.signature-modules")
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("module.exports = function score (mime, source = 'x') {}", ["fn pub score(mime, source?)"]),
+        ("module.exports = exports = async (a) => a", ["fn async pub module.exports(a)"]),
+        (
+            "exports.b = exports.a = void 0;\nconst a = 1;\nexports.a = a;\nfunction b() {}\nexports.b = b;",
+            ["const pub a:number", "fn pub b()"],
+        ),
+        ("__export(all, {\n  f: () => f\n});\nfunction f(a) {}", ["fn pub f(a)"]),
+        ('Object.defineProperty(exports, "take", { enumerable: true, get: function () { return x.take; } });', ["const pub take"]),
+        ("if (weak) {\n  Cache = class Cache {\n    get(key) {}\n  };\n} else {\n  f = function () {};\n  function g(x) {}\n}", None),
+        ("(function (root, make) {})(this, (function (exports) {\n  function isNode(value) {}\n}));", ["fn isNode(value)"]),
+        ("if (debug) {\n  (function () {\n    function push(heap) {}\n  })();\n}", ["fn push(heap)"]),
+        ("debug && (function () {\n  function push(heap) {}\n})();", ["fn push(heap)"]),
+        ("const scores = {\n  'x-': 200,\n  '%Array%': Array,\n};", ['const scores {"x-":number, "%Array%"}']),
+    ],
+)
+def test_what_modules_of_a_script_export_and_declare_under_conditions_and_wrappers_is_told_once(text: str, wanted: list[str] | None):
+    found = outline(text, "javascript")
+
+    assert lines(found.symbols) == (wanted or ["class Cache", " fn get(key)", "fn g(x)"])
+    assert read("\n".join(lines(found.symbols, located=True))) == [(s.kind, s.name) for s in found.symbols]
+    score = compare([text], "javascript")
+    assert (dict(score.missing), dict(score.extra)) == ({}, {})
+
+
 def test_what_a_call_is_handed_is_no_function_of_what_it_gives_back():
     handed = outline("const server = serve({ fetch(request) {} });", "javascript").symbols
     frozen = outline("const frozen = Object.freeze({ fetch(request) {} });", "javascript").symbols

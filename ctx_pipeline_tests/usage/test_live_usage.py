@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import discovery
+from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.model.raw import SessionInput
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.storage.warehouse import usage_sql
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.groupings import GROUPINGS
@@ -128,6 +130,27 @@ def test_a_new_copy_of_a_stored_session_adds_only_its_own_calls(one: Settings):
 
     assert [(r["session_id"][0], r["output_tokens"]) for r in report.rows] == [("1", 12), ("3", 17)]
     assert report.rows == usage("session", settings=without_store(one)).rows
+
+
+@pytest.mark.feature("usage.newer-quick")
+def test_calls_that_a_changed_session_has_alone_are_counted_without_reading_the_calls_of_all_sessions(
+    one: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    ingested(one)
+    path = next(transcripts(one).glob("*.jsonl"))
+    other = transcripts(one) / "22222222-2222-4222-8222-222222222222.jsonl"
+    monkeypatch.setattr(usage_sql, "CANDIDATES_SQL", "SELECT every_call_of_the_host")
+
+    with path.open("a") as file:
+        file.write(answer("u3", "2026-10-03T10:00:00Z", 11, "m3") + "\n")
+    other.write_text(answer("v1", "2026-10-03T11:00:00Z", 13, "n1") + "\n")
+    alone, expected = usage("session", settings=one), usage("session", settings=without_store(one))
+    other.write_text(answer("v1", "2026-10-03T11:00:00Z", 11, "m3") + "\n")
+
+    assert alone.totals["output_tokens"] == 36
+    assert alone.rows == expected.rows
+    with pytest.raises(StoreDamaged, match="every_call_of_the_host"):
+        usage("session", settings=one)
 
 
 @pytest.mark.feature("usage.newer-ownership")

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.compression.signatures.parts import Around
 
 
+_EXPORTS = frozenset({"module.exports", "exports"})
+
+
 def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     """``module.exports`` and ``exports.name`` say what is exported; ``A.prototype.b`` may be given a function; others declare nothing."""
     if node.kind() != "assignment_expression":
@@ -36,15 +39,22 @@ def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     left, right = node.field("left"), node.field("right")
     if left is None or right is None or around.level:
         return True
-    name = left.text()
-    if right.kind() == "assignment_expression":  # what two names are given at once
+    name, chained = left.text(), right.kind() == "assignment_expression"
+    if chained:  # what two names are given at once
         _javascript_value(drawing, right, around)
+        inner = right.field("left")
+        if name in _EXPORTS and inner is not None and inner.text() in _EXPORTS:
+            return True
         while right.kind() == "assignment_expression" and (last := right.field("right")) is not None:
             right = last
     if right.kind() == "class" and re.fullmatch(r"[\w$]+(?:\.[\w$]+)*", name) and not name.startswith("this."):
         exported = name.startswith(("exports.", "module.exports"))
         short = name.rpartition(".")[2] if exported and name != "module.exports" else name
         drawing.named_class(node, right, around, name_of(right) or name if name == "module.exports" else short, exported=exported)
+    elif name in _EXPORTS and right.kind() in FUNCTIONS:
+        taken, is_async, named = parameters_of(right, drawing.grammar), right.text().startswith("async"), right.field("name")
+        own = named.text() if named is not None else "module.exports"
+        drawing.add(node, around, "function", own, exported=True, parameters=taken, asynchronous=is_async)
     elif name == "module.exports":
         found = [c.text() for c in right.children() if c.kind() == "shorthand_property_identifier"] or [right.text()]
         names = [one for one in found if re.fullmatch(r"[\w$]{1,100}", one)]
@@ -54,6 +64,8 @@ def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
         drawing.exports += names
     elif name.startswith(("exports.", "module.exports.")):
         short, function = name.rpartition(".")[2], right.kind() in FUNCTIONS
+        if right.text() in {short, "void 0", "undefined"}:
+            drawing.only_exported(short)
         parameters = parameters_of(right, drawing.grammar) if function else None
         kind = "function" if function else "value"
         drawing.add(node, around, kind, short, exported=True, parameters=parameters, returns=inferred(right))

@@ -60,6 +60,9 @@ _STATIC = frozenset({"cpp", "csharp", "java", "javascript", "php", "swift", "tsx
 """languages that say ``static`` of a field"""
 
 _ZIG_TYPES = frozenset({"struct_declaration", "enum_declaration", "union_declaration", "opaque_declaration"})
+_BRANCHES = frozenset({"if_statement", "else_clause", "try_statement", "catch_clause", "finally_clause"})
+_CALLABLE_OR_CLASS = frozenset({"function_declaration", "generator_function_declaration", "class_declaration"})
+_MADE = FUNCTIONS | {"class", "call_expression"}
 _MOST_OBJECTS = 3
 """objects inside each other whose functions are told"""
 
@@ -87,7 +90,12 @@ def outline(text: str, language: str | None) -> Outline:
     drawn = Drawing(language)
     drawn.walk(root.children(), 0, shown=True)
     exported = drawn.named_exports
-    held = [s._replace(members=tuple(dict.fromkeys(drawn.fields[n]))) if n in drawn.fields else s for n, s in enumerate(drawn.symbols)]
+    own = {s.name for n, s in enumerate(drawn.symbols) if not s.level and n not in drawn.again}
+    held = [
+        s._replace(members=tuple(dict.fromkeys(drawn.fields[n]))) if n in drawn.fields else s
+        for n, s in enumerate(drawn.symbols)
+        if n not in drawn.again or s.name not in own
+    ]
     symbols = tuple(
         symbol._replace(exported=True) if symbol.name in exported and not symbol.level else symbol
         for symbol in sorted(held, key=lambda s: (s.first, s.level))
@@ -95,6 +103,14 @@ def outline(text: str, language: str | None) -> Outline:
     declared = {symbol.name for symbol in symbols}
     exports = tuple(name for name in drawn.exports if name not in declared)
     return Outline(language, symbols, tuple(dict.fromkeys(drawn.imports)), exports, len(root.find_all(kind="ERROR")))
+
+
+def _given(statement: SgNode) -> SgNode:
+    """Return what a statement gives to a name, at the end of a row of names, or what it calls; itself where it does neither."""
+    found = next((c for c in statement.children() if c.kind() in {"assignment_expression", "call_expression"}), statement)
+    while found.kind() == "assignment_expression" and (right := found.field("right")) is not None:
+        found = right
+    return found
 
 
 def _meant(node: SgNode, name: str) -> str:
@@ -118,6 +134,8 @@ class Drawing:
         self.imports: list[str] = []
         self.exports: list[str] = []
         self.named_exports: set[str] = set()
+        self.again: set[int] = set()
+        """places of symbols that only say that a name is exported, which is declared elsewhere"""
         self._depth = 0
 
     def walk(self, nodes: Iterable[SgNode], level: int, *, shown: bool, said: SgNode | None = None) -> None:
@@ -155,7 +173,12 @@ class Drawing:
                 self.walk(node.children(), level, shown=access)  # a part that the grammar could not read may hold parts that it can
             elif kind in {"call", "command"}:
                 self.calls(node, level)
+            elif kind == "binary_expression" and not level and self._language in _SCRIPTS and (right := node.field("right")) is not None:
+                self.walk([right], level, shown=access)  # what is called where a condition holds
+            elif kind in _BRANCHES and not level and self._language in _SCRIPTS:
+                self._branch(node, shown=access)
             elif kind == "call_expression" and not level and self._language in _SCRIPTS:
+                self._exported_by_call(node)
                 # a module of tests, or one that is wrapped in a function, declares everything there
                 for given in callbacks_of(node):
                     if given.field("name") is not None:
@@ -163,6 +186,32 @@ class Drawing:
                     if (body := given.field("body")) is not None and body.kind() == "statement_block":
                         self.walk(body.children(), level, shown=False)
         self._depth -= 1
+
+    def only_exported(self, name: str) -> None:
+        """Note that the next symbol only says of a name that it is exported."""
+        self.again.add(len(self.symbols))
+        self.named_exports.add(name)
+
+    def _branch(self, node: SgNode, *, shown: bool) -> None:
+        """Look at the functions and classes that a script declares, or gives to a name, under a condition."""
+        for child in node.children():
+            if child.kind() in _BRANCHES or child.kind() == "statement_block":
+                self._branch(child, shown=shown)
+            elif child.kind() in _CALLABLE_OR_CLASS or (child.kind() == "expression_statement" and _given(child).kind() in _MADE):
+                self.walk([child], 0, shown=shown)
+
+    def _exported_by_call(self, node: SgNode) -> None:
+        """Note what compilers export by a call, ``__export(all, { a: () => a })`` or ``Object.defineProperty(exports, "a", ...)``."""
+        called, held = node.field("function"), node.field("arguments")
+        given = [c for c in held.children() if c.is_named()] if called is not None and held is not None else []
+        if len(given) == 2 and called is not None and called.text() == "__export" and given[1].kind() == "object":
+            got = [(one.field("key"), one.field("value")) for one in given[1].children() if one.kind() == "pair"]
+            bodies = [value.field("body") for _, value in got if value is not None and value.kind() == "arrow_function"]
+            self.named_exports.update(body.text() for body in bodies if body is not None and body.kind() == "identifier")
+        elif len(given) == 3 and called is not None and called.text() == "Object.defineProperty" and given[0].text() == "exports":
+            name = given[1].text().strip("'\"")
+            if name != "__esModule" and re.fullmatch(r"[\w$]{1,200}", name):
+                self.add(node, Around(0, node, shown=True), "value", name, exported=True)
 
     def declare(self, node: SgNode, kind: str, around: Around) -> None:
         """Add what a node declares, and the members of it."""

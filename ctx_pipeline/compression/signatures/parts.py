@@ -325,9 +325,9 @@ def callbacks_of(node: SgNode) -> list[SgNode]:
     """Return the functions that a call is given, or that it calls at once."""
     held = node.field("arguments")
     given = list(held.children()) if held is not None else []
-    called = node.field("function")
-    if called is not None and called.kind() == "parenthesized_expression":
-        given += called.children()
+    if (called := node.field("function")) is not None:
+        given.append(called)
+    given += [inner for c in given if c.kind() == "parenthesized_expression" for inner in c.children()]
     return [c for c in given if c.kind() in FUNCTIONS]
 
 
@@ -384,7 +384,8 @@ def keys_of(value: SgNode) -> list[str]:
         inner, key = held.field("value"), held.field("key")
         if held.kind() == "pair" and key is not None and inner is not None and inner.kind() not in FUNCTIONS:
             name, kind = key.text().strip("'\""), inferred(inner)
-            if re.fullmatch(r"[\w$]{1,100}", name):
+            if re.fullmatch(r"[^\s\"'`\\:(){},\[\]]{1,100}", name):
+                name = name if re.fullmatch(r"[\w$]+", name) else f'"{name}"'
                 found.append(f"{name}:{kind}" if kind else name)
         elif held.kind() == "shorthand_property_identifier":
             found.append(held.text())

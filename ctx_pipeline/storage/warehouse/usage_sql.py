@@ -111,6 +111,18 @@ CANDIDATES_SQL = (
 )
 """Over the ledger: the calls that the sessions of a host may own."""
 
+SESSION_KEYS_SQL = (
+    "SELECT n.session_id, c.call_key FROM callers n CROSS JOIN calls c ON c.session = n.number"
+    " WHERE n.host = ?1 AND n.session_id IN (SELECT value FROM json_each(?2))"
+)
+"""Over the ledger: the calls that some sessions of a host, a list as JSON, may own."""
+
+KEY_HOLDERS_SQL = (
+    "SELECT DISTINCT n.session_id FROM json_each(?2) asked CROSS JOIN calls c ON c.call_key = asked.value"
+    " CROSS JOIN callers n ON n.number = c.session WHERE n.host = ?1"
+)
+"""Over the ledger: the sessions of a host that have some calls, a list of keys as JSON."""
+
 OWNERS_SQL = "SELECT call_key, owner_session FROM owners WHERE host = ?"
 """Over the ledger: who owns the calls that more than one session of a host has."""
 
