@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import SessionLine
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.warehouse.dashboard_queries import Detail
     from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
 
     Documents = dict[tuple[str, str], list[words.Document]]
@@ -148,8 +149,10 @@ def _write(
             pieces = words.pieces(data.sessions)
             searching = None if former else beside.submit(_words_of_all, settings, site, folder, data, pieces)
             wanted = {} if searching else {one.line: one for piece in pieces for one in piece.sessions}
-            for first in range(0, len(due), _BATCH):
-                _write_sessions(connection, store, folder, data, due[first : first + _BATCH], errors=errors, known=known, searched=wanted)
+            for alike in ([one for one in due if one.whole], [one for one in due if not one.whole]):
+                for first in range(0, len(alike), _BATCH):
+                    some = alike[first : first + _BATCH]
+                    _write_sessions(connection, store, folder, data, some, errors=errors, known=known, searched=wanted)
             searched = (
                 searching.result() if searching else _write_words(connection, store, site, folder, data=data, pieces=pieces, known=known)
             )
@@ -311,14 +314,12 @@ def _write_sessions(
     known: Documents,
     searched: Mapping[SessionLine, words.Searched],
 ) -> None:
-    """Write the files of some sessions; one that cannot be drawn is noted and has none.
+    """Write the files of some sessions, all of them with a transcript or none; one that cannot be drawn is noted and has none.
 
     A thread packs and writes a session while the next one is read. ``known`` gets what is searched of those in ``searched``.
     """
     asked = [(s.line.host, s.line.session_id, LIMITS if s.whole else BRIEF) for s in some]
-    with _reading(connection, store, shown, (one.line for one in some)):
-        found = dashboard_queries.details(connection, asked, cost_mode=shown.cost_mode)
-        details = {(detail.host, detail.session_id): detail for detail in found}
+    details: dict[tuple[str, str], Detail] = {}
     lines = {(one.line.host, one.line.session_id): one for one in some}
 
     def write(line: SessionLine, name: str, rows: WholeSession | None, images: session_chunk.Images) -> None:
@@ -334,9 +335,11 @@ def _write_sessions(
             folder.put(f"data/{file}.js", script)
 
     wanted = {key: one.line.events for key, one in lines.items() if one.whole}
-    with _reading(connection, store, shown, (one.line for one in some if one.whole)), ThreadPoolExecutor(1) as writer:
+    with _reading(connection, store, shown, (one.line for one in some)), ThreadPoolExecutor(1) as writer:
+        found = dashboard_queries.details(connection, asked, cost_mode=shown.cost_mode)
+        details |= {(detail.host, detail.session_id): detail for detail in found}
         waiting: deque[Future[None]] = deque()
-        for key, rows in whole_sessions(connection, wanted, cost_mode=shown.cost_mode):
+        for key, rows in whole_sessions(connection, wanted, cost_mode=shown.cost_mode) if wanted else ():
             one = lines.pop(key)
             with errors.of(*key):
                 images = pictures(store, rows.images) if rows.images else {}
@@ -378,9 +381,10 @@ def _write_words(
     def write() -> None:
         wanted = {(s.line.host, s.line.session_id): s.whole for s in fresh}
         known.update({one.id: [] for one in fresh})
-        with _reading(connection, store, data, (s.line for s in fresh)):
-            for n, rows in searched_texts(connection, wanted, words.BRIEF, (words.LONGEST_WHOLE, words.LONGEST)):
-                known[fresh[n].id] = words.documents(fresh[n], rows)
+        if fresh:
+            with _reading(connection, store, data, (s.line for s in fresh)):
+                for n, rows in searched_texts(connection, wanted, words.BRIEF, (words.LONGEST_WHOLE, words.LONGEST)):
+                    known[fresh[n].id] = words.documents(fresh[n], rows)
         with ThreadPoolExecutor(2) as packing:
             made = packing.map(lambda piece: words.script(piece, [known[s.id] for s in piece.sessions]), due)
             for piece, script in zip(due, made, strict=True):

@@ -72,7 +72,7 @@ def _events(settings: Settings, host: Host, *, stored: bool) -> Iterator[tuple[C
     from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
 
     with reading(settings) as (store, _):
-        held = any(row.host == host.key for row in store.ledger.sessions())
+        held = any(cell.host == host.key for cell in store.ledger.cells())
         if not held and (stored or not settings.roots_of(host)):
             return
         new = UsageDelta() if stored else usage_delta(store, settings, whole=True, host=host.key)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.pipeline.capture import Scan
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.ledger import Source
 
 
 class Gap(NamedTuple):
@@ -65,9 +66,7 @@ def gaps(store: Store, *, scan: Scan | None = None, hosts: Mapping[str, Host] | 
         there = {name for s in sources if s.host == host.key for name in (s.thread_id, s.session_id) if name}
         waiting = [p.rel for p in scan.pending if p.host == host.key] if scan is not None else []
         spans: dict[str, tuple[int, int]] = {}
-        for session, at in _mentioned(
-            store, host, [s.stream for s in sources if s.host == host.key and s.kind not in host.files.session_kinds]
-        ):
+        for session, at in _mentioned(store, host, [s for s in sources if s.host == host.key and s.kind not in host.files.session_kinds]):
             first, last = spans.get(session, (at, at))
             spans[session] = (min(first, at), max(last, at))
         run: list[tuple[int, int]] = []
@@ -81,9 +80,9 @@ def gaps(store: Store, *, scan: Scan | None = None, hosts: Mapping[str, Host] | 
     return sorted(found, key=lambda gap: (gap.first, gap.host))
 
 
-def _mentioned(store: Store, host: Host, streams: Iterable[str]) -> Iterator[tuple[str, int]]:
-    known = {s.stream: s for s in store.ledger.sources().values()}
-    for stream, pieces in store.ledger.segments_of(streams).items():
+def _mentioned(store: Store, host: Host, sources: Iterable[Source]) -> Iterator[tuple[str, int]]:
+    known = {s.stream: s for s in sources}
+    for stream, pieces in store.ledger.segments_of(known).items():
         last = max((piece.generation for piece in pieces), default=0)
         try:
             data = raw.stream_text(store.files, [p for p in pieces if p.generation == last], known[stream].rel)
