@@ -123,7 +123,7 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         from ctx_pipeline.storage import open_store
 
         # two processes that make the schema of a new instance at once lock each other out
-        with importing(), open_store(settings) as store, store.ledger.lease("dagster/instance"):
+        with importing("alembic"), open_store(settings) as store, store.ledger.lease("dagster/instance"):
             for line in set_aside_damaged(home) if of_person(settings) is None else ():
                 sys.stderr.write(f"{line}\n")
             found = stack.enter_context(_opened(home, chosen))
@@ -163,7 +163,7 @@ def run(
     tail is planned anew and run once.
     """
     began = time.perf_counter()
-    with importing():
+    with importing("dagster"):
         from ctx_pipeline.defs.execution import Execution
         from ctx_pipeline.defs.run_records import tidy_if_many
 

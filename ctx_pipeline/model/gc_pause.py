@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,11 @@ def without_collector() -> Iterator[None]:
 
 
 @contextmanager
-def importing() -> Iterator[None]:
-    """Hold the collector back while a large library is imported, and let it never walk what that leaves."""
+def importing(library: str) -> Iterator[None]:
+    """Hold the collector back while a large library is imported for the first time, and let it never walk what that leaves."""
+    if library in sys.modules:
+        yield
+        return
     with without_collector():
         yield
         gc.freeze()
