@@ -159,7 +159,7 @@ class KeptCombinations:
 
     def __call__(self, method: Method, rows: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         """Return what a method makes of all candidates, repository by repository where it compares none of two."""
-        if method.combine is None or not method.by_repository:
+        if method.combine is None or not (method.by_repository and method.deterministic):
             return method.combine(rows) if method.combine else rows
         places: dict[str, list[StoredCandidate]] = {}
         for row in rows:
