@@ -126,7 +126,7 @@ def test_a_worker_makes_the_rows_that_the_machine_would_have_made(tmp_path: Path
     assert work(tmp_path, s3_bucket, key[1]) == []
 
 
-@pytest.mark.feature("team.shards")
+@pytest.mark.feature("team.shards", "lake.any-root")
 def test_what_grew_and_came_from_other_runners_is_there_once_on_whichever_worker(tmp_path: Path, s3_bucket: str, key: tuple[str, Path]):
     first, other = runner(tmp_path, s3_bucket, key[0]), runner(tmp_path, s3_bucket, key[0], "job-2")
     plain = TeamMachine(tmp_path / "plain", "ann").join(s3_bucket, share=("facts",))
