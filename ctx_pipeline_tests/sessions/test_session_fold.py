@@ -512,6 +512,59 @@ def test_a_commit_that_nothing_sent_is_told_to_be_so():
     assert UNSENT not in said(both, "absent")
 
 
+MADE = "[main 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
+FULL_NAME = (
+    "commit 7f2c1ab0000000000000000000000000000000aa (HEAD -> main, origin/main, origin/HEAD)\n"
+    "Author: A <a@b.c>\nDate:   Fri Jan 2 2026\n\n    fix: round discounts\n"
+)
+
+
+@pytest.mark.feature("session.end-state")
+@pytest.mark.parametrize(
+    ("command", "text", "sent"),
+    [
+        (
+            "git status",
+            "On branch main\nYour branch is up to date with 'origin/main'.\n\nnothing to commit, working tree clean",
+            True,
+        ),
+        ("git status -sb", "## main...origin/main", True),
+        ("git log --oneline -3 --decorate", "7f2c1ab (HEAD -> main, origin/main) fix: x\n1d2e3f4 old", True),
+        ("git log -1", FULL_NAME, True),
+        ("git branch -vv", "  old  1d2e3f4 [origin/old] begin\n* main 7f2c1ab [origin/main] fix: x", True),
+        ("git status -sb", "## main...origin/main [ahead 1]", False),
+        ("git status", "On branch main\nYour branch is ahead of 'origin/main' by 1 commit.", False),
+        ("git branch -vv", "* main 7f2c1ab [origin/main: ahead 1] fix: x", False),
+        ("git branch -vv", "* main 5b6c7d8 [origin/main] other", False),
+        ("git log --oneline -2 --decorate", "7f2c1ab (HEAD -> main) fix: x\n1d2e3f4 (origin/main) old", False),
+        ("git switch old && git status", "Switched to branch 'old'\nOn branch old\nYour branch is up to date with 'origin/old'.", False),
+        ("git status && git commit -q --amend", "On branch main\nYour branch is up to date with 'origin/main'.", False),
+    ],
+)
+def test_a_commit_that_git_shows_at_the_remote_was_pushed(command: str, text: str, sent: bool):
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git commit -am x", text=MADE).shell(command, text=text)
+    assert any(line.endswith(", pushed") for line in said(work, "commit")) == sent
+    assert not (sent and UNSENT in said(work, "absent"))
+
+
+@pytest.mark.feature("session.end-state")
+def test_a_commit_that_another_tool_or_the_words_of_the_agent_may_have_sent_is_not_told_as_kept():
+    def work():
+        return view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git commit -am x", text=MADE)
+
+    branch = '{"remote": "origin", "branch": "main"}'
+    for behind in (
+        work().tool("mcp__git__git_push", action="mcp", argv=[branch], text="Pushed main to origin"),
+        work().tool("mcp__github__create_pull_request", action="mcp", text="https://github.com/a/b/pull/7"),
+        work().answer("Committed and pushed."),
+    ):
+        assert UNSENT not in said(behind, "absent")
+    earlier = view(cwd="/w").prompt("Fix it").tool("mcp__git__git_push", action="mcp", text="ok").answer("I pushed the other one.")
+    assert UNSENT in said(earlier.edit("/w/a.py").shell("git commit -am x", text=MADE), "absent")
+    other = work().tool("mcp__git__git_log", action="mcp", text="7f2c1ab").answer("Shall I push it?")
+    assert UNSENT in said(other, "absent")
+
+
 @pytest.mark.feature("session.proven")
 def test_the_last_commit_is_told_as_git_printed_it_with_what_came_after():
     made = "[main 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
@@ -1291,6 +1344,65 @@ def test_a_commit_is_told_with_the_branch_that_it_was_pushed_to_and_not_as_pushe
     work.shell("git push origin", text=f"To github.com:a/b.git\n{sent}")
     on = "" if branch == "detached HEAD" else f" on {branch}"
     assert said(work, "commit") == [f"Last commit: 7f2c1ab{on}, “fix: round discounts”{where}"]
+
+
+TO_MAIN = "Switched to branch 'main'\nUpdating 1d2e3f4..7f2c1ab\nFast-forward\n a.py | 2 +-\nTo g\n   1d2e3f4..7f2c1ab  main -> main"
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("made", "commands", "told"),
+    [
+        ("[detached HEAD 7f2c1ab] x", [("git push origin notes", "   1d2e3f4..2e3f4a5  notes -> notes")], "7f2c1ab, “x”"),
+        ("[detached HEAD 7f2c1ab] x", [("git push origin notes", " * [new branch]      notes -> notes")], "7f2c1ab, “x”"),
+        (
+            "[cart 7f2c1ab] x",
+            [("git checkout main", "Switched to branch 'main'"), ("git push origin HEAD", "   1d2e3f4..2e3f4a5  HEAD -> main")],
+            "7f2c1ab on cart, “x”",
+        ),
+        (
+            "[cart 7f2c1ab] x",
+            [("git checkout main", "Switched to branch 'main'"), ("git push origin HEAD", " * [new branch]      HEAD -> main")],
+            "7f2c1ab on cart, “x”",
+        ),
+        ("[cart 7f2c1ab] x", [("git push origin main:cart", "   1d2e3f4..2e3f4a5  main -> cart")], "7f2c1ab on cart, “x”"),
+        ("[cart 7f2c1ab] x", [("git push origin main:cart", " * [new branch]      main -> cart")], "7f2c1ab on cart, “x”"),
+        (
+            "[cart 7f2c1ab] x",
+            [("git push origin 7f2c1ab:refs/heads/rel", " * [new branch]      7f2c1ab -> rel")],
+            "7f2c1ab on cart, “x”, pushed to rel",
+        ),
+        ("[cart 7f2c1ab] x", [("git push origin 1d2e3f4:refs/heads/rel", " * [new branch]      1d2e3f4 -> rel")], "7f2c1ab on cart, “x”"),
+        (
+            "[cart 7f2c1ab] x",
+            [("git branch -m cart trolley && git push -u origin trolley", " * [new branch]      trolley -> trolley")],
+            "7f2c1ab on trolley, “x”, pushed",
+        ),
+        (
+            "[cart 7f2c1ab] x",
+            [("git branch -m trolley", ""), ("git push -u origin trolley", " * [new branch]      trolley -> trolley")],
+            "7f2c1ab on trolley, “x”, pushed",
+        ),
+        (
+            "[cart 7f2c1ab] x",
+            [("git checkout main && git merge --ff-only cart && git push", TO_MAIN)],
+            "7f2c1ab on cart, “x”, pushed to main",
+        ),
+    ],
+)
+def test_the_commit_that_git_prints_of_a_push_tells_whether_it_was_the_one(made: str, commands: list[tuple[str, str]], told: str):
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git commit -am x", text=f"{made}\n 1 file changed")
+    for command, text in commands:
+        work.shell(command, text=text if "Switched" in text or not text else f"To github.com:a/b.git\n{text}")
+    assert said(work, "commit")[0] == f"Last commit: {told}"
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(("command", "sent", "pushed"), [("git push origin notes", "notes", ""), ("git push", "main", ", pushed to main")])
+def test_a_merge_on_an_unknown_branch_was_pushed_where_the_push_names_no_other(command: str, sent: str, pushed: str):
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git merge topic", text="Merge made by the 'ort' strategy.")
+    work.shell(command, text=f"To github.com:a/b.git\n   1d2e3f4..2e3f4a5  {sent} -> {sent}")
+    assert said(work, "commit") == [f"Last commit: a merge by `git merge topic`{pushed}"]
 
 
 @pytest.mark.feature("session.proven")
