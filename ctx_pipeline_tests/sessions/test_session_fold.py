@@ -71,6 +71,31 @@ def test_the_question_that_a_reply_answers_is_told_without_the_options_above_it(
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("answer", "question"),
+    [
+        (
+            "Done. Do you want me to\n- keep the database as it is\n- or delete the database of the shop?",
+            "Do you want me to keep the database as it is, or delete the database of the shop?",
+        ),
+        ("Done. Shall I:\n- rename the callers\n- drop the old tests?", "Shall I: rename the callers, drop the old tests?"),
+        ("**Shall I:**\n\n* rename the\n  callers;\n* drop the old tests?", "Shall I: rename the callers, drop the old tests?"),
+        ("I can do one of:\n1. rename all of it\n2. drop the old tests?", "I can do one of: 1. rename all of it, 2. drop the old tests?"),
+        ("Is it right that\n\nthe database of the shop goes away?", "Is it right that the database of the shop goes away?"),
+        ("Changed:\n- the parser of the cart\n- Shall I rename the callers too?", "Shall I rename the callers too?"),
+        ("Left open.\n- Is the tax to be rounded?\n- Will the callers stay?", "Will the callers stay?"),
+        (
+            f"Shall I\n- {'rename each of the callers, ' * 12}one by one\n- drop the old tests?",
+            "Shall I […] drop the old tests?",
+        ),
+    ],
+)
+def test_a_question_whose_choices_are_a_list_is_told_with_all_of_them(answer: str, question: str):
+    asked = view(cwd="/w").prompt("Rename the parser of the cart in b.py").answer(answer).prompt("yes").answer("Done.")
+    assert said(asked, "task")[-1] == f"Said last: “yes” to “{question}”"
+
+
+@pytest.mark.feature("session.proven")
 def test_the_end_of_an_answer_is_what_a_person_reads_of_it():
     element = "<heartbeat>\n  <decision>NOTIFY</decision>\n</heartbeat>"
     assert (
