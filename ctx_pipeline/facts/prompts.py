@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
@@ -328,11 +329,46 @@ def _about(view: SessionView, told: Sequence[Any], last: Any, asks: dict[str, st
 
 def _beside_quotation(view: SessionView, event: Any, ask: str) -> str:
     """Return a request without the line of the agent's answer before it that it begins with; whole where that is all of it."""
-    before = [e for e in view.of_kinds("answer") if e.text and e.thread_id == event.thread_id and e.seq < event.seq]
-    own = _MARKS.sub("", ask)
-    lines = (one_line(_MARKS.sub("", line)) for line in before[-1].text.splitlines()) if before else ()
-    quoted = max((line for line in lines if len(line.split()) >= _LEAST_QUOTED and own.startswith(line)), key=len, default="")
+    answer, own = _answer_before(view, event), _MARKS.sub("", ask)
+    lines = _quotable_lines(view, answer).get(_first_words(own), ()) if answer is not None else ()
+    quoted = max((line for line in lines if own.startswith(line) and not own[len(line) :][:1].isalnum()), key=len, default="")
     return (own.removeprefix(quoted).strip() or ask) if quoted else ask
+
+
+def _answer_before(view: SessionView, event: Any) -> Any:
+    """Return the answer that stands last before an event in its thread; None where there is none."""
+    answers = view.once(_answers_by_thread).get(event.thread_id, [])
+    place = bisect_left(answers, event.seq, key=lambda e: e.seq)
+    return answers[place - 1] if place else None
+
+
+def _answers_by_thread(view: SessionView) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for event in sorted(view.of_kinds("answer"), key=lambda e: e.seq):
+        if event.text:
+            found.setdefault(event.thread_id, []).append(event)
+    return found
+
+
+def _quotable_lines(view: SessionView, answer: Any) -> dict[tuple[str, ...], list[str]]:
+    """Return the lines of an answer that a prompt may quote, by their first words; of each answer they are looked up once."""
+    known = view.once(_quotable_by_answer)
+    if answer.event_id not in known:
+        found: dict[tuple[str, ...], list[str]] = {}
+        for line in (one_line(_MARKS.sub("", line)) for line in answer.text.splitlines()):
+            if line.count(" ") >= _LEAST_QUOTED - 1:
+                found.setdefault(_first_words(line), []).append(line)
+        known[answer.event_id] = found
+    return known[answer.event_id]
+
+
+def _quotable_by_answer(_view: SessionView) -> dict[str, dict[tuple[str, ...], list[str]]]:
+    return {}
+
+
+def _first_words(line: str) -> tuple[str, ...]:
+    """Return the words of a line that a prompt quotes whole, if it quotes the line: a sign may stand behind the next one."""
+    return tuple(line.split(None, _LEAST_QUOTED - 1)[: _LEAST_QUOTED - 1])
 
 
 _LEAST_QUOTED = 4
@@ -413,8 +449,8 @@ def _replies(view: SessionView, prompt: Any, ask: str) -> bool:
     """Tell whether a prompt of one word answers what the agent asked last."""
     if " " in ask:
         return False
-    before = [e for e in view.events if e.kind == "answer" and e.text and e.thread_id == prompt.thread_id and e.seq < prompt.seq]
-    return bool(before) and "?" in before[-1].text[-_QUESTION:]
+    before = _answer_before(view, prompt)
+    return before is not None and "?" in before.text[-_QUESTION:]
 
 
 def _request(prompt: tuple[Any, str], by: str = "prompt") -> Request:

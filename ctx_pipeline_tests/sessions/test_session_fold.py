@@ -14,7 +14,7 @@ from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.context.session_state.view import task_line, view_lines
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.facts.file_accesses import changes_of
-from ctx_pipeline.facts.prompts import taken_back
+from ctx_pipeline.facts.prompts import taken_back, task
 from ctx_pipeline.model.display import shorten_ask
 from ctx_pipeline.sessions.session_choice import HERE, Choice
 from ctx_pipeline.sessions.states.decisions import _asks_only
@@ -1442,6 +1442,23 @@ def test_a_remark_on_a_quoted_line_of_the_answer_is_not_the_task():
     picked = view(cwd="/w").prompt("Tidy the shop").answer("What of it?\n- Simplify the code that was added in cart.py\n- All of it")
     state = fold(picked.prompt("Simplify the code that was added in cart.py").answer("Done.").prompt("push it").answer("Pushed.").build())
     assert task_line(state).startswith("Task: Simplify the code that was added in cart.py; last asked: push it")
+
+    other = view(cwd="/w").prompt("Tidy all of the shop of the farm").answer("Next:\n- Rename the parser of cart\n- All of it")
+    state = fold(other.prompt("- Rename the parser of carts in b.py").answer("Done.").prompt("push it").answer("Pushed.").build())
+    assert task_line(state).startswith("Task: - Rename the parser of carts in b.py; "), "the words end behind the line: it is not quoted"
+
+
+@pytest.mark.feature("session.proven")
+def test_remarks_on_lines_of_a_long_answer_take_time_that_grows_with_their_number_alone():
+    work = view(cwd="/w").prompt("Rename the parser of the cart in b.py")
+    work.answer("\n".join(["- one two three four five", *(f"a line of words {n}" for n in range(5_000))]))
+    for _ in range(400):
+        work.prompt("- one two three four five <- why?")
+    built = work.build()
+    begun = time.process_time()
+    found = task(built)
+    assert time.process_time() - begun < 1.5
+    assert found.about.text == "Rename the parser of the cart in b.py"
 
 
 @pytest.mark.feature("session.proven")
