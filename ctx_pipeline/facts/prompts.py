@@ -490,10 +490,11 @@ def arguments_of(text: str) -> dict[str, Any]:
 
 
 _ANSWERED = lazy_pattern(r'"([^"\n]{3,300})"="([^"\n]{1,300})"')
-_ONE_ANSWER = lazy_pattern(
-    r'(?s)(?P<answer>.{1,4000}?)"(?: selected preview:\n.*?)?(?: user notes: (?P<notes>.{1,4000}?))?(?:, |\.\s[A-Z][^"]{0,120})?'
-)
-"""What stands behind a question and ``"="``: what was chosen or typed, what the agent had shown of it, what the person wrote beside it."""
+_CLOSING = lazy_pattern(r"(?:\.\sYou can [^\".]{0,160})?\.?\s{0,9}$")
+_BEHIND_QUOTE = lazy_pattern(r"(?<=\")\.\s[A-Z][^\"]{0,120}$")
+"""What the host says behind the last answer: one sentence, or any words where no note stands before them."""
+_SHOWN, _NOTED = " selected preview:\n", " user notes: "
+"""What stands before the text that the agent had shown of a choice, and before what the person wrote beside it."""
 
 
 def answered(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
@@ -505,7 +506,7 @@ def answered(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
     given, asked_of = arguments_of(told).get("answers"), arguments_of(view.call_text(call)).get("questions")
     every = [q for q in asked_of if isinstance(q, dict)] if isinstance(asked_of, list) else []
     if not isinstance(given, dict):
-        yield from _quoted_answers(told, [str(q.get("question")) for q in every]) or _ANSWERED.findall(told)
+        yield from _quoted_answers(told, every) or _ANSWERED.findall(told)
         return
     for question in every:
         asking = str(question.get("question"))
@@ -515,15 +516,39 @@ def answered(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
             yield asking, ", ".join(map(str, texts))
 
 
-def _quoted_answers(told: str, questions: Sequence[str]) -> list[tuple[str, str]]:
+def _quoted_answers(told: str, questions: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the answers of a sentence that quotes each question before its answer, whatever signs an answer holds."""
-    begins = sorted((at, f'"{q}"="', q) for q in set(questions) if (at := told.find(f'"{q}"="')) >= 0)
+    asked_of = {str(q.get("question")): q for q in questions}
+    begins = sorted((at, f'"{q}"="', q) for q in asked_of if (at := told.find(f'"{q}"="')) >= 0)
     found: list[tuple[str, str]] = []
     for place, (at, quoted, question) in enumerate(begins, 1):
-        end = begins[place][0] if place < len(begins) else len(told)
-        if match := _ONE_ANSWER.fullmatch(told, at + len(quoted), end):
-            found.append((question, "\n".join(filter(None, match.groups()))))
+        last = place == len(begins)
+        given = told[at + len(quoted) :] if last else told[at + len(quoted) : begins[place][0]].removesuffix(", ")
+        if answer := _own_words(_CLOSING.sub("", given) if last else given, asked_of[question]):
+            found.append((question, answer))
     return found
+
+
+def _own_words(given: str, question: dict[str, Any]) -> str:
+    """Return what was chosen or typed, and below it what the person noted; what the agent had shown of the choice is left out."""
+    answer, shown, behind = given.partition(f'"{_SHOWN}')
+    if shown:
+        previews = _previews(question)
+        known = next((text for text in previews if behind == text or behind.startswith(f"{text}{_NOTED}")), None)
+        notes = behind[len(known) :].removeprefix(_NOTED) if known is not None else behind.rpartition(_NOTED)[2] if _NOTED in behind else ""
+        return "\n".join(filter(None, (answer, notes)))
+    answer, noted, notes = given.partition(f'"{_NOTED}')
+    if noted:
+        return "\n".join(filter(None, (answer, notes)))
+    closed = _BEHIND_QUOTE.sub("", given)
+    return closed[:-1] if closed.endswith('"') else ""
+
+
+def _previews(question: dict[str, Any]) -> list[str]:
+    """Return what the agent showed of the choices of a question, the longest first."""
+    options = question.get("options")
+    shown = (option.get("preview") for option in options if isinstance(option, dict)) if isinstance(options, list) else ()
+    return sorted((text for text in shown if isinstance(text, str) and text), key=len, reverse=True)
 
 
 def cut(text: str, width: int = LONGEST) -> str:
