@@ -1449,6 +1449,17 @@ def test_a_remark_on_a_quoted_line_of_the_answer_is_not_the_task():
 
 
 @pytest.mark.feature("session.proven")
+def test_a_decision_is_told_with_the_note_that_the_person_wrote_beside_it():
+    asks = json.dumps({"questions": [{"question": "Which database?", "options": [{"label": "Postgres", "preview": "FROM postgres"}]}]})
+    shown = '"Which database?"="Postgres" selected preview:\nFROM postgres user notes: Version 15. Never touch MySQL'
+    work = view(cwd="/w").prompt("Set up the shop")
+    work.tool("AskUserQuestion", action="ask", text=f"User has answered your questions: {shown}. You can now continue.")
+    work.events[-2] = work.events[-2]._replace(text=asks)
+    state = fold(work.edit("/w/a.py").build())
+    assert [item.text for item in state.decisions] == ["Which database? → Postgres; Version 15. Never touch MySQL"]
+
+
+@pytest.mark.feature("session.proven")
 def test_remarks_on_lines_of_a_long_answer_take_time_that_grows_with_their_number_alone():
     work = view(cwd="/w").prompt("Rename the parser of the cart in b.py")
     work.answer("\n".join(["- one two three four five", *(f"a line of words {n}" for n in range(5_000))]))
