@@ -421,6 +421,15 @@ def command_in(event: Any) -> str:
     return next(filter(None, match.groups()), "") if match else ""
 
 
+def went_on(event: Any) -> bool:
+    """Tell whether the person ran a command in the prompt, be it one of the shell or of the agent, other than to leave."""
+    text = event.text.lstrip() if event.kind == "injected" and event.text else ""
+    if discovery.declared_pattern("records.shell_command").match(text):
+        return True
+    named = discovery.declared_pattern("records.named_command").match(text)
+    return named is not None and next(filter(None, named.groups()), "") not in discovery.declared_texts("records.leaving_commands")
+
+
 def plan_in(event: Any) -> str:
     """Return the heading of the agent's own plan whose work the person began with it, typing nothing; empty for another event."""
     return approved_plan(event.kind, event.subtype, event.text) if event.kind == "injected" and event.subtype == APPROVED_PLAN else ""

@@ -18,6 +18,7 @@ from ctx_pipeline.facts.prompts import taken_back, task
 from ctx_pipeline.model.display import shorten_ask
 from ctx_pipeline.sessions.session_choice import HERE, Choice
 from ctx_pipeline.sessions.states.decisions import _asks_only
+from ctx_pipeline.sessions.states.ending import agent_orders
 from ctx_pipeline.sessions.states.state import Found, safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
 from ctx_pipeline.sessions.states.taken_back import taken_back as changes_taken_back
@@ -1693,6 +1694,41 @@ def test_what_a_subagent_says_that_its_host_only_warms_up_is_not_told():
     alone = view(cwd="/w").subagent("s1/agent-1")
     alone.event("subagent_start", "assistant", "Warmup", subtype="agent_prompt")
     assert said(alone.answer("I am ready to help you search your codebase!"), "answer") == []
+
+
+@pytest.mark.feature("session.proven")
+def test_of_a_session_without_a_main_thread_only_the_subagents_that_were_asked_something_count():
+    work = view(cwd="/w")
+    for n, (order, answer) in enumerate(
+        {"Find the parser": "It is in a.py.", "Warmup": "I am ready!", "Find the cart": "In b.py."}.items()
+    ):
+        work.subagent(f"s1/agent-{n}").event("subagent_start", "assistant", order, subtype="agent_prompt")
+        work.answer(answer)
+    assert "Of this session only what its 2 subagents did is recorded" in [line.text for line in lines_of(fold(work.build()))]
+
+
+@pytest.mark.feature("session.proven")
+def test_what_many_subagents_were_asked_is_found_in_time_that_grows_with_their_number_alone():
+    work = view(cwd="/w")
+    for n in range(6_000):
+        work.subagent(f"s1/agent-{n}").event("subagent_start", "assistant", f"Find out {n}", subtype="agent_prompt")
+        work.answer(f"It is so {n}.")
+    built = work.build()
+    begun = time.process_time()
+    orders = agent_orders(built)
+    assert time.process_time() - begun < 0.4
+    assert [order.text for order in orders[:2]] == ["Find out 5999", "Find out 5998"]
+
+
+@pytest.mark.feature("session.end-state")
+def test_a_state_that_an_earlier_version_wrote_keeps_the_longer_texts_of_its_answer():
+    value = fold(view(cwd="/w").prompt("Mend the parser").answer("It is mended.").build()).to_json()
+    del value["answer_longer"]
+    for name in ("answer_some", "answer_more"):
+        value[name] = {"text": f"It is mended, {name}", "by": "answer"}
+    assert [item.text for item in from_json(value).answer_longer] == ["It is mended, answer_more", "It is mended, answer_some"]
+    assert from_json(value | {"answer_more": None}).answer_longer[0].text == "It is mended, answer_some"
+    assert from_json(value | {"answer_longer": []}).answer_longer == []
 
 
 @pytest.mark.feature("session.proven")
