@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
@@ -328,11 +329,46 @@ def _about(view: SessionView, told: Sequence[Any], last: Any, asks: dict[str, st
 
 def _beside_quotation(view: SessionView, event: Any, ask: str) -> str:
     """Return a request without the line of the agent's answer before it that it begins with; whole where that is all of it."""
-    before = [e for e in view.of_kinds("answer") if e.text and e.thread_id == event.thread_id and e.seq < event.seq]
-    own = _MARKS.sub("", ask)
-    lines = (one_line(_MARKS.sub("", line)) for line in before[-1].text.splitlines()) if before else ()
-    quoted = max((line for line in lines if len(line.split()) >= _LEAST_QUOTED and own.startswith(line)), key=len, default="")
+    answer, own = _answer_before(view, event), _MARKS.sub("", ask)
+    lines = _quotable_lines(view, answer).get(_first_words(own), ()) if answer is not None else ()
+    quoted = max((line for line in lines if own.startswith(line) and not own[len(line) :][:1].isalnum()), key=len, default="")
     return (own.removeprefix(quoted).strip() or ask) if quoted else ask
+
+
+def _answer_before(view: SessionView, event: Any) -> Any:
+    """Return the answer that stands last before an event in its thread; None where there is none."""
+    answers = view.once(_answers_by_thread).get(event.thread_id, [])
+    place = bisect_left(answers, event.seq, key=lambda e: e.seq)
+    return answers[place - 1] if place else None
+
+
+def _answers_by_thread(view: SessionView) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for event in sorted(view.of_kinds("answer"), key=lambda e: e.seq):
+        if event.text:
+            found.setdefault(event.thread_id, []).append(event)
+    return found
+
+
+def _quotable_lines(view: SessionView, answer: Any) -> dict[tuple[str, ...], list[str]]:
+    """Return the lines of an answer that a prompt may quote, by their first words; of each answer they are looked up once."""
+    known = view.once(_quotable_by_answer)
+    if answer.event_id not in known:
+        found: dict[tuple[str, ...], list[str]] = {}
+        for line in (one_line(_MARKS.sub("", line)) for line in answer.text.splitlines()):
+            if line.count(" ") >= _LEAST_QUOTED - 1:
+                found.setdefault(_first_words(line), []).append(line)
+        known[answer.event_id] = found
+    return known[answer.event_id]
+
+
+def _quotable_by_answer(_view: SessionView) -> dict[str, dict[tuple[str, ...], list[str]]]:
+    return {}
+
+
+def _first_words(line: str) -> tuple[str, ...]:
+    """Return the words of a line that a prompt quotes whole, if it quotes the line: a sign may stand behind the next one."""
+    return tuple(line.split(None, _LEAST_QUOTED - 1)[: _LEAST_QUOTED - 1])
 
 
 _LEAST_QUOTED = 4
@@ -385,6 +421,15 @@ def command_in(event: Any) -> str:
     return next(filter(None, match.groups()), "") if match else ""
 
 
+def went_on(event: Any) -> bool:
+    """Tell whether the person ran a command in the prompt, be it one of the shell or of the agent, other than to leave."""
+    text = event.text.lstrip() if event.kind == "injected" and event.text else ""
+    if discovery.declared_pattern("records.shell_command").match(text):
+        return True
+    named = discovery.declared_pattern("records.named_command").match(text)
+    return named is not None and next(filter(None, named.groups()), "") not in discovery.declared_texts("records.leaving_commands")
+
+
 def plan_in(event: Any) -> str:
     """Return the heading of the agent's own plan whose work the person began with it, typing nothing; empty for another event."""
     return approved_plan(event.kind, event.subtype, event.text) if event.kind == "injected" and event.subtype == APPROVED_PLAN else ""
@@ -413,8 +458,8 @@ def _replies(view: SessionView, prompt: Any, ask: str) -> bool:
     """Tell whether a prompt of one word answers what the agent asked last."""
     if " " in ask:
         return False
-    before = [e for e in view.events if e.kind == "answer" and e.text and e.thread_id == prompt.thread_id and e.seq < prompt.seq]
-    return bool(before) and "?" in before[-1].text[-_QUESTION:]
+    before = _answer_before(view, prompt)
+    return before is not None and "?" in before.text[-_QUESTION:]
 
 
 def _request(prompt: tuple[Any, str], by: str = "prompt") -> Request:
@@ -454,10 +499,11 @@ def arguments_of(text: str) -> dict[str, Any]:
 
 
 _ANSWERED = lazy_pattern(r'"([^"\n]{3,300})"="([^"\n]{1,300})"')
-_ONE_ANSWER = lazy_pattern(
-    r'(?s)(?P<answer>.{1,4000}?)"(?: selected preview:\n.*?)?(?: user notes: (?P<notes>.{1,4000}?))?(?:, |\.\s[A-Z][^"]{0,120})?'
-)
-"""What stands behind a question and ``"="``: what was chosen or typed, what the agent had shown of it, what the person wrote beside it."""
+_CLOSING = lazy_pattern(r"(?:\.\sYou can [^\".]{0,160})?\.?\s{0,9}$")
+_BEHIND_QUOTE = lazy_pattern(r"(?<=\")\.\s[A-Z][^\"]{0,120}$")
+"""What the host says behind the last answer: one sentence, or any words where no note stands before them."""
+_SHOWN, _NOTED = " selected preview:\n", " user notes: "
+"""What stands before the text that the agent had shown of a choice, and before what the person wrote beside it."""
 
 
 def answered(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
@@ -469,7 +515,7 @@ def answered(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
     given, asked_of = arguments_of(told).get("answers"), arguments_of(view.call_text(call)).get("questions")
     every = [q for q in asked_of if isinstance(q, dict)] if isinstance(asked_of, list) else []
     if not isinstance(given, dict):
-        yield from _quoted_answers(told, [str(q.get("question")) for q in every]) or _ANSWERED.findall(told)
+        yield from _quoted_answers(told, every) or _ANSWERED.findall(told)
         return
     for question in every:
         asking = str(question.get("question"))
@@ -479,15 +525,39 @@ def answered(view: SessionView, call: Any) -> Iterator[tuple[str, str]]:
             yield asking, ", ".join(map(str, texts))
 
 
-def _quoted_answers(told: str, questions: Sequence[str]) -> list[tuple[str, str]]:
+def _quoted_answers(told: str, questions: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the answers of a sentence that quotes each question before its answer, whatever signs an answer holds."""
-    begins = sorted((at, f'"{q}"="', q) for q in set(questions) if (at := told.find(f'"{q}"="')) >= 0)
+    asked_of = {str(q.get("question")): q for q in questions}
+    begins = sorted((at, f'"{q}"="', q) for q in asked_of if (at := told.find(f'"{q}"="')) >= 0)
     found: list[tuple[str, str]] = []
     for place, (at, quoted, question) in enumerate(begins, 1):
-        end = begins[place][0] if place < len(begins) else len(told)
-        if match := _ONE_ANSWER.fullmatch(told, at + len(quoted), end):
-            found.append((question, "\n".join(filter(None, match.groups()))))
+        last = place == len(begins)
+        given = told[at + len(quoted) :] if last else told[at + len(quoted) : begins[place][0]].removesuffix(", ")
+        if answer := _own_words(_CLOSING.sub("", given) if last else given, asked_of[question]):
+            found.append((question, answer))
     return found
+
+
+def _own_words(given: str, question: dict[str, Any]) -> str:
+    """Return what was chosen or typed, and below it what the person noted; what the agent had shown of the choice is left out."""
+    answer, shown, behind = given.partition(f'"{_SHOWN}')
+    if shown:
+        previews = _previews(question)
+        known = next((text for text in previews if behind == text or behind.startswith(f"{text}{_NOTED}")), None)
+        notes = behind[len(known) :].removeprefix(_NOTED) if known is not None else behind.rpartition(_NOTED)[2] if _NOTED in behind else ""
+        return "\n".join(filter(None, (answer, notes)))
+    answer, noted, notes = given.partition(f'"{_NOTED}')
+    if noted:
+        return "\n".join(filter(None, (answer, notes)))
+    closed = _BEHIND_QUOTE.sub("", given)
+    return closed[:-1] if closed.endswith('"') else ""
+
+
+def _previews(question: dict[str, Any]) -> list[str]:
+    """Return what the agent showed of the choices of a question, the longest first."""
+    options = question.get("options")
+    shown = (option.get("preview") for option in options if isinstance(option, dict)) if isinstance(options, list) else ()
+    return sorted((text for text in shown if isinstance(text, str) and text), key=len, reverse=True)
 
 
 def cut(text: str, width: int = LONGEST) -> str:

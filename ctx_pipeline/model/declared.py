@@ -149,6 +149,8 @@ class Records:
     """Pattern, at the beginning of an injected event: a slash command whose words are the prompt behind it; its group is the command."""
     compact_command: str = ""
     """Pattern, at the beginning of an injected event or a prompt: the person asked for a compaction."""
+    leaving_commands: frozenset[str] = frozenset()
+    """Slash commands, as ``named_command`` finds them, by which the person leaves the agent."""
     command: str = ""
     """Pattern, at the beginning of an injected event: a command of the person that the model carries out; its group is the command."""
     shell_command: str = ""

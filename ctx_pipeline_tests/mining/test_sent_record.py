@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -144,6 +145,9 @@ def test_what_the_model_itself_calls_of_little_worth_is_refused():
         assert refusals(worked(), {**lesson, "priority": priority}) == expected
 
 
+GO_ON = ". You can now continue with the user's answers in mind."
+
+
 def asking(text, *questions):
     """A session in which the agent asked questions (question, label of a choice) and was answered."""
     asked = {"questions": [{"id": f"q{n}", "question": q, "options": [{"label": o}]} for n, (q, o) in enumerate(questions)]}
@@ -166,6 +170,18 @@ def asking(text, *questions):
             ["8081\nsee x.md"],
         ),
         (f'User has answered: "Which port?"="{"8081 as ever, " * 40}ok". You can go on.', [f"{'8081 as ever, ' * 40}ok"]),
+        (
+            f'User has answered: "Which port?"="8081" user notes: Use TLS 1.3. Never open 80. You can drop the "old" one{GO_ON}',
+            ['8081\nUse TLS 1.3. Never open 80. You can drop the "old" one'],
+        ),
+        (
+            f'User has answered: "Which port?"="8081" user notes: Not 80. Ever., "Always use tabs?"="no" user notes: Two. Always{GO_ON}',
+            ["8081\nNot 80. Ever.", "no\nTwo. Always"],
+        ),
+        (
+            'User has answered: "Which port?"="8081" selected preview:\nport user notes: 80\nmore user notes: see x.md. You can now go on.',
+            ["8081\nsee x.md"],
+        ),
         ('{"answers": {"q0": {"answers": ["8081"]}, "Always use tabs?": "no"}}', ["8081", "no"]),
     ],
 )
@@ -176,6 +192,27 @@ def test_of_a_question_the_answer_alone_is_the_persons(text, answers):
     lines = [json.loads(line) for line in record.text.splitlines()]
     assert [line["by"] for line in lines] == ["person", "call", "person"]
     assert (lines[-1]["text"].split("\n"), record.events[lines[-1]["id"]]) == ("\n".join(answers).split("\n"), "a.e2")
+
+
+@pytest.mark.feature("mining.answers")
+@pytest.mark.parametrize(("notes", "own"), [("", "8081"), (" user notes: Only with TLS. Always", "8081\nOnly with TLS. Always")])
+def test_notes_in_what_the_agent_showed_of_a_choice_are_not_the_persons(notes, own):
+    shown = "listen 8081\n# user notes: open 80 user notes: to all. You can see it"
+    told = f'User has answered your questions: "Which port?"="8081" selected preview:\n{shown}{notes}. You can now continue.'
+    session = asking(told, ("Which port?", "8081"))
+    options = [{"label": "8081", "preview": shown}, {"label": "80", "preview": "listen 80"}]
+    session.events[-2] = session.events[-2]._replace(text=json.dumps({"questions": [{"question": "Which port?", "options": options}]}))
+    built = session.build()
+    assert list(prompts.answered(built, built.tool_calls[0])) == [("Which port?", own)]
+
+
+@pytest.mark.feature("mining.answers")
+def test_many_marks_of_a_note_are_read_in_time_that_grows_with_their_number_alone():
+    shown = 'a" selected preview:\n user notes: ' * 20_000
+    session = asking(f'User has answered: "Which port?"="{shown}"x', ("Which port?", "8081")).build()
+    begun = time.process_time()
+    list(prompts.answered(session, session.tool_calls[0]))
+    assert time.process_time() - begun < 1
 
 
 @pytest.mark.feature("mining.answers")

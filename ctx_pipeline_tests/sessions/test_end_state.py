@@ -393,6 +393,15 @@ def test_what_the_agent_said_unasked_of_how_the_work_stands_is_told_until_the_wo
     assert own not in block(state, len, 10**6, profile=BUILT_INS["hotfix"]).text
     for later in (left().prompt("It loads now"), left().answer("It loads now."), left().edit("/w/b.py")):
         assert "Its own recap" not in told(later)
+    ended = left()
+    ended.event("subagent_end", "assistant", "The tests fail.")
+    for later in (
+        left().injected("<bash-input>git push</bash-input>", "bash-input").injected("<bash-stdout>ok</bash-stdout>", "bash-output"),
+        left().injected("<command-name>/review</command-name>", "command"),
+        left().injected("<command-message>review</command-message>\n<command-name>/review</command-name>", "command"),
+        ended,
+    ):
+        assert "Its own recap" not in told(later)
     newer = left().answer("It loads.").injected("All is done. No next action.", "system/away_summary")
     assert "- Its own recap: “All is done. No next action.”\n" in told(newer)
     assert "Its own recap" not in told(work().answer("It did not load.").injected(said, "system/bridge_status"))

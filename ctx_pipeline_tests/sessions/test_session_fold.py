@@ -14,10 +14,11 @@ from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.context.session_state.view import task_line, view_lines
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.facts.file_accesses import changes_of
-from ctx_pipeline.facts.prompts import taken_back
+from ctx_pipeline.facts.prompts import taken_back, task
 from ctx_pipeline.model.display import shorten_ask
 from ctx_pipeline.sessions.session_choice import HERE, Choice
 from ctx_pipeline.sessions.states.decisions import _asks_only
+from ctx_pipeline.sessions.states.ending import agent_orders
 from ctx_pipeline.sessions.states.state import Found, safe
 from ctx_pipeline.sessions.states.state_fold import fold, upto
 from ctx_pipeline.sessions.states.taken_back import taken_back as changes_taken_back
@@ -68,6 +69,31 @@ def test_the_question_that_a_reply_answers_is_told_without_the_options_above_it(
         asked.answer(f"{options}{between}What would you like me to focus on?").prompt("Simplify the code of this branch").answer("Done.")
     )
     assert said(replied, "task")[-1] == "Asked last: “Simplify the code of this branch” to “What would you like me to focus on?”"
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("answer", "question"),
+    [
+        (
+            "Done. Do you want me to\n- keep the database as it is\n- or delete the database of the shop?",
+            "Do you want me to keep the database as it is, or delete the database of the shop?",
+        ),
+        ("Done. Shall I:\n- rename the callers\n- drop the old tests?", "Shall I: rename the callers, drop the old tests?"),
+        ("**Shall I:**\n\n* rename the\n  callers;\n* drop the old tests?", "Shall I: rename the callers, drop the old tests?"),
+        ("I can do one of:\n1. rename all of it\n2. drop the old tests?", "I can do one of: 1. rename all of it, 2. drop the old tests?"),
+        ("Is it right that\n\nthe database of the shop goes away?", "Is it right that the database of the shop goes away?"),
+        ("Changed:\n- the parser of the cart\n- Shall I rename the callers too?", "Shall I rename the callers too?"),
+        ("Left open.\n- Is the tax to be rounded?\n- Will the callers stay?", "Will the callers stay?"),
+        (
+            f"Shall I\n- {'rename each of the callers, ' * 12}one by one\n- drop the old tests?",
+            "Shall I […] drop the old tests?",
+        ),
+    ],
+)
+def test_a_question_whose_choices_are_a_list_is_told_with_all_of_them(answer: str, question: str):
+    asked = view(cwd="/w").prompt("Rename the parser of the cart in b.py").answer(answer).prompt("yes").answer("Done.")
+    assert said(asked, "task")[-1] == f"Said last: “yes” to “{question}”"
 
 
 @pytest.mark.feature("session.proven")
@@ -510,6 +536,59 @@ def test_a_commit_that_nothing_sent_is_told_to_be_so():
         assert UNSENT not in said(behind, "absent")
     both = view(cwd="/code/shop").prompt("Fix it").edit("/code/shop/a.py").shell("git commit -am x && ./push.sh", text=made)
     assert UNSENT not in said(both, "absent")
+
+
+MADE = "[main 7f2c1ab] fix: round discounts\n 1 file changed, 2 insertions(+)"
+FULL_NAME = (
+    "commit 7f2c1ab0000000000000000000000000000000aa (HEAD -> main, origin/main, origin/HEAD)\n"
+    "Author: A <a@b.c>\nDate:   Fri Jan 2 2026\n\n    fix: round discounts\n"
+)
+
+
+@pytest.mark.feature("session.end-state")
+@pytest.mark.parametrize(
+    ("command", "text", "sent"),
+    [
+        (
+            "git status",
+            "On branch main\nYour branch is up to date with 'origin/main'.\n\nnothing to commit, working tree clean",
+            True,
+        ),
+        ("git status -sb", "## main...origin/main", True),
+        ("git log --oneline -3 --decorate", "7f2c1ab (HEAD -> main, origin/main) fix: x\n1d2e3f4 old", True),
+        ("git log -1", FULL_NAME, True),
+        ("git branch -vv", "  old  1d2e3f4 [origin/old] begin\n* main 7f2c1ab [origin/main] fix: x", True),
+        ("git status -sb", "## main...origin/main [ahead 1]", False),
+        ("git status", "On branch main\nYour branch is ahead of 'origin/main' by 1 commit.", False),
+        ("git branch -vv", "* main 7f2c1ab [origin/main: ahead 1] fix: x", False),
+        ("git branch -vv", "* main 5b6c7d8 [origin/main] other", False),
+        ("git log --oneline -2 --decorate", "7f2c1ab (HEAD -> main) fix: x\n1d2e3f4 (origin/main) old", False),
+        ("git switch old && git status", "Switched to branch 'old'\nOn branch old\nYour branch is up to date with 'origin/old'.", False),
+        ("git status && git commit -q --amend", "On branch main\nYour branch is up to date with 'origin/main'.", False),
+    ],
+)
+def test_a_commit_that_git_shows_at_the_remote_was_pushed(command: str, text: str, sent: bool):
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git commit -am x", text=MADE).shell(command, text=text)
+    assert any(line.endswith(", pushed") for line in said(work, "commit")) == sent
+    assert not (sent and UNSENT in said(work, "absent"))
+
+
+@pytest.mark.feature("session.end-state")
+def test_a_commit_that_another_tool_or_the_words_of_the_agent_may_have_sent_is_not_told_as_kept():
+    def work():
+        return view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git commit -am x", text=MADE)
+
+    branch = '{"remote": "origin", "branch": "main"}'
+    for behind in (
+        work().tool("mcp__git__git_push", action="mcp", argv=[branch], text="Pushed main to origin"),
+        work().tool("mcp__github__create_pull_request", action="mcp", text="https://github.com/a/b/pull/7"),
+        work().answer("Committed and pushed."),
+    ):
+        assert UNSENT not in said(behind, "absent")
+    earlier = view(cwd="/w").prompt("Fix it").tool("mcp__git__git_push", action="mcp", text="ok").answer("I pushed the other one.")
+    assert UNSENT in said(earlier.edit("/w/a.py").shell("git commit -am x", text=MADE), "absent")
+    other = work().tool("mcp__git__git_log", action="mcp", text="7f2c1ab").answer("Shall I push it?")
+    assert UNSENT in said(other, "absent")
 
 
 @pytest.mark.feature("session.proven")
@@ -1293,6 +1372,65 @@ def test_a_commit_is_told_with_the_branch_that_it_was_pushed_to_and_not_as_pushe
     assert said(work, "commit") == [f"Last commit: 7f2c1ab{on}, “fix: round discounts”{where}"]
 
 
+TO_MAIN = "Switched to branch 'main'\nUpdating 1d2e3f4..7f2c1ab\nFast-forward\n a.py | 2 +-\nTo g\n   1d2e3f4..7f2c1ab  main -> main"
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("made", "commands", "told"),
+    [
+        ("[detached HEAD 7f2c1ab] x", [("git push origin notes", "   1d2e3f4..2e3f4a5  notes -> notes")], "7f2c1ab, “x”"),
+        ("[detached HEAD 7f2c1ab] x", [("git push origin notes", " * [new branch]      notes -> notes")], "7f2c1ab, “x”"),
+        (
+            "[cart 7f2c1ab] x",
+            [("git checkout main", "Switched to branch 'main'"), ("git push origin HEAD", "   1d2e3f4..2e3f4a5  HEAD -> main")],
+            "7f2c1ab on cart, “x”",
+        ),
+        (
+            "[cart 7f2c1ab] x",
+            [("git checkout main", "Switched to branch 'main'"), ("git push origin HEAD", " * [new branch]      HEAD -> main")],
+            "7f2c1ab on cart, “x”",
+        ),
+        ("[cart 7f2c1ab] x", [("git push origin main:cart", "   1d2e3f4..2e3f4a5  main -> cart")], "7f2c1ab on cart, “x”"),
+        ("[cart 7f2c1ab] x", [("git push origin main:cart", " * [new branch]      main -> cart")], "7f2c1ab on cart, “x”"),
+        (
+            "[cart 7f2c1ab] x",
+            [("git push origin 7f2c1ab:refs/heads/rel", " * [new branch]      7f2c1ab -> rel")],
+            "7f2c1ab on cart, “x”, pushed to rel",
+        ),
+        ("[cart 7f2c1ab] x", [("git push origin 1d2e3f4:refs/heads/rel", " * [new branch]      1d2e3f4 -> rel")], "7f2c1ab on cart, “x”"),
+        (
+            "[cart 7f2c1ab] x",
+            [("git branch -m cart trolley && git push -u origin trolley", " * [new branch]      trolley -> trolley")],
+            "7f2c1ab on trolley, “x”, pushed",
+        ),
+        (
+            "[cart 7f2c1ab] x",
+            [("git branch -m trolley", ""), ("git push -u origin trolley", " * [new branch]      trolley -> trolley")],
+            "7f2c1ab on trolley, “x”, pushed",
+        ),
+        (
+            "[cart 7f2c1ab] x",
+            [("git checkout main && git merge --ff-only cart && git push", TO_MAIN)],
+            "7f2c1ab on cart, “x”, pushed to main",
+        ),
+    ],
+)
+def test_the_commit_that_git_prints_of_a_push_tells_whether_it_was_the_one(made: str, commands: list[tuple[str, str]], told: str):
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git commit -am x", text=f"{made}\n 1 file changed")
+    for command, text in commands:
+        work.shell(command, text=text if "Switched" in text or not text else f"To github.com:a/b.git\n{text}")
+    assert said(work, "commit")[0] == f"Last commit: {told}"
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(("command", "sent", "pushed"), [("git push origin notes", "notes", ""), ("git push", "main", ", pushed to main")])
+def test_a_merge_on_an_unknown_branch_was_pushed_where_the_push_names_no_other(command: str, sent: str, pushed: str):
+    work = view(cwd="/w").prompt("Fix it").edit("/w/a.py").shell("git merge topic", text="Merge made by the 'ort' strategy.")
+    work.shell(command, text=f"To github.com:a/b.git\n   1d2e3f4..2e3f4a5  {sent} -> {sent}")
+    assert said(work, "commit") == [f"Last commit: a merge by `git merge topic`{pushed}"]
+
+
 @pytest.mark.feature("session.proven")
 def test_a_remark_on_a_quoted_line_of_the_answer_is_not_the_task():
     listed = "The entry:\n\n- **Docs** are updated (#312)\n- `shop enable` asks no more where it is enabled\n\nShall I add it?"
@@ -1305,6 +1443,34 @@ def test_a_remark_on_a_quoted_line_of_the_answer_is_not_the_task():
     picked = view(cwd="/w").prompt("Tidy the shop").answer("What of it?\n- Simplify the code that was added in cart.py\n- All of it")
     state = fold(picked.prompt("Simplify the code that was added in cart.py").answer("Done.").prompt("push it").answer("Pushed.").build())
     assert task_line(state).startswith("Task: Simplify the code that was added in cart.py; last asked: push it")
+
+    other = view(cwd="/w").prompt("Tidy all of the shop of the farm").answer("Next:\n- Rename the parser of cart\n- All of it")
+    state = fold(other.prompt("- Rename the parser of carts in b.py").answer("Done.").prompt("push it").answer("Pushed.").build())
+    assert task_line(state).startswith("Task: - Rename the parser of carts in b.py; "), "the words end behind the line: it is not quoted"
+
+
+@pytest.mark.feature("session.proven")
+def test_a_decision_is_told_with_the_note_that_the_person_wrote_beside_it():
+    asks = json.dumps({"questions": [{"question": "Which database?", "options": [{"label": "Postgres", "preview": "FROM postgres"}]}]})
+    shown = '"Which database?"="Postgres" selected preview:\nFROM postgres user notes: Version 15. Never touch MySQL'
+    work = view(cwd="/w").prompt("Set up the shop")
+    work.tool("AskUserQuestion", action="ask", text=f"User has answered your questions: {shown}. You can now continue.")
+    work.events[-2] = work.events[-2]._replace(text=asks)
+    state = fold(work.edit("/w/a.py").build())
+    assert [item.text for item in state.decisions] == ["Which database? → Postgres; Version 15. Never touch MySQL"]
+
+
+@pytest.mark.feature("session.proven")
+def test_remarks_on_lines_of_a_long_answer_take_time_that_grows_with_their_number_alone():
+    work = view(cwd="/w").prompt("Rename the parser of the cart in b.py")
+    work.answer("\n".join(["- one two three four five", *(f"a line of words {n}" for n in range(5_000))]))
+    for _ in range(400):
+        work.prompt("- one two three four five <- why?")
+    built = work.build()
+    begun = time.process_time()
+    found = task(built)
+    assert time.process_time() - begun < 1.5
+    assert found.about.text == "Rename the parser of the cart in b.py"
 
 
 @pytest.mark.feature("session.proven")
@@ -1528,6 +1694,41 @@ def test_what_a_subagent_says_that_its_host_only_warms_up_is_not_told():
     alone = view(cwd="/w").subagent("s1/agent-1")
     alone.event("subagent_start", "assistant", "Warmup", subtype="agent_prompt")
     assert said(alone.answer("I am ready to help you search your codebase!"), "answer") == []
+
+
+@pytest.mark.feature("session.proven")
+def test_of_a_session_without_a_main_thread_only_the_subagents_that_were_asked_something_count():
+    work = view(cwd="/w")
+    for n, (order, answer) in enumerate(
+        {"Find the parser": "It is in a.py.", "Warmup": "I am ready!", "Find the cart": "In b.py."}.items()
+    ):
+        work.subagent(f"s1/agent-{n}").event("subagent_start", "assistant", order, subtype="agent_prompt")
+        work.answer(answer)
+    assert "Of this session only what its 2 subagents did is recorded" in [line.text for line in lines_of(fold(work.build()))]
+
+
+@pytest.mark.feature("session.proven")
+def test_what_many_subagents_were_asked_is_found_in_time_that_grows_with_their_number_alone():
+    work = view(cwd="/w")
+    for n in range(6_000):
+        work.subagent(f"s1/agent-{n}").event("subagent_start", "assistant", f"Find out {n}", subtype="agent_prompt")
+        work.answer(f"It is so {n}.")
+    built = work.build()
+    begun = time.process_time()
+    orders = agent_orders(built)
+    assert time.process_time() - begun < 0.4
+    assert [order.text for order in orders[:2]] == ["Find out 5999", "Find out 5998"]
+
+
+@pytest.mark.feature("session.end-state")
+def test_a_state_that_an_earlier_version_wrote_keeps_the_longer_texts_of_its_answer():
+    value = fold(view(cwd="/w").prompt("Mend the parser").answer("It is mended.").build()).to_json()
+    del value["answer_longer"]
+    for name in ("answer_some", "answer_more"):
+        value[name] = {"text": f"It is mended, {name}", "by": "answer"}
+    assert [item.text for item in from_json(value).answer_longer] == ["It is mended, answer_more", "It is mended, answer_some"]
+    assert from_json(value | {"answer_more": None}).answer_longer[0].text == "It is mended, answer_some"
+    assert from_json(value | {"answer_longer": []}).answer_longer == []
 
 
 @pytest.mark.feature("session.proven")

@@ -21,11 +21,11 @@ SCHEMA = 1
 PERSON = "person"
 AGENT = "agent"
 BUNDLE = "bundle"
+"""Who said what an imported state says that somebody said."""
 REFUSAL = "refusal"
 """Who says what stood in the refusal of a call, which is the reason of the item."""
 ORDER = "order"
 """Who says what a subagent was started with."""
-"""Who said what an imported state says that somebody said."""
 
 SAID_BY = {PERSON: 0, AGENT: 1}
 """Who says a thing outranks what is drawn from the records: a person first."""
@@ -318,7 +318,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         task=maybe("task"),
         answer=maybe("answer"),
         recap=maybe("recap"),
-        answer_longer=[item(r) for r in value.get("answer_longer", ())],
+        answer_longer=[item(r) for r in (value["answer_longer"] if "answer_longer" in value else _longer_before(value))],
         delivered=maybe("delivered"),
         last_call=maybe("last_call"),
         asked_since=bool(value.get("asked_since", False)),
@@ -343,6 +343,11 @@ def from_json(value: dict[str, Any]) -> SessionState:
         stats={str(k): int(v) for k, v in dict(value.get("stats") or {}).items()},
         **known,
     )
+
+
+def _longer_before(value: dict[str, Any]) -> list[Any]:
+    """Return the longer texts of an answer as states named them before these were a list: the longest first."""
+    return [row for name in ("answer_more", "answer_some") if (row := value.get(name))]
 
 
 _TEXT, _MAYBE, _COUNT = (str,), (str, type(None)), (int,)

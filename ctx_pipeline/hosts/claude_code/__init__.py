@@ -37,6 +37,7 @@ HOST = Host(
         directories=Deferred("ctx_pipeline.hosts.claude_code.file_changes:directories"),
         changes=Deferred("ctx_pipeline.hosts.claude_code.file_changes:changes"),
         named_command=r"(?:<command-message>[^<]{0,400}</command-message>\s*)?<command-name>\s{0,9}(/[\w:.-]{1,120})",
+        leaving_commands=frozenset({"/exit", "/quit"}),
         compact_command=r"<command-name>\s*/?compact\b|^\s*/compact\b",
         command=r"<command-message>[^<]{0,400}</command-message>\s*<command-name>\s*(/[^<\s]{1,200})(?![\s\S]*<command-args>\s*[^<\s])",
         shell_command=r"<bash-input>\s*([^<][\s\S]{0,4000}?)\s*</bash-input>",

@@ -17,7 +17,7 @@ from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.shell.commands import Step
@@ -30,12 +30,21 @@ _COMMITTED = lazy_pattern(
 _MERGED = lazy_pattern(r"(?m)^Merge made by the '")
 """What it prints of a commit that joins branches; its name is not among it."""
 _SENT = lazy_pattern(
-    r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40})"
+    r"(?m)^\s{0,9}(?:\* \[new branch\]|\+?\s{0,3}[0-9a-f]{7,40}\.{2,3}(?P<sha>[0-9a-f]{7,40}))"
     r"\s{1,40}(?P<own>\S{1,200})\s{1,40}-> (?P<other>\S{1,200})"
 )
 """What it prints of a branch that it sent; of one that it fetched the other name is that of a remote, a slash and the branch."""
 _SENDS = lazy_pattern(r"(?i)\b(?:push|sync|submit|publish|release|deploy|ship)|\bgh pr (?:create|merge)\b")
 """What may send commits, be it by a task or a tool of its own."""
+_SENDING_TOOL = lazy_pattern(r"(?i)push|sync|submit|publish|release|deploy|ship|(?:pull|merge)_?request")
+"""Names of tools that may do so; an underscore is no end of a word."""
+_SAYS_SENT = lazy_pattern(r"(?i)\b(?:pushed|synced|submitted|published|released|deployed|shipped)\b")
+"""What an agent says of commits that it sent."""
+_UP_TO_DATE = lazy_pattern(
+    r"(?m)^(?:Your branch is up to date with '(?P<status>[^'\n]{1,200})'\.|## \S{1,200}?\.{3}(?P<short>\S{1,200})"
+    r"|\* \S{1,200} +(?P<sha>[0-9a-f]{7,40}) \[(?P<listed>[^\]:\n]{1,200})\](?: .*)?)$"
+)
+"""What it prints of a branch that stands where its remote one does."""
 _NONE_MADE = lazy_pattern(r"\bnothing (?:added )?to commit\b|\bno changes added to commit\b")
 _TURNED = lazy_pattern(
     r"(?m)^(?:Switched to (?:a new )?branch '(?P<to>[^'\s]+)'|Already on '(?P<already>[^'\s]+)'|On branch (?P<status>\S+)"
@@ -90,7 +99,7 @@ def last_commit(view: SessionView) -> Commit | None:
     """
     made: tuple[Any, re.Match[str] | None] | None = None
     seen: tuple[Any, re.Match[str]] | None = None
-    sent: str | None = None  # the branch that it was sent to
+    sent: _Sent | None = None
     moved, on, place = False, "", ""  # may the branch have moved; the branch that is checked out, and that of the commit
     # of several agents each runs commands of its own
     runs = sorted(command_runs(view), key=lambda r: r.ended or r.started or 0)
@@ -115,30 +124,45 @@ def last_commit(view: SessionView) -> Commit | None:
         before, on = on, _turned(told, done, on, turned=turn < len(done))
         if (moves >= 0 and not _left_it(told) and (on if turn < moves else before) in ("", place)) or _RESET_BRANCH.search(told):
             moved, sent = True, None
+        for old, new in _renamed(done, on) if made is not None else ():
+            on, place = (new if name == old else name for name in (on, place))
         if made is not None:
-            sent = _sent(run, told, place) or sent
+            known = None if moved else seen[1]["sha"] if seen else made[1]["sha"] if made[1] else None
+            sent = _sent(run, told, place, on, known) or _level(told, done[moves + 1 :], place, on, known) or sent
         head = _head(run, told, [step.subject for step in done[moves + 1 :]]) if made is not None else None
         if made is None or head is None or (head["branch"] or on) != place:
             continue
-        known = seen[1] if seen else made[1]
-        if known is None or not _same(known["sha"], head["sha"]):
-            seen, sent = (run, head), sent if moved else None
+        if known is None or not _same(known, head["sha"]):
+            commit = seen[1] if seen else made[1]
+            if commit is None or not _same(commit["sha"], head["sha"]):
+                seen = run, head
+            sent = sent if moved and sent is not None and (not sent.sha or _same(sent.sha, head["sha"])) else None
+        sent = sent or _shown_at_remote(head, place)
         moved = False
     if made is None or moved:
         return None
     run, text = seen[0] if seen else made[0], _in_words(view, made, seen, place)
-    pushed = sent is not None or (seen is not None and f"origin/{place}" in (seen[1]["refs"] or "").strip(" ()").split(", "))
-    text += f", pushed{f' to {sent}' if sent and sent != place and a_name(sent) else ''}" if pushed else ""
+    if sent is not None:
+        text += f", pushed{f' to {sent.branch}' if sent.branch != place and a_name(sent.branch) else ''}"
     edited = edited_since(view, run)
-    unsent = not pushed and not _may_be_sent(view, runs[runs.index(made[0]) :])
+    unsent = sent is None and not _may_be_sent(view, runs[runs.index(made[0]) :])
     return Commit(text + ("; files were changed since" if edited else ""), run.event, run.ended, edited, unsent)
 
 
 def _may_be_sent(view: SessionView, runs: Sequence[Any]) -> bool:
-    """Tell whether one of these commands, or what the person said or ran since the first of them, speaks of sending commits."""
+    """Tell whether one of these commands, or what was said, run or called since the first of them, speaks of sending commits."""
     at = micros(runs[0].ended or runs[0].started)
-    said = (e.text for e in view.of_kinds("prompt", "injected") if e.text and (e.ts is None or micros(e.ts) >= at))
-    return any(_SENDS.search(text) for text in (*(run.command for run in runs), *said))
+
+    def behind(kind: str) -> Iterator[str]:
+        return (e.text for e in view.of_kinds(kind) if e.text and (e.ts is None or micros(e.ts) >= at))
+
+    calls = [c for c in view.tool_calls if c.action != "shell" and (c.started is None or micros(c.started) >= at)]
+    asked = (view.call_text(call) for call in calls if call.action in ("mcp", "other"))
+    return (
+        any(_SENDS.search(text) for text in (*(run.command for run in runs), *behind("prompt"), *behind("injected"), *asked))
+        or any(_SENDING_TOOL.search(call.tool) for call in calls)
+        or any(map(_SAYS_SENT.search, behind("answer")))
+    )
 
 
 def _in_words(view: SessionView, made: tuple[Any, re.Match[str] | None], seen: tuple[Any, re.Match[str]] | None, place: str) -> str:
@@ -181,13 +205,62 @@ def _same(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _sent(run: Any, told: str, place: str) -> str | None:
-    """Return the branch that a run sent a branch to, or the commit that is checked out; None where it sent none, or another one alone."""
-    lines = _SENT.finditer(told) if "push" in run.command else ()
-    sent = [found for found in lines if not found["other"].endswith(f"/{found['own']}")]
-    if place not in ("", "detached HEAD"):
-        sent = [found for found in sent if place in found.groups() or found["own"] == "HEAD"]
-    return next((found["other"] for found in reversed(sent)), None)
+class _Sent(NamedTuple):
+    """The branch that a commit was sent to, and the commit that this one ended with, where that was shown."""
+
+    branch: str
+    sha: str | None = None
+
+
+def _sent(run: Any, told: str, place: str, on: str, known: str | None) -> _Sent | None:
+    """Return where a run sent a commit of a branch; of a ``known`` one the end of the range that git prints, or its name, settles it."""
+    if "push" not in run.command:
+        return None
+    lines = [found for found in _SENT.finditer(told) if not found["other"].endswith(f"/{found['own']}")]
+    own = {place} if place not in ("", "detached HEAD") else set()
+    own |= {"HEAD"} if on == place or not on else set()
+
+    def of_it(found: re.Match[str]) -> bool:
+        if known and (sha := found["sha"] or (found["own"] if _SHA.fullmatch(found["own"]) else None)):
+            return _same(sha, known)
+        return found["own"] in own or (not place and not _names_branch(run))
+
+    sent = next(filter(of_it, reversed(lines)), None)
+    return _Sent(sent["other"], sent["sha"]) if sent else None
+
+
+_SHA = lazy_pattern(r"[0-9a-f]{7,40}")
+
+
+def _names_branch(run: Any) -> bool:
+    """Tell whether a run names what it pushes: what it sends may be another branch than the one that is checked out."""
+    pushed = (step.words[step.words.index("push") + 1 :] for step in steps(run.command) if step.subject == "git push")
+    return any(len([word for word in words if not word.startswith("-")]) > 1 for words in pushed)
+
+
+def _level(told: str, done: Sequence[Step], place: str, on: str, known: str | None) -> _Sent | None:
+    """Return the remote branch that git calls level with the branch of a commit."""
+    programs = {step.subject for step in done}
+    for found in _UP_TO_DATE.finditer(told) if on in ("", place) else ():
+        other = found["status"] or found["short"] or found["listed"]
+        shown = "git branch" in programs if found["listed"] else "git status" in programs
+        if shown and "/" in other and not (known and found["sha"] and not _same(found["sha"], known)):
+            return _Sent(other.partition("/")[2], found["sha"])
+    return None
+
+
+def _shown_at_remote(head: re.Match[str], place: str) -> _Sent | None:
+    """Return the remote branch of the same name beside which git lists a commit."""
+    return _Sent(place, head["sha"]) if f"origin/{place}" in (head["refs"] or "").strip(" ()").split(", ") else None
+
+
+def _renamed(done: Sequence[Step], on: str) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new name of each branch that steps rename."""
+    for step in done:
+        if step.subject == "git branch" and {"-m", "-M", "--move"}.intersection(step.words):
+            names = [word for word in step.words[step.words.index("branch") + 1 :] if not word.startswith("-")]
+            if names:
+                yield (names[0] if len(names) > 1 else on), names[-1]
 
 
 def _left_it(told: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.state import Item
-from ctx_pipeline.facts.prompts import arguments_of, is_request, one_line, stands_alone, typed
+from ctx_pipeline.facts.prompts import answered, arguments_of, is_request, one_line, stands_alone, typed
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.display import truncate
@@ -28,7 +28,7 @@ def decisions(view: SessionView) -> list[Item]:
     What to do next, which some agents ask with a menu, is no decision about the work.
     """
     told = [
-        (call.started, f"{said} → {_answers(answer)}", call.call_event)
+        (call.started, f"{said} → {_answers(view, call, answer)}", call.call_event)
         for said, answer, call in asked_of_person(view, view.tool_calls)
         if answer and not _NEXT.search(said)
     ]
@@ -77,13 +77,12 @@ _NEXT = lazy_pattern(
     r"(?i)\bwhat would you like (?:me )?to do\b|\b(?:do|be done) next\b|\bhow (?:would you like|should (?:i|we)|do you want) to proceed\b"
     r"|\b(?:shall|should) (?:i|we) (?:proceed|continue|start|begin|go on)\b|\bready to (?:proceed|continue|start|begin|implement)\b"
 )
-_ANSWERED = lazy_pattern(r'"[^"]{1,400}"="([^"]{1,300})"')
 
 
-def _answers(answer: str) -> str:
-    """Return what the person chose, without the words that hosts put around it."""
-    chosen = _ANSWERED.findall(answer)
-    return " / ".join(chosen) if chosen else answer
+def _answers(view: SessionView, call: Any, answer: str) -> str:
+    """Return what the person chose with what they noted beside it, without the words that hosts put around it."""
+    chosen = (one_line(given.replace("\n", "; ", 1)) for _, given in answered(view, call))
+    return truncate(clean(" / ".join(filter(None, chosen))), _ANSWER) or answer
 
 
 _CHOSEN = lazy_pattern(

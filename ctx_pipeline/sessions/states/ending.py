@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import ORDER, Item
 from ctx_pipeline.facts.command_runs import runs_by_call
-from ctx_pipeline.facts.prompts import in_time, is_request, one_line
+from ctx_pipeline.facts.prompts import in_time, is_request, one_line, went_on
 from ctx_pipeline.facts.started_agents import AGENTS
 from ctx_pipeline.facts.turns import INTERRUPTED, turn_rows
 from ctx_pipeline.mining.lessons.commands import shown
@@ -88,12 +88,12 @@ def ending(view: SessionView, main: Sequence[Any], *, whole: bool) -> Ending:
 
 def recap(view: SessionView, main: Sequence[Any]) -> Item | None:
     """Return what the agent said unasked of how the work stands; None where something was said or done behind it."""
-    found = next((e for e in reversed(main) if e.kind in _TURNS or (e.kind == "injected" and e.subtype == RECAP)), None)
-    text = _HINT.sub("", one_line(found.text or "")) if found is not None and found.kind == "injected" else ""
+    found = next((e for e in reversed(main) if e.kind in _TURNS or (e.kind == "injected" and (e.subtype == RECAP or went_on(e)))), None)
+    text = _HINT.sub("", one_line(found.text or "")) if found is not None and found.subtype == RECAP else ""
     return Item(text, "answer", written(found.ts), found.event_id) if found is not None and text and not repeats(view, text) else None
 
 
-_TURNS = frozenset({"prompt", "answer", "tool_call", "tool_result"})
+_TURNS = frozenset({"prompt", "answer", "tool_call", "tool_result", "subagent_end"})
 _HINT = lazy_pattern(r"\s{0,9}\(disable [^()]{1,60}\)$")
 """How the person has no more of these, as the program says behind one."""
 
@@ -127,8 +127,13 @@ def _unquoted(text: str) -> str:
 
 def _order(view: SessionView, answer: Any) -> Item | None:
     """Return what the subagent of an answer was started with; None where that is not recorded."""
-    started = next((e for e in view.of_kinds("subagent_start") if e.thread_id == answer.thread_id and e.text), None)
+    started = view.once(_starts).get(answer.thread_id)
     return Item(truncate(one_line(started.text), _ORDER), ORDER, written(started.ts), started.event_id) if started is not None else None
+
+
+def _starts(view: SessionView) -> dict[str, Any]:
+    """Return thread -> the event that began it with words."""
+    return {e.thread_id: e for e in reversed(view.of_kinds("subagent_start")) if e.text}
 
 
 def agent_orders(view: SessionView) -> list[Item | None]:
@@ -137,10 +142,15 @@ def agent_orders(view: SessionView) -> list[Item | None]:
     return [_order(view, answer) for answer in reversed(in_time(list(last.values())))]
 
 
+def warmed_up(view: SessionView) -> set[str]:
+    """Return the threads of subagents that their host only warms up."""
+    warm_up = discovery.declared_pattern("records.warm_up")
+    return {e.thread_id for e in view.of_kinds("subagent_start") if e.text and warm_up.fullmatch(e.text)}
+
+
 def _answers(view: SessionView, events: Sequence[Any]) -> list[Any]:
     """Return the answers among events; those of subagents that their host only warms up answer nobody."""
-    warm_up = discovery.declared_pattern("records.warm_up")
-    warmed = {e.thread_id for e in view.of_kinds("subagent_start") if e.text and warm_up.fullmatch(e.text)}
+    warmed = view.once(warmed_up)
     return in_time([e for e in events if e.kind == "answer" and e.text and e.text.strip() and e.thread_id not in warmed])
 
 

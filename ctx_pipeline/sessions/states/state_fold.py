@@ -22,7 +22,7 @@ from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
-from ctx_pipeline.sessions.states.ending import agent_orders, called, ending, recap
+from ctx_pipeline.sessions.states.ending import agent_orders, called, ending, recap, warmed_up
 from ctx_pipeline.sessions.states.offers import BRIEF, with_offer
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
@@ -154,7 +154,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         unsent=made is not None and made.unsent and not agents,
         committed=any("git commit" in run.programs or "commit" in run.command for run in command_runs(view)),
         subagents_only=alone,
-        subagents=len({e.thread_id for e in view.events}) if alone else 0,
+        subagents=len({e.thread_id for e in view.events} - view.once(warmed_up)) if alone else 0,
         orders=[order for order in agent_orders(view)[1:] if order] if alone else [],
         hooks_ran=any(map(_hook_checked, view.events)),
         tests=checks[0] if checks else None,
