@@ -259,19 +259,19 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
             if number or (found.offset and found.with_all_words):
                 say("in these no text holds all of the words:", bold=True)
         say_row(f"{host} {session_id}" + (f"  {one_line(title_text(hits[0].title), 100)}" if hits[0].title else ""), bold=True)
-        alike: dict[tuple[str, str], list[SearchHit]] = {}
+        alike: dict[tuple[str | None, ...], list[SearchHit]] = {}
         for hit in hits:
-            alike.setdefault((hit.kind, hit.snippet), []).append(hit)
+            alike.setdefault((hit.kind, hit.tool, hit.outcome, hit.snippet), []).append(hit)
         for hit, *again in alike.values():
             call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
             say(f"  {local_time(hit.ts, zone)}  {hit.kind}{call}", dim=True)
             _snippet(hit.snippet, hit.marks)
             if again:
                 say(f"    the same words at {', '.join(local_time(one.ts, zone) for one in again)}", dim=True)
-            if explain and hit.score:
-                say("    " + "  ".join(f"{name} {value:g}" for name, value in hit.score.items()), dim=True)
-            if hit.also_in:
-                say(f"    also in {', '.join(dict.fromkeys(copy['session_id'] for copy in hit.also_in))}", dim=True)
+            for score in (one.score for one in (hit, *again) if explain and one.score):
+                say("    " + "  ".join(f"{name} {value:g}" for name, value in score.items()), dim=True)
+            if copies := dict.fromkeys(copy["session_id"] for one in (hit, *again) for copy in one.also_in):
+                say(f"    also in {', '.join(copies)}", dim=True)
         if hits[0].resume:
             say_command(hits[0].resume, "  ")
     if found.facets is not None:

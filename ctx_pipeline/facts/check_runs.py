@@ -206,7 +206,7 @@ def _silent(view: SessionView, run: Any, program: Step, at: int, last: int) -> A
     else:
         sole = sum(purpose in CHECKS for purpose in run.purposes) == 1
         end = run.result if alone or (sole and owns) else "unknown"
-        if end == "failed" and may_have_ended_before(run.command, program, printed(view, run)):
+        if end == "failed" and may_have_ended_before(run.command, at, program, printed(view, run)):
             end = "unknown"
     ran = False if end in ("", "refused") else True if end in ("passed", "running") else None
     return _row(

@@ -75,49 +75,106 @@ def failed_program(command: str, output: str | None = None) -> str:
     It is in the last pipeline: the first that checks, else the last one that does not merely pass on what it reads.
     With what the line printed, a chain that may have ended before it belongs to none.
     """
-    found: list[Step] = []
+    found: list[tuple[int, Step]] = []
     every = steps_by_piece(command)
-    for piece, members in reversed(every):
-        found = [*members, *found]
+    for place, (piece, members) in reversed(list(enumerate(every))):
+        found = [*((place, step) for step in members), *found]
         if found and not piece.piped:
             break
-    check = next((s for s in found if s.purpose in CHECKS), None)
-    own = [s for s in found if s.subject.partition(" ")[0] not in _PASSES_ON] or found[:1]
+    check = next((one for one in found if one[1].purpose in CHECKS), None)
+    own = [one for one in found if one[1].subject.partition(" ")[0] not in _PASSES_ON] or found[:1]
     blamed = check or (own[-1] if own else None)
-    if blamed is None or (output is not None and may_have_ended_before(command, blamed, output)):
+    if blamed is None or (output is not None and may_have_ended_before(command, *blamed, output)):
         return ""
-    return blamed.subject
+    return blamed[1].subject
 
 
 _SELDOM_FAIL = frozenset(
     {"cd", "pushd", "popd", "export", "set", "source", ".", "echo", "printf", "true", "sleep", "mkdir", "touch", "unset"}
     | {"git add", "git status", "git diff", "git log", "git show", "git branch", "git rev-parse"}
 )
-"""What sets the shell, makes a folder or looks around, and does not end a chain."""
+"""What sets the shell, makes a folder or looks around, and ends a chain only where it says so."""
 
 
-def may_have_ended_before(command: str, step: Step, output: str) -> bool:
-    """Tell whether a line that failed may have ended in a program before one of its steps, which then never ran.
+def may_have_ended_before(command: str, place: int, step: Step, output: str) -> bool:
+    """Tell whether a line that failed may have ended in a program before a step of the piece at a place, which then never ran.
 
-    Behind ``&&`` a program runs only where the one before ended well. What it reports, or a line with its name, shows that it ran.
+    Behind ``&&`` a program runs only where the one before ended well. What it reports, or a message under its name, shows that it ran.
     """
     every = steps_by_piece(command)
-    place = next((at for at, (_, members) in enumerate(every) if step in members), 0)
-    while place:
-        joined, before = every[place][0].behind, every[place - 1][0]
-        if joined == "&&" or (joined in (";", "\n") and stops_at_errors(command)):
-            if _SELDOM_FAIL.isdisjoint((*before.words[:1], " ".join(before.words[:2]))):
-                return not (check_results(output) or _names(output, step))
+    strict = stops_at_errors(command)
+    before: list[tuple[str, ...]] = []
+    for at in range(place, 0, -1):
+        joined = every[at][0].behind
+        if joined == "&&" or (joined in (";", "\n") and strict) or (joined == "|" and before):
+            before.append(every[at - 1][0].words)
         elif joined != "|":
-            return False
-        place -= 1
-    return False
+            break
+    if not any(_SELDOM_FAIL.isdisjoint((*words[:1], " ".join(words[:2]))) or _failed_itself(output, words, step) for words in before):
+        return False
+    earlier = [other for _, members in every[:place] for other in members]
+    return not (_reports(output, step, earlier) or _speaks_last(output, step, before))
 
 
-def _names(output: str, step: Step) -> bool:
-    """Tell whether an output has the name of a step's program: ``pytest: command not found``."""
-    program = step.subject.partition(" ")[0].rpartition("/")[2]
-    return re.search(rf"(?<![\w./-]){re.escape(program)}(?![\w-])", output) is not None
+def _failed_itself(output: str, words: tuple[str, ...], step: Step) -> bool:
+    """Tell whether an output has a message of a program that seldom fails; one of the step's own program may be the step's."""
+    return words[:1] != step.words[:1] and _speaks(output, words) >= 0
+
+
+def _reports(output: str, step: Step, earlier: list[Step]) -> bool:
+    """Tell whether an output has a report of a step: one that is not that of an earlier step which checks the same."""
+    alike = any(step.purpose == other.purpose for other in earlier)
+    return any(
+        (step.purpose not in _REPORTING or told.purpose == step.purpose or told.tool in step.text) and not (alike and told.ok)
+        for told in check_results(output)
+    )
+
+
+_REPORTING = CHECKS - {"check"}
+"""Purposes of programs that print reports of their own purpose."""
+
+
+def _speaks_last(output: str, step: Step, before: list[tuple[str, ...]]) -> bool:
+    """Tell whether a message of a step's program stands in an output behind those of the programs before it, or a task runner's head."""
+    program = step.subject.partition(" ")[0]
+    if (place := _missing(output, program)) < 0 and not any(_bare(word) == _bare(program) for words in before for word in words[:2]):
+        place = _speaks(output, (program,))
+    if place >= 0 and place > max((_speaks(output, words) for words in before), default=-1):
+        return True
+    runner, _, script = step.subject.rpartition(" ")
+    return _bare(runner.partition(" ")[0]) in _HEADING and re.search(rf"(?m)^> (?:\S+ )?{re.escape(script)}(?: /.*)?$", output) is not None
+
+
+_HEADING = frozenset({"npm", "pnpm"})
+"""Task runners that print ``> package@version script`` above what a script prints."""
+_OF_SHELL = r"(?:(?:-?(?:/\S{1,80}/)?(?:ba|z|da|k)?sh|\(eval\)):(?: ?(?:line )?\d{1,9}:)? ?)?"
+
+
+def _bare(program: str) -> str:
+    return program.rpartition("/")[2]
+
+
+def _speaks(output: str, words: tuple[str, ...]) -> int:
+    """Return the place of the last message of a program (``make: ***``, ``npm ERR!``), or of the shell about it; else -1."""
+    if not words:
+        return -1
+    names = "|".join(re.escape(name) for name in {words[0], _bare(words[0]), *(words[1:2] if words[0] in _READS_FILE else ())})
+    own = rf"{_OF_SHELL}(?:{names})(?:\[\d{{1,3}}\]|:\d{{1,9}})?(?:: | ERR! | error )"
+    look = rf"(?m)^(?:{own}|fatal: )" if words[0] == "git" else rf"(?m)^{own}"
+    return max((found.start() for found in re.finditer(look, output)), default=-1)
+
+
+_READS_FILE = frozenset({"source", "."})
+"""Of these a shell names the file that it does not find."""
+
+
+def _missing(output: str, program: str) -> int:
+    """Return the place of the last line that says that there is no such program; else -1."""
+    name = re.escape(_bare(program))
+    said = (
+        rf"(?:\b{name}: (?:command )?not found|[Cc]ommand not found: {name}|Failed to spawn: [`'\"]{name}[`'\"]|: No module named {name})$"
+    )
+    return max((found.start() for found in re.finditer(rf"(?m){said}", output)), default=-1)
 
 
 _CUTS = frozenset({"tail", "head", "grep", "egrep", "rg", "sed", "awk", "less", "cut"})

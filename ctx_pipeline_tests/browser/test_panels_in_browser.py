@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from statistics import median
 from typing import TYPE_CHECKING
@@ -62,6 +63,23 @@ def test_signals_stand_by_group_and_say_in_colour_whether_they_got_worse(page):
     moved = [way for way in signals.locator(".card.worse .way, .card.better .way").all_text_contents() if way]
     assert all(re.search(r"(worse|better): .+ \u2192 .+ in \d{4}-\d\d", way) for way in moved)
     assert shown.items() <= {"card worse": "rgb(168, 51, 31)", "card better": "rgb(59, 116, 31)"}.items()
+
+
+@pytest.mark.feature("dashboard.first-signals")
+def test_signals_of_which_none_comes_first_and_none_changed_open_with_the_first_group_that_has_one(browser, site):
+    told = (site / "panels" / "signals.js").read_text("utf-8")
+    records = json.loads(told[told.index(",") + 1 : told.rindex(")")])
+    records["signals"] = [one | {"trend": None} for one in records["signals"] if one["first"] is None]
+    with watched(browser, viewport={"width": 1440, "height": 900}) as (page, trouble):
+        page.route("**/panels/signals.js", lambda route: route.fulfill(body=f'ctx.receive("panel-signals",{json.dumps(records)});'))
+        page.goto(f"{site.as_uri()}/index.html")
+        signals = _panel(page, "signals")
+        begun = signals.locator(".choices button[aria-pressed=true]").text_content()
+        cards = signals.locator(".card").count()
+
+    assert begun == "Outcome2"
+    assert cards == 2
+    assert trouble == []
 
 
 @pytest.mark.feature("dashboard.signals-panel", "dashboard.evidence-links")

@@ -51,6 +51,8 @@ TRAPS = (
 )
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-x = 1\n+x = 2\n*** Add File: b.py\n+y = 1\n*** End Patch"
 WAITED = "44444444-4444-4444-8444-444444444444"
+PUSHED = "55555555-5555-4555-8555-555555555555"
+REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected"
 PLANNED, COPY = (f"{n}a000000-1111-4111-8111-111111111111" for n in (1, 2))
 BEFORE = "def total(lines):\n    found = 0\n    for line in lines:\n        found += line.price\n    return found\n"
 AFTER = "def total(lines):\n    found = Decimal(0)\n    for line in lines:\n        found += line.price\n    return found\n"
@@ -105,6 +107,14 @@ def address(tmp_path_factory):
         waited.call(f"toolu_l{n}", "Bash", "a.py", command="ls")
     waited.call("toolu_l3", "Bash", "Exit code 1", is_error=True, structured="Error: Exit code 1", command="ls")
     waited.answer(text("Built.")).save()
+    pushed = home.session(PUSHED).prompt("Push what is ready")
+    for n in range(5):
+        pushed.call(f"toolu_p{n}", "Bash", REFUSED, is_error=True, structured="User rejected tool use", command="git push")
+    for n in range(6):
+        pushed.call(f"toolu_s{n}", "Bash", "clean", command="git status")
+        if n == 2:
+            pushed.prompt([text("[Request interrupted by user]")])
+    pushed.answer(text("Nothing was pushed.")).save()
     environ = {"HOME": str(folder), "CTX_HOME": str(folder / "store"), "CLAUDE_CONFIG_DIR": str(folder / "claude"), "TZ": "UTC"}
     chosen = settings_of.load({**environ, "CODEX_HOME": str(folder / "none")})
     with open_store(chosen) as store:
@@ -200,6 +210,14 @@ def test_the_same_call_again_and_again_is_one_line_that_opens_and_a_failed_one_i
     assert inside.count() == 6
     assert inside.last.locator(".result").text_content() == "minute 5"
     assert page.locator("dialog li.failed > details.call").is_visible()
+
+
+@pytest.mark.feature("dashboard.repeated-calls")
+def test_calls_that_were_refused_and_those_with_words_of_a_person_between_them_each_have_a_line(read):
+    page = read("Push what is ready")
+
+    assert page.locator("dialog li.repeated").count() == 0
+    assert page.locator("dialog details.call > summary .state", has_text="refused").count() == 5
 
 
 @pytest.mark.feature("dashboard.responsive")

@@ -339,3 +339,21 @@ def test_the_same_output_printed_again_in_a_session_is_shown_once_with_its_times
     assert shown.count("fell back to one thread") == 1
     assert re.search(r"the same words at \d{4}-\d\d-\d\d \d\d:\d\d, \d{4}-", shown)
     assert shown.count("linker is missing") == 1
+
+
+@pytest.mark.feature("search.grouped")
+def test_a_failed_output_is_no_repeat_of_one_that_passed_and_each_repeat_is_explained(tmp_path, ctx: Ctx):
+    home = ClaudeHome(tmp_path / "mixed")
+    made = home.session().prompt("why is the linker slow")
+    for n, failed in enumerate((None, None, True)):
+        made.call(f"toolu_{n}", "Bash", "quagga linker fell back to one thread", is_error=failed, command=f"make step{n}")
+    made.save()
+    mixed = Ctx(ctx.folder, {**ctx.environ, "CLAUDE_CONFIG_DIR": str(home.root)})
+    mixed("sync")
+
+    shown = mixed("search", "quagga", "linker", "--tool", "Bash", "--explain").stdout
+
+    assert shown.count("fell back to one thread") == 2
+    assert shown.count("the same words at") == 1
+    assert shown.count("tool_result  Bash (failed)") == 1
+    assert len(re.findall(r"^    tier .*\btotal ", shown, re.MULTILINE)) == 3

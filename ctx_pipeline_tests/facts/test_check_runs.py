@@ -198,3 +198,17 @@ def test_what_checks_dependencies_is_a_check(command: str, kind: str | None, res
 )
 def test_a_check_that_an_earlier_program_of_its_chain_may_have_kept_from_running_has_not_failed(command, text, result):
     assert [row.result for row in checks(command, text, 1)] == [result]
+
+
+@pytest.mark.feature("facts.chains")
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("npm ci && npm test", "npm error code ERESOLVE\nnpm error ERESOLVE could not resolve"),
+        ("cd web && pytest", "bash: line 1: cd: web: No such file or directory"),
+        ("go mod tidy && go test ./...", "go: github.com/x/y@v1: invalid version"),
+    ],
+)
+def test_a_check_that_a_failed_program_before_it_kept_from_running_did_not_fail(command, output):
+    runs = check_runs(view(cwd="/w").shell(command, exit=1, text=output).build())
+    assert [(run.result, run.ran) for run in runs] == [("unknown", None)]

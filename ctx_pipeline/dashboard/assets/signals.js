@@ -135,5 +135,5 @@ ctx.near("signals", (body, { signals }) => {
     return el("div", el("h4", words), el("table.bars-table", el("tbody", lines.map(([name, value, text, n]) => el("tr", el("td", name), el("td.drawn", ctx.bar(Math.abs(value), top)), el("td.n", text), n === undefined ? null : el("td.n.muted", ctx.plural(n, "session")))))));
   }
 
-  chosen.press(options[0][0]);
+  chosen.press((options.find(([name]) => name !== "moved" || moved.length) ?? options[0])[0]);
 });

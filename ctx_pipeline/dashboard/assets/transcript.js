@@ -3,6 +3,7 @@
 (() => {
   const { el, prose } = ctx;
   const SAID = new Set(["prompt", "answer"]);
+  const OF_PERSON = new Set(["permission", "injected"]);
   const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title", "reasoning", "subagent_start", "subagent_end"]);
   const SHOWS = [["work", "Session"], ["said", "Conversation"], ["prompt", "Prompts"], ["tool", "Tools"], ["failed", "Failures"], ["mark", "Evidence"], ["", "Every record"]];
   const TARGETS = ["command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt", "skill"];
@@ -182,15 +183,16 @@
       return one.wanted;
     }
 
-    // Where the same call was made again and again, as by an agent that waits: place of the first -> place after the last.
+    // Where the same call was made again and again and passed, as by an agent that waits: place of the first -> place after the last.
     function repeats(items) {
       const found = new Map();
       for (let at = 0; at < items.length; at += 1) {
         const [, , thread, , , text, { tool }] = items[at];
-        const same = (other) => other[4] === "tool_call" && other[5] === text && other[6].tool === tool && other[6].state !== "failed";
+        const same = (other) => other[4] === "tool_call" && other[5] === text && other[6].tool === tool && (other[6].state ?? "passed") === "passed" && "r" in other[6];
+        const silent = (other) => QUIET.has(other[4]) && !OF_PERSON.has(other[4]);
         if (!same(items[at])) continue;
         let [calls, end] = [1, at + 1];
-        for (let i = end; i < items.length && items[i][2] === thread && !turns.has(items[i][0]) && (same(items[i]) || QUIET.has(items[i][4])); i += 1) if (same(items[i])) [calls, end] = [calls + 1, i + 1];
+        for (let i = end; i < items.length && items[i][2] === thread && !turns.has(items[i][0]) && (same(items[i]) || silent(items[i])); i += 1) if (same(items[i])) [calls, end] = [calls + 1, i + 1];
         if (calls < REPEATS) continue;
         found.set(at, end);
         at = end - 1;

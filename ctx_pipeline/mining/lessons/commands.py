@@ -14,7 +14,7 @@ from ctx_pipeline.facts.command_runs import command_runs, may_have_ended_before,
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, shorten_paths
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.command_risk import dangers
-from ctx_pipeline.shell.commands import Step, found_nothing, steps
+from ctx_pipeline.shell.commands import Step, found_nothing, steps, steps_by_piece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,10 @@ class Run:
     @cached_property
     def unclear(self) -> bool:
         """It failed, and the step that counts may never have run: what came before it may have ended the line."""
-        return self.failed and may_have_ended_before(self.command, self.step, self.output)
+        if not self.failed:
+            return False
+        at = next((at for at, (_, members) in enumerate(steps_by_piece(self.command)) if self.step in members), 0)
+        return may_have_ended_before(self.command, at, self.step, self.output)
 
     @property
     def well(self) -> bool:
