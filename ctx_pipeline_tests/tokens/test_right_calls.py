@@ -626,6 +626,20 @@ def test_what_modules_of_a_script_export_and_declare_under_conditions_and_wrappe
     assert (dict(score.missing), dict(score.extra)) == ({}, {})
 
 
+@pytest.mark.feature("compress.signature-modules")
+@pytest.mark.parametrize("language", ["javascript", "typescript"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if (k === 0) { a() }" + "".join(f"\n else if (k === {n}) {{ a() }}" for n in range(2000)) + " else { function last(x) {} }",
+        "if (a) { " * 2000 + "function last(x) {}" + " }" * 2000,
+        "try { " * 2000 + "function last(x) {}" + " } catch (e) {}" * 2000,
+    ],
+)
+def test_a_script_with_thousands_of_branches_inside_each_other_is_outlined_as_any_other(text: str, language: str):
+    assert lines(outline(f"function keep(a) {{}}\n{text}", language).symbols) == ["fn keep(a)", "fn last(x)"]
+
+
 def test_what_a_call_is_handed_is_no_function_of_what_it_gives_back():
     handed = outline("const server = serve({ fetch(request) {} });", "javascript").symbols
     frozen = outline("const frozen = Object.freeze({ fetch(request) {} });", "javascript").symbols

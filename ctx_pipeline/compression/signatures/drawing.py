@@ -194,11 +194,13 @@ class Drawing:
 
     def _branch(self, node: SgNode, *, shown: bool) -> None:
         """Look at the functions and classes that a script declares, or gives to a name, under a condition."""
-        for child in node.children():
-            if child.kind() in _BRANCHES or child.kind() == "statement_block":
-                self._branch(child, shown=shown)
-            elif child.kind() in _CALLABLE_OR_CLASS or (child.kind() == "expression_statement" and _given(child).kind() in _MADE):
-                self.walk([child], 0, shown=shown)
+        waiting = [node]  # each else-if stands inside the one before, so a chain may be deeper than calls can go
+        while waiting:
+            one = waiting.pop()
+            if one.kind() in _BRANCHES or one.kind() == "statement_block":
+                waiting += reversed(one.children())
+            elif one.kind() in _CALLABLE_OR_CLASS or (one.kind() == "expression_statement" and _given(one).kind() in _MADE):
+                self.walk([one], 0, shown=shown)
 
     def _exported_by_call(self, node: SgNode) -> None:
         """Note what compilers export by a call, ``__export(all, { a: () => a })`` or ``Object.defineProperty(exports, "a", ...)``."""
