@@ -43,7 +43,9 @@ def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     named = {left.text(): one for one in row if (left := one.field("left")) is not None}
     if "module.exports" in named:
         named.pop("exports", None)  # the same object
-    for name, one in reversed(named.items()) if right is not None else ():
+    if right is None:
+        return True
+    for name, one in reversed(named.items()):
         first = len(drawing.symbols)
         _given_a_name(drawing, one, name, right, around)
         drawing.once(first)
