@@ -55,14 +55,26 @@ def refusal(size: int | None = None) -> str:
 
 def request_id(head: bytes, tail: bytes) -> int | str | None:
     """Return the id of a message of which these are the first and the last bytes; None where it stands in neither."""
-    found = _first_id(head.decode("utf-8", "replace"))
-    if found is None and (last := _LAST_ID.search(tail)):
-        found = _JSON.decode(last[1].decode("utf-8", "replace"))
-    return found if isinstance(found, int | str) and not isinstance(found, bool) else None
+    members = _members(head.decode("utf-8", "replace"))
+    if members.get("id") is None and (last := _LAST_ID.search(tail)):
+        members["id"] = _JSON.decode(last[1].decode("utf-8", "replace"))
+    return _asked_by(members)
 
 
-def _first_id(text: str) -> Any:
-    """Return the value of ``id`` among the members of an object that begins here, as far as it goes."""
+def _asked_by(message: Any) -> int | str | None:
+    """Return the id of a request; None for one that is no id, and for a response, whose id is of a request of the server."""
+    if not isinstance(message, dict) or ("method" not in message and message.keys() & {"result", "error"}):
+        return None
+    return message["id"] if _is_id(message.get("id")) else None
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def _members(text: str) -> dict[Any, Any]:
+    """Return the members of an object that begins here, as far as it goes; None as the value of one that is cut off."""
+    members: dict[Any, Any] = {}
 
     def after_space(place: int) -> int:
         match = _SPACE.match(text, place)
@@ -72,13 +84,14 @@ def _first_id(text: str) -> Any:
     try:
         while text[place] in "{,":
             name, place = _JSON.raw_decode(text, after_space(place + 1))
+            members[name] = None
             value, end = _JSON.raw_decode(text, after_space(after_space(place) + 1))
             place = after_space(end)
-            if name == "id":
-                return value if text[place] in ",}" else None
-    except (ValueError, IndexError, RecursionError):
-        return None
-    return None
+            if text[place] in ",}":
+                members[name] = value
+    except (ValueError, IndexError, TypeError, RecursionError):
+        return members
+    return members
 
 
 class MessageReader:
@@ -111,6 +124,9 @@ class MessageReader:
         return TooLarge(size, head, bytes(line)) if head else line
 
 
+_TOO_DEEP = "refused: its lists and objects are nested too deep; this server reads 200 levels"
+
+
 class Refused(NamedTuple):
     """A line that is no message, and the id that it names."""
 
@@ -125,26 +141,32 @@ def parsed(line: bytearray) -> JSONRPCMessage | Refused:
             value = from_json(line)
         except ValueError:
             value = _repaired(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        return Refused(ErrorData(code=INVALID_REQUEST, message=_TOO_DEEP), request_id(bytes(line), bytes(line[-_EDGE:])))
+    except ValueError:
         return Refused(ErrorData(code=PARSE_ERROR, message="not JSON: each message is one line of JSON in UTF-8"))
     finally:
         line.clear()
-    named = value.get("id") if isinstance(value, dict) else None
-    answered = named if isinstance(named, int | str) and not isinstance(named, bool) else None
     try:
         message = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:
         message = None
-    if message is None or (named is not None and answered is None):
+    if message is None or not (value.get("id") is None or _is_id(value["id"])):
         said = "not a message of JSON-RPC 2.0: one object a line, with jsonrpc, method, params and an id that is a text or an integer"
-        return Refused(ErrorData(code=INVALID_REQUEST, message=said), answered)
+        return Refused(ErrorData(code=INVALID_REQUEST, message=said), _asked_by(value))
     return message
 
 
 def _repaired(line: bytearray) -> Any:
-    """Return the value of JSON with bytes that are no UTF-8, or halves of letters as a client cuts them, which are replaced."""
+    """Return the value of JSON with bytes that are no UTF-8, or halves of letters as a client cuts them, which are replaced.
+
+    Raises RecursionError for JSON that is nested too deep.
+    """
     value = json.loads(line.decode("utf-8", "replace"))
-    return from_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    try:
+        return from_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except ValueError:  # what was written here is JSON, so the depth alone is left
+        raise RecursionError from None
 
 
 class Messages:

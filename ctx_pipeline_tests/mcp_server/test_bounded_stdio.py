@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from ctx_pipeline.mcp_server.bounded_stdio import LARGEST_MESSAGE, MessageReader, TooLarge, request_id
+from ctx_pipeline.mcp_server.bounded_stdio import LARGEST_MESSAGE, MessageReader, Refused, TooLarge, parsed, request_id
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.mcp_server.conftest import over_http, over_stdio, run, served
 
@@ -44,6 +44,10 @@ INITIALIZE = {
         (b'{"method":"x","params":{"a":"bbb', rb'bbb,\"id\":1}"}}', None),
         (b'{"id":12345', b'6789,"a":1}}', None),
         (b'{"id":null,"a":"', b'"}', None),
+        (b'{"jsonrpc":"2.0","id":7,"result":{"a":"bbb', b'bbb"}}', None),
+        (b'{"jsonrpc":"2.0","result":{"a":"bbb', b'bbb"},"id":7}', None),
+        (b'{"id":7,"method":"x","result":1,"params":{"a":"bbb', b'bbb"}}', 7),
+        (b'{[1]:2,"id":7,"a":"', b'"}', None),
         (b'{"id":true,"a":"', b'"}', None),
         (b"[1, 2", b"3]", None),
         (b"\xff\xfe{", b'\xff,"id":"\xff"}', "�"),
@@ -145,10 +149,20 @@ def test_a_message_of_200_mb_is_refused_with_its_id_in_bounded_memory_and_the_ne
 def test_a_line_that_is_no_json_or_no_message_is_answered_with_an_error_and_the_next_one_as_ever(home):
     server = Pipes(home)
     ping = b'{"jsonrpc":"2.0","id":8,"method":"ping"}'
-    for line in (b"hello", b"{", b"\xff\xfe", ping[:-1], b"[" * 100_000, b"{" + ping):
+    for line in (b"hello", b"{", b"\xff\xfe", ping[:-1], b"[" * 300, b"{" + ping):
         assert (error := server.ask(line))["id"] is None
         assert error["error"]["code"] == -32700, line[:40]
     assert server.ask(b'{"jsonrpc":"2.0","id":5}')["id"] == 5, "who waits for an answer is told by the id where it is known"
+    deep = b'"method":"ping","params":{"a":%s1%s}' % (b"[" * 300, b"]" * 300)
+    for line, asked in (
+        (b'{"jsonrpc":"2.0","id":6,%s}' % deep, 6),
+        (b'{"jsonrpc":"2.0",%s,"id":"six"}' % deep, "six"),
+        (b'{"jsonrpc":"2.0",%s,"id":6,"more":1}' % deep, 6),
+        (b"[" * 100_000, None),
+    ):
+        error = server.ask(line)
+        assert (error["id"], error["error"]["code"]) == (asked, -32600)
+        assert error["error"]["message"] == "refused: its lists and objects are nested too deep; this server reads 200 levels"
     for line in (b"1", b"null", b"[]", b"[%s]" % ping, b'{"a":1}', ping.replace(b"8", b"[8]"), ping.replace(b"8", b"8.5")):
         assert (error := server.ask(line))["id"] is None
         assert error["error"]["code"] == -32600, line
@@ -159,6 +173,21 @@ def test_a_line_that_is_no_json_or_no_message_is_answered_with_an_error_and_the_
     assert server.ask(half)["result"]["content"][0]["text"] == "cut ?"
     assert server.ask(ping) == {"jsonrpc": "2.0", "id": 8, "result": {}}
     assert server.left() == 0
+
+
+@pytest.mark.feature("mcp.no-message")
+def test_a_response_of_the_client_that_is_none_is_not_answered_with_an_id_of_the_server():
+    deep = b"[" * 300 + b"]" * 300
+    for line in (
+        b'{"jsonrpc":"2.0","id":7,"error":{}}',
+        b'{"jsonrpc":"2.0","id":7,"result":3}',
+        b'{"jsonrpc":"2.0","id":7,"result":%s}' % deep,
+    ):
+        refused = parsed(bytearray(line))
+        assert isinstance(refused, Refused)
+        assert refused.answered is None, line[:50]
+    for line in (b'{"jsonrpc":"2.0","id":7,"result":{}}', b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}'):
+        assert parsed(bytearray(line)).id == 7
 
 
 @needs_proc

@@ -614,6 +614,10 @@ def test_the_tree_of_a_snippet_declares_what_its_signatures_tell(language: str):
         ("(function (root, make) {})(this, (function (exports) {\n  function isNode(value) {}\n}));", ["fn isNode(value)"]),
         ("if (debug) {\n  (function () {\n    function push(heap) {}\n  })();\n}", ["fn push(heap)"]),
         ("debug && (function () {\n  function push(heap) {}\n})();", ["fn push(heap)"]),
+        ("module.exports = exports = make;\nfunction make(request) {}", ["fn pub make(request)"]),
+        ("exports = module.exports = make;\nfunction make(request) {}", ["fn pub make(request)"]),
+        ("module.exports = exports = {\n  get(a) {}, set(b) {}\n};", [" fn pub get(a)", " fn pub set(b)"]),
+        ("module.exports = exports = class Cart {\n  total(a) {}\n};", ["class pub Cart", " fn pub total(a)"]),
         ("const scores = {\n  'x-': 200,\n  '%Array%': Array,\n};", ['const scores {"x-":number, "%Array%"}']),
     ],
 )
@@ -624,6 +628,45 @@ def test_what_modules_of_a_script_export_and_declare_under_conditions_and_wrappe
     assert read("\n".join(lines(found.symbols, located=True))) == [(s.kind, s.name) for s in found.symbols]
     score = compare([text], "javascript")
     assert (dict(score.missing), dict(score.extra)) == ({}, {})
+
+
+@pytest.mark.feature("compress.signature-modules")
+@pytest.mark.parametrize("language", ["javascript", "typescript"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if (k === 0) { a() }" + "".join(f"\n else if (k === {n}) {{ a() }}" for n in range(2000)) + " else { function last(x) {} }",
+        "if (a) { " * 2000 + "function last(x) {}" + " }" * 2000,
+        "try { " * 2000 + "function last(x) {}" + " } catch (e) {}" * 2000,
+    ],
+)
+def test_a_script_with_thousands_of_branches_inside_each_other_is_outlined_as_any_other(text: str, language: str):
+    assert lines(outline(f"function keep(a) {{}}\n{text}", language).symbols) == ["fn keep(a)", "fn last(x)"]
+
+
+@pytest.mark.feature("compress.signature-modules")
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("function a(x) {}\nObject.defineProperty(exports, 'a', { get: function () { return a } });", ["fn pub a(x)"]),
+        ("Object.defineProperty(exports, 'a', { get() {} });\nexports.a = a;", ["const pub a"]),
+        ("if (b) {\n  exports.x = function (q) {};\n} else {\n  exports.x = function (q, r) {};\n}", ["fn pub x(q)"]),
+        ("if (b) {\n  function x(q) {}\n} else {\n  function x(q, r) {}\n}", ["fn x(q)"]),
+        ("if (b) {\n  exports.K = class { m(a) {} };\n} else {\n  exports.K = class { n(a) {} };\n}", ["class pub K", " fn pub m(a)"]),
+        ("exports.a = a;\nexports.a = a;", ["const pub a"]),
+        ("exports.a = void 0;\nexports.a = function (x) {};\nexports.a = a;", ["fn pub a(x)"]),
+        ("exports.a = exports.b = exports.a = function (x) {};", ["fn pub a(x)", "fn pub b(x)"]),
+    ],
+)
+def test_a_name_that_a_script_gives_several_times_is_told_once(text: str, wanted: list[str]):
+    assert sorted(lines(outline(text, "javascript").symbols), key=str.lstrip) == wanted
+
+
+@pytest.mark.feature("compress.signature-modules")
+def test_names_that_a_module_exports_as_both_of_its_names_are_told_once():
+    assert outline("module.exports = exports = { a, b };\nmodule.exports = { a };", "javascript").exports == ("a", "b")
+    many = outline(f"{'exports.a = ' * 3000}function (x) {{}};", "javascript")
+    assert lines(many.symbols) == ["fn pub a(x)"]
 
 
 def test_what_a_call_is_handed_is_no_function_of_what_it_gives_back():

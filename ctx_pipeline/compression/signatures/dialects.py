@@ -34,19 +34,26 @@ _EXPORTS = frozenset({"module.exports", "exports"})
 
 def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     """``module.exports`` and ``exports.name`` say what is exported; ``A.prototype.b`` may be given a function; others declare nothing."""
-    if node.kind() != "assignment_expression":
-        return False
-    left, right = node.field("left"), node.field("right")
-    if left is None or right is None or around.level:
+    if node.kind() != "assignment_expression" or around.level:
+        return node.kind() == "assignment_expression"
+    row, right = [node], node.field("right")
+    while right is not None and right.kind() == "assignment_expression":
+        row.append(right)
+        right = right.field("right")
+    named = {left.text(): one for one in row if (left := one.field("left")) is not None}
+    if "module.exports" in named:
+        named.pop("exports", None)  # the same object
+    if right is None:
         return True
-    name, chained = left.text(), right.kind() == "assignment_expression"
-    if chained:  # what two names are given at once
-        _javascript_value(drawing, right, around)
-        inner = right.field("left")
-        if name in _EXPORTS and inner is not None and inner.text() in _EXPORTS:
-            return True
-        while right.kind() == "assignment_expression" and (last := right.field("right")) is not None:
-            right = last
+    for name, one in reversed(named.items()):
+        first = len(drawing.symbols)
+        _given_a_name(drawing, one, name, right, around)
+        drawing.once(first)
+    return True
+
+
+def _given_a_name(drawing: Drawing, node: SgNode, name: str, right: SgNode, around: Around) -> None:
+    """Add what a script gives to a name, where that declares or exports something."""
     if right.kind() == "class" and re.fullmatch(r"[\w$]+(?:\.[\w$]+)*", name) and not name.startswith("this."):
         exported = name.startswith(("exports.", "module.exports"))
         short = name.rpartition(".")[2] if exported and name != "module.exports" else name
@@ -79,7 +86,6 @@ def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
         ):
             drawing.add(node, around, "value", name, exported=False)
             drawing.object(right, shown=False)
-    return True
 
 
 def _c_value(drawing: Drawing, node: SgNode, around: Around) -> bool:

@@ -101,7 +101,7 @@ def outline(text: str, language: str | None) -> Outline:
         for symbol in sorted(held, key=lambda s: (s.first, s.level))
     )
     declared = {symbol.name for symbol in symbols}
-    exports = tuple(name for name in drawn.exports if name not in declared)
+    exports = tuple(name for name in dict.fromkeys(drawn.exports) if name not in declared)
     return Outline(language, symbols, tuple(dict.fromkeys(drawn.imports)), exports, len(root.find_all(kind="ERROR")))
 
 
@@ -136,6 +136,7 @@ class Drawing:
         self.named_exports: set[str] = set()
         self.again: set[int] = set()
         """places of symbols that only say that a name is exported, which is declared elsewhere"""
+        self._assigned: set[tuple[str, bool, bool]] = set()
         self._depth = 0
 
     def walk(self, nodes: Iterable[SgNode], level: int, *, shown: bool, said: SgNode | None = None) -> None:
@@ -192,13 +193,29 @@ class Drawing:
         self.again.add(len(self.symbols))
         self.named_exports.add(name)
 
+    def once(self, first: int) -> None:
+        """Drop what was added from a place on, where a script gave its name something of that sort before."""
+        if len(self.symbols) <= first or self.symbols[first].level:
+            return
+        added = (self.symbols[first].name, self.symbols[first].exported, first in self.again)
+        if added in self._assigned:
+            del self.symbols[first:]
+            self.fields = {place: held for place, held in self.fields.items() if place < first}
+            self.again.discard(first)
+        self._assigned.add(added)
+
     def _branch(self, node: SgNode, *, shown: bool) -> None:
         """Look at the functions and classes that a script declares, or gives to a name, under a condition."""
-        for child in node.children():
-            if child.kind() in _BRANCHES or child.kind() == "statement_block":
-                self._branch(child, shown=shown)
-            elif child.kind() in _CALLABLE_OR_CLASS or (child.kind() == "expression_statement" and _given(child).kind() in _MADE):
-                self.walk([child], 0, shown=shown)
+        waiting = [node]  # each else-if stands inside the one before, so a chain may be deeper than calls can go
+        while waiting:
+            one = waiting.pop()
+            if one.kind() in _BRANCHES or one.kind() == "statement_block":
+                waiting += reversed(one.children())
+            elif one.kind() in _CALLABLE_OR_CLASS or (one.kind() == "expression_statement" and _given(one).kind() in _MADE):
+                first = len(self.symbols)
+                self.walk([one], 0, shown=shown)
+                if one.kind() in _CALLABLE_OR_CLASS:
+                    self.once(first)
 
     def _exported_by_call(self, node: SgNode) -> None:
         """Note what compilers export by a call, ``__export(all, { a: () => a })`` or ``Object.defineProperty(exports, "a", ...)``."""
@@ -211,7 +228,10 @@ class Drawing:
         elif len(given) == 3 and called is not None and called.text() == "Object.defineProperty" and given[0].text() == "exports":
             name = given[1].text().strip("'\"")
             if name != "__esModule" and re.fullmatch(r"[\w$]{1,200}", name):
+                first = len(self.symbols)
+                self.only_exported(name)
                 self.add(node, Around(0, node, shown=True), "value", name, exported=True)
+                self.once(first)
 
     def declare(self, node: SgNode, kind: str, around: Around) -> None:
         """Add what a node declares, and the members of it."""
