@@ -112,7 +112,8 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         if memory.kind == "risk_rule" and body.get("refused") == f"`{command.strip()}`":
             return True
         if memory.kind != "risk_rule" and not body.get("want") and (limited := _branch_limit(memory)):
-            return _changes_branch(limited, command, cwd)
+            ask_first = unasked(memory)
+            return _changes_branch(limited, command, cwd) or bool(ask_first and ask_first.beside(limited.acts).done_by(command, cwd))
         if ask_first := unasked(memory):
             return ask_first.done_by(command, cwd)
         if memory.kind == "risk_rule":
@@ -249,11 +250,13 @@ def _branch_limit(memory: Memory) -> _BranchLimit | None:
     found = _BRANCH_ACTS.search(said)
     if found is None:
         return None
-    acts = frozenset(PUSH if _OF_PUSH.search(act) else COMMIT for act in _BRANCH_ACT.findall(found[0]))
+    ask_first = unasked(memory)
     named = next((match for match in _TO_BRANCHES.finditer(said, found.end()) if _branches(match[1])), None)
+    listed = said[found.start() : named.start()] if ask_first and named else found[0]
+    acts = frozenset(PUSH if _OF_PUSH.search(act) else COMMIT for act in _BRANCH_ACT.findall(listed))
     if named and acts == {COMMIT} and terms(said[found.end() : named.start()]) - OBJECTS - _SAYS_HOW:
         return None
-    names = _branches(named[1]) if named else frozenset(_KNOWN_BRANCHES.findall(said))
+    names = _branches(named[1]) if named else frozenset(_KNOWN_BRANCHES.findall(said)) - (ask_first.names() if ask_first else set())
     return _BranchLimit(acts, names, bool(_FORCE.search(said)) and not _FORCE_TOO.search(said)) if names else None
 
 
@@ -322,7 +325,7 @@ _LOOKING = ("list", "view", "checks", "status", "diff", "checkout", "comment")
 _ACTING = frozenset({"git", "gh", "glab", "jj", "hg", "npm", "pnpm", "yarn", "docker", "kubectl", "terraform"})
 """Programs whose subcommands and options are what rules of work forbid: ``git push``, ``gh pr merge --squash``."""
 
-_FORBIDS = lazy_pattern(r"\b(?:never|don'?t|do not|stop|avoid|no)\s+(?:ever\s+|use\s+|using\s+)?([a-z][\w-]*)")
+_FORBIDS = lazy_pattern(r"\b(?:never|don['\u2019]?t|do not|stop|avoid|no)\s+(?:ever\s+|use\s+|using\s+)?([a-z][\w-]*)")
 
 
 def _options(words: Sequence[str]) -> list[str]:

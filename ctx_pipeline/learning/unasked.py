@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from ctx_pipeline.model.memories import Memory
 
 _NAMES = {
@@ -22,10 +25,12 @@ _NAMES = {
 """How the word of an act begins -> the act."""
 
 _ACT = (
-    r"(?:(?:force|squash|auto)[- ]?)?"
+    r"(?:(?:(?:force|squash|auto)[- ]?)?"
     r"(?:merg(?:e|es|ing)|push(?:es|ing)?|commit(?:s|ting)?|deploy(?:s|ing)?|delet(?:e|es|ing)|remov(?:e|es|ing)|publish(?:es|ing)?|releas(?:e|es|ing))"
+    r"|squash(?:es|ing)?)\b"
 )
-_ACTS = rf"(?P<acts>{_ACT}(?:(?:\s*[,/]\s*|,?\s+(?:or|and|nor)\s+){_ACT})*)\b"
+_AND = r"(?:\s*[,/]\s*(?:(?:or|and|nor)\s+)?|\s+(?:or|and|nor)\s+)"
+_ACTS = rf"(?P<acts>{_ACT}(?:(?:\s+(?!(?:or|and|nor)\b)[\w'`/.-]+){{0,4}}?{_AND}{_ACT})*)"
 _UNASKED = (
     r"(?:without\s+(?:first\s+|ever\s+)?(?:asking|checking\s+with|telling|consulting)\b"
     r"|without\s+(?:(?:my|our|an?|any|explicit|prior|express)\s+){0,3}(?:ok(?:ay)?|approval|permission|consent|confirmation|review|go-?ahead|sign-?off)\b"
@@ -48,30 +53,82 @@ _OBJECTS = (
 )
 """What is deleted -> the words for it."""
 
+_ONE_ACT = lazy_pattern(rf"(?i)(?<!\bto )(?<!\bon )(?<!\binto )(?<!\bthe )\b{_ACT}")
+_OPPOSITE = lazy_pattern(
+    r"(?i)\b(?:never|don't|do\s+not|no\s+need|needn't|need\s+not|stop|shouldn't|without)\s+(?!(?:forget|fail|hesitate)\b)(?:(?:to|have|need|even|ever|always)\s+){0,3}\Z"
+)
+"""Stands before "ask me" where a person does not want to be asked."""
+
+_ELSEWHERE = lazy_pattern(r"(?i)\b(?:to|on|onto|into|in|from|so|because|since|as|for)\b.*|\Wor$", re.DOTALL)
+"""Where an act goes, and why it is not wanted: no object of it."""
+
+_GENERAL_TEXT = """
+a an the my our your any anything something everything every all at it this that these those them stuff things thing work code change
+changes else ever again first directly straight yourself automatically blindly up out new me us just or and nor other even you
+pr prs mr mrs pull merge request requests branch branches main master commit commits git github remote origin upstream
+production prod staging live repo repository package packages version versions release releases app site service services
+"""
+_GENERAL = frozenset(_GENERAL_TEXT.split())
+"""Words of an object that narrow nothing."""
+
+
+class Limited(NamedTuple):
+    """An act that a person wants to be asked before."""
+
+    name: str
+    how: frozenset[str] = frozenset()
+    """only force, only squash; what alone must not be deleted"""
+
 
 class Unasked(NamedTuple):
     """What a person wants to be asked before."""
 
-    acts: frozenset[str]
-    how: frozenset[str]
-    """only force, only squash; what alone must not be deleted"""
+    acts: tuple[Limited, ...]
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the acts."""
+        return frozenset(limited.name for limited in self.acts)
+
+    def beside(self, names: Collection[str]) -> Unasked:
+        """Return what is left without the acts of these names."""
+        return Unasked(tuple(limited for limited in self.acts if limited.name not in names))
 
     def done_by(self, command: str, cwd: str | None) -> bool:
         """Tell whether a command line does one of the acts."""
         from ctx_pipeline.shell.acts import acts
 
-        return any(act.name in self.acts and (not self.how or self.how & act.how) for act in acts(command, cwd))
+        return any(
+            act.name == limited.name and (not limited.how or limited.how & act.how) for act in acts(command, cwd) for limited in self.acts
+        )
 
 
 def unasked(memory: Memory) -> Unasked | None:
-    """Return which acts a rule wants to be asked before; None for another rule."""
-    found = next((match for pattern in _RULES if (match := pattern.search(memory.text))), None)
-    if found is None:
-        return None
-    said = found["acts"].lower()
-    acts = frozenset(act for begins, act in _NAMES.items() if begins in said)
-    how = {word for word in ("force", "squash") if word in said}
-    if acts == {"delete"}:
-        how = {kind for kind, words in _OBJECTS if words.search(found["object"])}
-        how |= {"remote"} if "branch" in how else set()
-    return Unasked(acts, frozenset(how))
+    """Return which acts a rule wants to be asked before; None for another rule.
+
+    An act of a certain thing is none, "commit secrets", but for deletions of files, branches and data.
+    """
+    text = memory.text.replace("\u2019", "'")
+    every = (match for pattern in _RULES for match in pattern.finditer(text))
+    found = next((match for match in every if not _OPPOSITE.search(text[: match.start()])), None)
+    return Unasked(tuple(_limited(found["acts"], found["object"]))) if found else None
+
+
+def _limited(said: str, last: str) -> Iterator[Limited]:
+    """Yield the acts of a list of them, each with its object or that of the one behind it."""
+    found = list(_ONE_ACT.finditer(said))
+    thing = last
+    for place in reversed(range(len(found))):
+        ends = found[place + 1].start() if place + 1 < len(found) else None
+        own = said[found[place].end() : ends] if ends is not None else last
+        if ends is None or _words(own):
+            thing = own
+        word = found[place][0].lower()
+        name = next((act for begins, act in _NAMES.items() if begins in word), "merge")
+        kinds = {kind for kind, words in _OBJECTS if words.search(thing)} if name == "delete" else set()
+        if kinds or _words(_ELSEWHERE.sub("", thing)) <= _GENERAL:
+            how = {"force" if "force" in word else "", "squash" if "squash" in word else ""} - {""}
+            yield Limited(name, frozenset(kinds | how | ({"remote"} if "branch" in kinds else set())))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[\w'-]+", text.lower())) - {"or", "and", "nor"}

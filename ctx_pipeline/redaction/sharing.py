@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.redaction.common_words import COMMON_WORDS
+from ctx_pipeline.redaction.login_places import without_logins
 from ctx_pipeline.redaction.redactor import MARKER
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ _HOST = re.compile(
     r"|(?<![\w.])(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}(?![\w.])"
 )
 _LOGIN = re.compile(
-    r"(?<![\w.+/:@-])[a-z_][\w-]{0,31}@(?!(?:latest|next|beta|alpha|canary|nightly|stable|lts|workspace)(?![\w-]))[A-Za-z][\w-]{2,62}(?=[:\s~$#%])"
+    r"(?<![\w.+/:@-])[a-z_][\w-]{0,31}@(?!(?:latest|next|beta|alpha|canary|nightly|stable|lts|workspace)(?![\w-]))[A-Za-z][\w-]{2,62}(?=[:\s~$#%]|\Z)"
 )
 """A shell's prompt, or what ssh is told: sam@buildbox ~ %; no release of a package."""
 
@@ -82,10 +83,6 @@ _OWNER = re.compile(
 """The owner in a long listing of files, who may be a group of one too."""
 
 _MENTIONED = re.compile(r"(?:(?<![\w.+-])@|\b(?:github|gitlab)\.com[/:]|\bbitbucket\.org[/:])(?P<login>[A-Za-z0-9][\w-]{3,38})")
-_TOLD_AS_A_NAME = (
-    r"(?:(?<=[\s(\"'`]@)|(?<=github\.com[/:])|(?<=gitlab\.com[/:])|(?<=bitbucket\.org[/:])"
-    r"|(?<=\"login\":\")|(?<=\"login\": \")|(?<=\\\"login\\\":\\\")|(?<=\\\"login\\\": \\\"))"
-)
 
 _LISTED = re.compile(r"(?:^|\n|\\n|\")(?:assignees|reviewers):(?:\t|\\t)(?P<logins>[\w, ()-]{2,400})", re.IGNORECASE)
 _LISTED_LOGIN = re.compile(r"(?:^|, )([A-Za-z0-9][\w-]{1,38})(?= \(|,|$)")
@@ -281,9 +278,10 @@ class Sharing:
         for names, before in (
             (known - words - common, rf"(?:(?<![A-Za-z0-9])|{_ESCAPE}|{_LIBRARY})"),
             (words, r"(?<=[@/])"),
-            ((self._doubtful - known) | common, _TOLD_AS_A_NAME),
         ):
             text = self._replaced("user names", _any(names, before), "user", text)
+        text, count = without_logins(text, (self._doubtful - known) | common | words)
+        self.counts["user names"] += count
         return _OWNER.sub(self._owner, _BY.sub(self._by, text))
 
     def _owner(self, match: re.Match[str]) -> str:

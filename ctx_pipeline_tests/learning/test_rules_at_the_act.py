@@ -327,11 +327,71 @@ def test_who_wants_to_be_asked_first_is_heard_before_that_act_and_at_no_other(ac
         ("never delete a branch without asking", "git branch -D fix", "rm src/a.py"),
         ("never merge or deploy without asking", "vercel deploy", "git push"),
         ("never push to main without asking", "git push origin main", "git push origin fix"),
+        ("don't squash-merge without asking", "gh pr merge 3 -s", "git merge -s ours fix"),
+        ("Don't merge or force push without asking", "gh pr merge 5", "git push"),
+        ("Never merge or push to main without asking", "gh pr merge 5", "git push origin fix"),
+        ("Never merge or push to main without asking", "git push origin main", "git push origin fix"),
+        ("don't deploy or push to main without asking", "npm run deploy", "git push origin fix"),
+        ("never push to main or merge without asking", "gh pr merge 5", "git push origin fix"),
+        ("never push to main or merge without asking", "git push origin main", "git commit -m x"),
+        ("never push, merge, or commit to main without asking", "gh pr merge 5", "git commit -m x"),
+        ("never push to release or merge without asking", "gh pr merge 5", "gh release create v1"),
+        ("never delete my files or push without asking", "git push", "git branch -D fix"),
+        ("never delete my files or push without asking", "rm src/a.py", "git branch -D fix"),
+        ("never commit secrets or deploy without asking", "npm run deploy", "git commit -m x"),
     ],
 )
 def test_what_narrows_a_wish_to_be_asked_narrows_where_it_is_told(text, told, quiet):
     assert before_command(told, [said(text)]), text
     assert before_command(quiet, [said(text)]) == [], text
+
+
+@pytest.mark.feature("hooks.asked-first")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Never push or force-push without asking", "git push origin fix"),
+        ("don't commit or force-push without asking", "git commit -m x"),
+        ("never squash or merge without asking", "gh pr merge 5"),
+        ("Never push or release without asking", "git push origin fix"),
+        ("don\u2019t push without asking", "git push"),
+        ("never forget to ask before pushing", "git push"),
+        ("always ask me before committing, so I can review", "git commit -m x"),
+        ("never delete anything without asking", "ls | xargs rm -f"),
+        ("never delete anything without asking", "rmdir a"),
+        ("never delete anything without asking", "docker rm c"),
+        ("never delete anything without asking", "git stash drop"),
+        ("never delete anything without asking", "git tag -d v1"),
+        ("never delete anything without asking", "gh release delete v1"),
+        ("never push without asking", "git subtree push --prefix a origin x"),
+        ("never push without asking", "ssh build 'git push'"),
+        ("never publish without asking", "docker compose push"),
+        ("never deploy without asking", "mvn deploy"),
+    ],
+)
+def test_each_act_of_a_wish_to_be_asked_is_heard_however_it_is_done(text, told):
+    assert rule(text) is not None or "forget" in text
+    lesson = Memory("m-rule", "user_preference", text, structured="{}", confidence=0.8, support=2)
+    assert before_command(told, [lesson]) == [lesson]
+
+
+@pytest.mark.feature("hooks.asked-first")
+@pytest.mark.parametrize(
+    ("text", "quiet"),
+    [
+        ("Don't ask me before you push, just push", "git push"),
+        ("don't ask before committing", "git commit -m x"),
+        ("do not ask for confirmation before deploying", "vercel deploy"),
+        ("you don't need to ask before pushing", "git push"),
+        ("Never commit secrets without asking", "git commit -m x"),
+        ("do not remove comments unless asked", "rm old.py"),
+        ("never remove features without asking", "git branch -d fix"),
+        ("never deploy without asking", "kubectl rollout status deploy/x"),
+        ("never push without asking", "git push -n"),
+    ],
+)
+def test_the_opposite_wish_another_object_and_what_only_looks_are_told_nothing(text, quiet):
+    assert before_command(quiet, [Memory("m-rule", "user_preference", text, structured="{}", confidence=0.8, support=2)]) == []
 
 
 @pytest.mark.feature("hooks.after-failure")

@@ -158,3 +158,65 @@ def test_a_login_that_is_a_common_word_goes_where_it_is_a_login_and_stays_as_a_w
         'https://github.com/user/shop, thanks @user, {"login":"user"}'
     )
     assert sharing("drwxr-xr-x 12 files staff 4096 Jul  1 src") == "drwxr-xr-x 12 user staff 4096 Jul  1 src"
+
+
+@pytest.mark.feature("cli.share-common-words")
+@pytest.mark.parametrize("login", ["files", "zbigkow"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        "origin\tgit@git.corp.io:{}/shop.git (fetch)",
+        "To https://git.corp.io/{}/shop.git",
+        "git clone https://git.corp.io/{}/shop.git",
+        "\u2713 Logged in to github.com account {} (keyring)",
+        "author:\t{}",
+        "title:\tx\nreviewers:\tjo-moe (Approved), {} (Approved)",
+        "assignees:\t{}",
+        r'{{"out":"x\nauthor:\t{}\nlabels:"}}',
+        '"user_name": "{}"',
+        '{{"author_name":"{}"}}',
+        '{{"login" : "{}"}}',
+        r'{{"out":"{{\"login\": \"{}\"}}"}}',
+        '{{"nameWithOwner":"{}/shop"}}',
+        "https://api.github.com/users/{}",
+        "https://api.github.com/repos/{}/shop",
+        "gh api repos/{}/shop",
+        "https://{}.github.io/shop",
+        "gh pr list -R {}/shop",
+        "-R {}/shop",
+        "uid=501({}) gid=20(staff)",
+        "USER={}",
+        "LOGNAME={}",
+        "sudo -u {} ls",
+        "~{}/x",
+        "/var/mail/{}",
+        "@{} said so",
+        "ssh {}@10.0.0.3",
+        "to {}@buildbox",
+        "git clone git@github.com:{}-acme/shop",
+        "https://github.com/acme-{}/shop",
+    ],
+)
+def test_a_login_is_replaced_wherever_it_is_told_as_one_though_it_is_a_common_word(told: str, login: str):
+    said = Sharing([f"/Users/{login}/src/shop"])(told.format(login))
+
+    assert login not in said
+    assert "user" in said
+    assert "acme" not in said
+
+
+@pytest.mark.feature("cli.share-common-words")
+@pytest.mark.parametrize("login", ["mark", "files"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10 {} changed; src/{}/a.py, src/{}/, users/{}/new.tsx, ls -R {}/shop, cp -R {}/a b, api/{}/x, --{}, {}=3, a~{}, {}: 3",
+        'npm i {}@latest {}@1.2, {{"name":"{}","path":"{}"}}, {}.length, my-{}-list, the {} of an account {} here',
+    ],
+)
+def test_a_common_word_stays_where_no_login_is_told(text: str, login: str):
+    words = text.replace("{}", login).replace("{{", "{").replace("}}", "}")
+    if login == "mark":
+        words = words.replace("/mark", "/x")
+
+    assert Sharing([f"/Users/{login}/src/shop"])(words) == words

@@ -52,7 +52,7 @@ _BY_THE_WAY = lazy_pattern(
 
 def spelled_out(said: str) -> str:
     """Return a sentence with short and mistyped words in full, without what is said by the way."""
-    return _BY_THE_WAY.sub("", _WORD.sub(lambda found: _SHORT[found[0].lower()], said))
+    return _BY_THE_WAY.sub("", _WORD.sub(lambda found: _SHORT[found[0].lower()], said.replace("\u2019", "'")))
 
 
 _HERE = r"(?:(?:here\s+)?in|for|across|throughout)\s+(?:this|our|the(?:\s+whole)?)\s+(?:repo|repository|project|codebase|code\s+base)"

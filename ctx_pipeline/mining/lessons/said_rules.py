@@ -278,7 +278,7 @@ def contradict(one: Rule, other: Rule) -> bool:
 
 def core(said: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return what a saying wants or forbids, and what it limits that to: "squash" and "release" of "never squash on release"."""
-    head = _LIMITS.split(_OPENING.sub("", _FROM_NOW_ON.sub("", said)), maxsplit=1)
+    head = _LIMITS.split(_OPENING.sub("", _FROM_NOW_ON.sub("", said.replace("\u2019", "'"))), maxsplit=1)
     rest = _REASONS.split(head[1], maxsplit=1)[0] if len(head) > 1 else ""
     return terms(_REASONS.split(head[0], maxsplit=1)[0]), terms(rest)
 
