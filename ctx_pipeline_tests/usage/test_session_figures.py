@@ -10,8 +10,10 @@ from datetime import date, timedelta
 
 import pytest
 
+from ctx_pipeline.dashboard.panels.numbers import figures
 from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
+from ctx_pipeline.pipeline.page.page_records import current
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.sessions.listing import listed
 from ctx_pipeline.sessions.reports.gain import gain
@@ -267,3 +269,9 @@ def test_a_call_that_the_origin_never_recorded_counts_in_its_copy_until_the_orig
     assert total() == (before[0] + 3, before[1] + 3)
     keep_all(homes)
     assert total() == (before[0] + 3, before[1] + 3)
+
+    data = current(homes)
+    forked = next(one for one in data.sessions if one.session_id == fork.session_id)
+    told = next(figure for name, figure, _ in figures(data) if name == "Tool calls")
+    assert (forked.tool_calls, forked.repeated_tool_calls) == (3, 2)
+    assert told == f"{sum(one.tool_calls.times for one in work(settings=homes)[:1]):,}"
