@@ -46,8 +46,8 @@ _MISTYPED = 0.85
 def resume(name: str | None, as_json: bool) -> None:
     """Print the command that continues a session in its agent.
 
-    SESSION is named as in ctx show; without it the newest session of this folder's
-    repository, else the newest of all. A pipe gets the command alone: eval "$(ctx resume)".
+    SESSION is named as in ctx show; without it the last session of this folder's
+    repository that did something, else the last of all that did. A pipe gets the command alone: eval "$(ctx resume)".
     A block for a fresh chat: ctx session resume.
     """
     from ctx_pipeline import discovery

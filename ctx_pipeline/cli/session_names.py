@@ -142,8 +142,8 @@ def session_name(parameter: str = "name") -> Callable[[Callable[..., Any]], Call
 
 _SCOPES = {
     "asking": "the session that runs this command",
-    "here": "the newest session of this repository or folder",
-    "newest": "this repository or folder has no session: the newest of all",
+    "here": "the last session of this repository or folder that did something",
+    "newest": "this repository or folder has no session: the last of all that did something",
 }
 
 

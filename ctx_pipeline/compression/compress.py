@@ -14,7 +14,7 @@ from ctx_pipeline.compression.forms import FORMS, shortened
 from ctx_pipeline.compression.project_files import project_at, source_at, sources_of
 from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
 from ctx_pipeline.compression.source import Source
-from ctx_pipeline.errors import NothingYet, UsageError
+from ctx_pipeline.errors import UsageError
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.tokens.tokenizers import tokenizer_from_name
 
@@ -441,19 +441,17 @@ def in_form(sources: Sequence[Source], form: str) -> dict[str, Any]:
     return {"schema": SCHEMA, "files": rows, "book": code.book, "raw_tokens": raw, "tokens": total, "encoding": ENCODING}
 
 
-def newest_here(folder: Path, settings: Settings | None = None) -> tuple[str, str]:
-    """Return host and id of the newest captured session that began in a folder or below it.
+def session_here(folder: Path, settings: Settings | None = None) -> tuple[str, str]:
+    """Return host and id of the captured session that every command means in a folder without a name.
 
-    Raises UsageError where there is none, StoreError when nothing was captured yet.
+    Raises NothingYet where there is none, StoreError when nothing was captured yet.
     """
+    from ctx_pipeline.sessions.session_choice import select_captured
     from ctx_pipeline.storage.reader import reading
 
-    with reading(settings) as (store, _):
-        rows = [r for r in store.ledger.sessions() if r.rows.get("cwd") and Path(str(r.rows["cwd"])).is_relative_to(folder)]
-    if not rows:
-        raise NothingYet(f"no captured session began in {folder}", hint="name files, a folder or a SESSION")
-    newest = max(rows, key=lambda r: (r.first_own_ts or 0, r.session_id))
-    return newest.host, newest.session_id
+    with reading(settings) as (store, asked):
+        choice = select_captured(store, asked, str(folder))
+    return choice.host, choice.session_id
 
 
 def session_named(name: str, settings: Settings | None = None) -> tuple[str, str]:

@@ -160,6 +160,10 @@ class SessionLine(NamedTuple):
     """Text that differs when any of its events differs."""
     copy_of: str = ""
     """id of the session for which all of its model calls count; empty where it is no copy"""
+    repeated_tool_calls: int = 0
+    """those of its tool calls that count for the session that it is a copy of in part"""
+    repeated_failed: int = 0
+    """those of them that failed"""
 
     @property
     def key(self) -> str:

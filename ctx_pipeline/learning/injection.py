@@ -258,11 +258,12 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
     hits = recall(error=words_of_error(prompt, place.cwd if place else None), least=choice.threshold)
     # who orders an act was asked; before the act itself the rule is told all the same
     hits = [h for h in hits if not (choice.commands and unasked(h.memory))]
-    found = for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
-    known = {s.memory.memory_id for s in found}
     near = recall(limit=_AT_COMMAND) if asks_where(prompt) else []
-    placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())])
-    return [*(Scored(m, 0.0, {}) for m in placed[:_MOST_AT_COMMAND] if m.memory_id not in known), *found]
+    placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())])[:_MOST_AT_COMMAND]
+    held = (Recalled(h.memory, h.score, h.covered, held=h.held) for h in hits)
+    found = for_prompt(held, place=place, choice=choice, now=_now(), first=next(iter(placed), None))
+    known = {s.memory.memory_id for s in found}
+    return [*(Scored(m, 0.0, {}) for m in placed if m.memory_id not in known), *found]
 
 
 def _at_command(index: MemoryIndex, command: str, output: str, place: Place | None, choice: Choice) -> list[Scored]:

@@ -21,6 +21,9 @@ _OF_ROWS = frozenset({"by", "level", "period"})
 """What is said of rows, and says nothing where there are none."""
 
 _NANO = "_nano"
+_COSTS = frozenset({"cost_nano", "cost_usd"})
+"""Members that say "unpriced" where they hold nothing, as the commands do."""
+
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::[\d.]+)?Z?")
 
 _NOT_READ = ("title", "default", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
@@ -85,11 +88,11 @@ def _blank(value: Any) -> bool:
 def _lines(values: dict[str, Any], prefix: str = "") -> list[str]:
     found: list[str] = []
     for name, value in values.items():
-        if _blank(value):
+        if _blank(value) and name not in _COSTS:
             continue
         key = f"{prefix}{name}"
         if isinstance(value, dict):
-            scalars = {n: v for n, v in value.items() if not isinstance(v, list | dict) and not _blank(v)}
+            scalars = {n: v for n, v in value.items() if not isinstance(v, list | dict) and (n in _COSTS or not _blank(v))}
             if scalars:
                 unit = _NANO if key.endswith(_NANO) else ""
                 found.append(f"{_label(key)}: {', '.join(_named(f'{n}{unit}', v) for n, v in scalars.items())}")
@@ -114,7 +117,7 @@ def _label(name: str) -> str:
 def _table(key: str, rows: list[dict[str, Any]]) -> list[str]:
     """Return rows under one head; a value that all of them share stands in the head, a long or nested one below its row."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    names = [name for name in names if name not in _FOR_A_PERSON and any(not _blank(row.get(name)) for row in rows)]
+    names = [n for n in names if n not in _FOR_A_PERSON and (n in _COSTS or any(not _blank(row.get(n)) for row in rows))]
     same = {n: rows[0].get(n) for n in names if len(rows) > 1 and _short(rows[0].get(n)) and all(r.get(n) == rows[0].get(n) for r in rows)}
     below = [n for n in names if n not in same and not all(_short(row.get(n)) for row in rows)]
     columns = [n for n in names if n not in same and n not in below]
@@ -146,7 +149,7 @@ def _short(value: Any) -> bool:
 
 def _written(value: Any, name: str = "") -> str:
     if value is None:
-        return ""
+        return "unpriced" if name in _COSTS else ""
     if name.endswith((_NANO, _NANO[1:])) and isinstance(value, int):
         return f"${value / 1e9:.4g}"
     if isinstance(value, bool):

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from ctx_pipeline import discovery
 from ctx_pipeline.compression import compress
-from ctx_pipeline.errors import NothingFound, UnknownName
+from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.integrations.agent_output import gives_an_order
 from ctx_pipeline.mcp_server.answer_text import as_text
 from ctx_pipeline.mcp_server.kept_answers import KeptAnswers
@@ -198,14 +197,7 @@ class CompressionTools:
         return BenchmarkAnswer(text=None, value=told) if format == "json" else BenchmarkAnswer(text=markdown(page), value=None)
 
     def _session(self, named: str | None) -> tuple[str, str]:
-        """Return the session that is named, else the one that is calling, else the newest of this folder."""
+        """Return the session that is named, else the one that is calling, else the last of this folder that did something."""
         if named:
             return compress.session_named(named, self._settings)
-        for host in discovery.hosts().values():
-            for variable in host.agent.session_env:
-                if own := self._settings.environ.get(variable):
-                    try:
-                        return compress.session_named(f"{host.key}:{own}", self._settings)
-                    except UnknownName:
-                        continue  # it goes on and was not captured yet
-        return compress.newest_here(Path.cwd(), self._settings)
+        return compress.session_here(Path.cwd(), self._settings)

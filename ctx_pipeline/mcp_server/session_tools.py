@@ -39,7 +39,7 @@ _NEWEST = 20
 
 Action = Annotated[str, Field(max_length=40, description="What to do; an unknown one lists those that exist.")]
 Session = Annotated[str | None, Field(max_length=200, description="Another session than your own: its id, or host:id.")]
-Folder = Annotated[str | None, Field(max_length=4_096, description="Absolute path of the folder you work in; its newest session is meant.")]
+Folder = Annotated[str | None, Field(max_length=4_096, description="Absolute path of the folder you work in; its last session is meant.")]
 Moment = Annotated[str | None, Field(max_length=200, description="As of: an event, a time, turn:3, before-compaction:1.")]
 
 

@@ -29,6 +29,9 @@ LIMIT = 4
 BUDGET = 500
 """Tokens of a note."""
 
+BESIDE = 0.8
+"""Share of what the first lesson holds of a prompt that another must hold to be told beside it, and at least two of its words."""
+
 LEAST_WORDS = 2
 """Telling words of a prompt below which nothing is injected: one word, as in "commit", is held whole by whatever has it."""
 
@@ -158,12 +161,24 @@ def quiet_kinds(moments: Mapping[str, Any]) -> list[str]:
     return [f"{moment}: {', '.join(kinds)} ({reason})" for (moment, reason), kinds in why.items()]
 
 
-def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:
-    """Return what may be told at a prompt, best first, four times as many as are told since some may be known already."""
+def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int, first: Memory | None = None) -> list[Scored]:
+    """Return what may be told at a prompt, best first, four times as many as are told since some may be known already.
+
+    Beside the first one only what has as much in common with the prompt is told: one word is held by whatever has it.
+    ``first`` is what is told already, by what the prompt asks to do.
+    """
     least = max(choice.threshold, ONCE)
     told = [r for r in recalled if r.memory.status == ACCEPTED or not r.memory.body.get("at_hand")] if choice.prompts else []
     near = [r for r in told if r.covered >= (choice.threshold if sure_enough(r.memory) else least)]
-    return rank(near, place=place, limit=4 * choice.limit, now=now, accepted_only=choice.accepted_only)
+    ranked = rank(near, place=place, limit=4 * choice.limit, now=now, accepted_only=choice.accepted_only)
+    found = {r.memory.memory_id: r for r in near}
+    best = first.memory_id if first is not None else ranked[0].memory.memory_id if ranked else ""
+    least_beside = BESIDE * found[best].covered if best in found else 0.0
+
+    def beside(memory: Memory) -> bool:
+        return found[memory.memory_id].held >= LEAST_WORDS and found[memory.memory_id].covered >= least_beside
+
+    return [s for s in ranked if s.memory.memory_id == best or beside(s.memory)]
 
 
 def at_start(held: Iterable[Memory], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:

@@ -96,6 +96,8 @@ class Recalled(NamedTuple):
     """cosine of its vector and the question's; None where words alone are looked at"""
     around: float = 0.0
     """the share that the memories of its session beside it hold, itself included; 0 where they were not looked at"""
+    held: int = 0
+    """how many words of the query it holds"""
 
 
 def rank(

@@ -25,7 +25,7 @@ from ctx_pipeline.mining.lessons.commands import (
 )
 from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT, WRONG, loses
-from ctx_pipeline.mining.lessons.proof import missing, own_program, proves, throwaway, transient
+from ctx_pipeline.mining.lessons.proof import PASSING, missing, own_program, proves, throwaway, transient
 from ctx_pipeline.mining.lessons.said_rules import replaced, rule, sentences
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.host_records import words_of_refusals
@@ -332,7 +332,7 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
                 text, body["steps"] = f"`{newest['typed']}` {fails}: leave out `{wrong}`", [f"leave out `{wrong}` in `{newest['typed']}`"]
                 body["failed"] = command
         elif cause:
-            text = f"`{command}` failed with “{quoted}” {often}; the cause passes ({cause}): wait and run it again"
+            text = f"`{command}` failed with “{quoted}” {often}, as {PASSING[cause]}: wait and run it again"
             body |= {"transient": cause}
         else:
             body["warning"] = not cured or sessions == 1

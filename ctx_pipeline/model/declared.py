@@ -184,6 +184,8 @@ class UsageRecords:
     """Kinds of a session's streams that hold model calls; empty: all."""
     hint_streams: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """kind of a file in a home's top folder -> names of its database streams whose hints decide how usage is counted"""
+    five_hour_windows: bool = False
+    """Its plans count what is used in windows of five hours."""
     limits: Callable[[bytes], Iterable[tuple[int, str, float, int, int | None]]] | None = None
     """The host's own account of its rate limits in a stream, where it changes: (time of the record,
     name of the limit, percent used, minutes of the window, time of its reset)."""

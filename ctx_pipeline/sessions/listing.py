@@ -125,5 +125,5 @@ def _task(view: SessionView, _settings: Settings) -> dict[int | None, str | None
 
 
 TASK = Figure(
-    "task", 4, _task, lambda values: next(iter(values), None), {"events": EVENTS.names, "tool_calls": TOOL_CALLS.names}, timeless=True
+    "task", 5, _task, lambda values: next(iter(values), None), {"events": EVENTS.names, "tool_calls": TOOL_CALLS.names}, timeless=True
 )

@@ -1,4 +1,4 @@
-"""Which session is meant: the one that is named, the one that asks, or the newest of the repository that a person works in."""
+"""Which session is meant: the one that is named, the one that asks, or the last of the repository that did something."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ctx_pipeline.memory.scope import git_folder, identity, place_of, same_repos
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.hook_kinds import asked_here
 from ctx_pipeline.recorded_paths import git
+from ctx_pipeline.sessions.last_worked import last_worked
 from ctx_pipeline.sessions.naming import find_session, newest_first, split_host
 from ctx_pipeline.settings import SERVER_STARTED
 from ctx_pipeline.storage.reader import reading
@@ -87,7 +88,8 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
     """Return the session that is meant.
 
     ``name`` is read as :func:`.naming.find_session` does. Without it the session whose agent
-    runs this program is meant, else the newest of the repository around ``cwd``, whichever
+    runs this program is meant (also one that names none, by when it started this program),
+    else the last of the repository around ``cwd`` that did something, as a new chat goes on from it, whichever
     clone, worktree or subfolder of it the session ran in; where none was captured, the newest one that was imported. Raises
     UnknownName, and NothingYet where no session of it is here.
     """
@@ -97,7 +99,7 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
     if asking is not None:
         captured = any(s.session_id == asking[1] for s in store.ledger.sessions(host=asking[0]))
         return Choice(*asking, ASKING, captured)
-    found = in_place(store, cwd or here()) or imported_in_place(store, cwd or here())
+    found = _here_for(store, settings, cwd or here()) or imported_in_place(store, cwd or here())
     if not found:
         raise NothingYet(
             "no session of this folder's repository was captured", hint="ctx sync, or name one: a title, an id (ctx list), or latest"
@@ -105,8 +107,15 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
     return Choice(found[0].host, found[0].session_id, HERE, found[0].captured)
 
 
+def _here_for(store: Store, settings: Settings, cwd: str) -> list[Line]:
+    """Return the captured sessions around a folder: the asking one, if when it began tells it, those that did something, any others."""
+    there, started = in_place(store, cwd), started_at(settings)
+    own = [line for line in there if started and _began_with(line, started)]
+    return list(dict.fromkeys([*own, *_worked(store, there), *there]))
+
+
 def select_for_person(store: Store, settings: Settings, name: str | None = None, *, asking: bool = True, called: bool = False) -> Choice:
-    """Return what :func:`select_session` does for this folder, else the newest session of all in which somebody asked something.
+    """Return what :func:`select_session` does for this folder, else the last session of all that did something.
 
     With ``called`` one with model calls goes before all without. Without ``asking`` the
     session whose agent runs this program is one like any other. An
@@ -115,15 +124,26 @@ def select_for_person(store: Store, settings: Settings, name: str | None = None,
     """
     if name or (asking and current_session(settings) is not None):
         return select_session(store, settings, name)
-    what = ("model_calls",) if called else ("prompts", "tool_calls")
-    asked = {(row.host, row.session_id) for row in store.ledger.sessions() if any(map(row.rows.get, what))}
-    found = in_place(store, here())
-    for line in [*(line for line in found if not called or (line.host, line.session_id) in asked), *found][:1]:
+    calling = {(row.host, row.session_id) for row in store.ledger.sessions() if not called or row.rows.get("model_calls")}
+    found = _here_for(store, settings, here())
+    for line in [*(line for line in found if (line.host, line.session_id) in calling), *found][:1]:
         return Choice(line.host, line.session_id, HERE, captured=True)
+    worked = [(line.host, line.session_id) for line in _worked(store, lines(store))]
     every = newest_first(store)
-    for place in [*(place for place in every if place in asked), *every][:1]:
+    for place in [*(place for place in (*worked, *every) if place in calling), *every][:1]:
         return Choice(*place, NEWEST, captured=True)
     raise UsageError("no session was captured", hint="ctx run")
+
+
+def select_captured(store: Store, settings: Settings, cwd: str) -> Choice:
+    """Return what :func:`select_session` does, but never a session of which no transcript was captured. Raises NothingYet."""
+    asking = current_session(settings)
+    if asking is not None and store.ledger.session(*asking) is not None:
+        return Choice(*asking, ASKING, captured=True)
+    found = _here_for(store, settings, cwd)
+    if not found:
+        raise NothingYet(f"no captured session ran in {cwd} or its repository", hint="name files, a folder or a SESSION")
+    return Choice(found[0].host, found[0].session_id, HERE, captured=True)
 
 
 def meant(settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
@@ -162,15 +182,34 @@ def others_in_place(store: Store, cwd: str, asking: tuple[str, str] | None, star
     ``started`` is when an agent that does not name its session started this program,
     microseconds since 1970: what began then is its own session.
     """
-    known = {(row.host, row.session_id): row.rows for row in store.ledger.sessions()}
-    there = [line for line in in_place(store, cwd) if (line.host, line.session_id) != asking and not asked_here(line.cwd)]
+    there = [line for line in in_place(store, cwd) if (line.host, line.session_id) != asking]
     if asking is None and started:
-        there = [line for line in there if not -_BEFORE <= line.first - started <= _AFTER]
-    rows = {line: known.get((line.host, line.session_id)) or {} for line in there}
-    asked = [line for line in there if rows[line].get("prompts")]
-    acted = [line for line in there if rows[line].get("tool_calls")]
+        there = [line for line in there if not _began_with(line, started)]
     brought = [line for line in imported_in_place(store, cwd) if (line.host, line.session_id) != asking]
-    return sorted([*(acted or asked), *brought], key=lambda line: (-line.last, line.host, line.session_id))
+    return sorted([*_worked(store, there), *brought], key=lambda line: (-line.last, line.host, line.session_id))
+
+
+def _began_with(line: Line, started: int) -> bool:
+    """Tell whether a session began when an agent started this program."""
+    return -_BEFORE <= line.first - started <= _AFTER
+
+
+def _worked(store: Store, there: Sequence[Line]) -> list[Line]:
+    """Return the sessions that did something, else those that were asked something, the last active first, with that time.
+
+    It is the time of its file where no event has one.
+    """
+    known = {(row.host, row.session_id): row.rows for row in store.ledger.sessions()}
+    dated = [line if line.last else line._replace(last=_written(store, line)) for line in there if not asked_here(line.cwd)]
+    return last_worked(
+        dated, lambda line: known.get((line.host, line.session_id)) or {}, lambda line: (line.last, line.host, line.session_id)
+    )
+
+
+def _written(store: Store, line: Line) -> int:
+    """Return when the transcript of a session was written last, in microseconds since 1970."""
+    streams = store.ledger.session_streams(line.host, line.session_id)
+    return max((s.mtime_ns // 1_000 for s in streams if s.thread_id == line.session_id), default=0)
 
 
 def in_place(store: Store, cwd: str) -> list[Line]:

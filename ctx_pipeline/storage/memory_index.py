@@ -147,6 +147,8 @@ class Recall(NamedTuple):
     """cosine to the question, where vectors were compared too"""
     around: float = 0.0
     """share of the query's weight that its surroundings hold, itself included; 0 where they were not looked at"""
+    held: int = 0
+    """how many words of the query it holds"""
 
 
 class MemoryIndex:
@@ -242,7 +244,8 @@ class MemoryIndex:
             share = max(covered(stems, every, items), of_line if of_line >= _NEARLY else 0.0)
             beside = _beside([held[other] for other in windows.get(row, (row,))], every) / total if around and total else 0.0
             if max(share, beside) >= least:
-                found.append(Recall(memory, hits.get(row, 0.0), share, around=min(1.0, beside)))
+                words_held = max(sum(term.stands_in(stems) for term in some) for some in (every, line))
+                found.append(Recall(memory, hits.get(row, 0.0), share, around=min(1.0, beside), held=words_held))
         return found
 
     def near(

@@ -14,9 +14,27 @@ if TYPE_CHECKING:
 
 _PATIENCE = 0.2
 
+LINES = (".jsonl", ".jsonl.zst")
+"""What the name of a transcript of lines ends in, of which a hook reads the beginning and the end."""
+
+_OF_LINES = "(" + " OR ".join(f"rel LIKE '%{ending}'" for ending in LINES) + ")"
+_WRITTEN = (
+    "SELECT s.host, s.session_id, f.root, f.rel, f.mtime_ns, s.rows FROM ({}) f"
+    " JOIN sessions s ON s.host = f.host AND s.session_id = f.session_id"
+)
+_TRANSCRIPTS = (
+    f"SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id AND {_OF_LINES} ORDER BY mtime_ns DESC LIMIT ?"
+)
+_OTHER_SOURCES = (
+    "SELECT host, session_id, root, rel, max(mtime_ns) AS mtime_ns FROM sources WHERE session_id IS NOT NULL AND host NOT IN"
+    f" (SELECT host FROM sources WHERE thread_id = session_id AND {_OF_LINES})"
+    " GROUP BY host, session_id ORDER BY mtime_ns DESC LIMIT ?"
+)
+"""Of hosts that keep sessions in a database or in documents."""
+
 
 class WrittenSession(NamedTuple):
-    """One session with the file that holds its main thread, as that was when it was captured last."""
+    """One session with the file that holds its main thread (or it among others), as that was when it was captured last."""
 
     host: str
     session_id: str
@@ -28,17 +46,11 @@ class WrittenSession(NamedTuple):
 
 
 def last_written(ledger: Path, limit: int = 400) -> list[WrittenSession]:
-    """Return the sessions of a ledger whose main transcript was written last, the last one first.
+    """Return the sessions of a ledger whose main transcript, or whose record in a database, was written last, the last one first.
 
     Raises sqlite3.Error where it cannot be read.
     """
     with closing(reading(ledger, _PATIENCE)) as connection:
-        rows = connection.execute(
-            "SELECT s.host, s.session_id, f.root, f.rel, f.mtime_ns, s.rows FROM"
-            " (SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id"
-            " AND (rel LIKE '%.jsonl' OR rel LIKE '%.jsonl.zst')"
-            " ORDER BY mtime_ns DESC LIMIT ?) f"
-            " JOIN sessions s ON s.host = f.host AND s.session_id = f.session_id ORDER BY f.mtime_ns DESC",
-            [limit],
-        )
-        return [WrittenSession(host, session, root, rel, ns, json.loads(counts)) for host, session, root, rel, ns, counts in rows]
+        rows = [row for of in (_TRANSCRIPTS, _OTHER_SOURCES) for row in connection.execute(_WRITTEN.format(of), [limit])]
+    rows.sort(key=lambda row: -row[4])
+    return [WrittenSession(host, session, root, rel, ns, json.loads(counts)) for host, session, root, rel, ns, counts in rows]

@@ -120,8 +120,9 @@ def blocks(
     now: int | None = None,
     owned: Iterable[tuple[live.Counted, Sequence[tuple]]] | None = None,
 ) -> list[Block]:
-    """Return the windows of every host, oldest first; a window that holds ``now`` and was used in its last five hours is active.
+    """Return the windows of every host whose plans count in windows, oldest first.
 
+    A window that holds ``now`` and was used in its last five hours is active.
     All calls of a host open its windows; ``since``, ``until``, ``project``, ``model`` and ``branch``
     choose which of them are counted, and windows without any are left out. ``now`` is in
     microseconds since 1970; ``owned`` are the calls where they were read already.
@@ -144,7 +145,7 @@ def blocks(
 
     at = int(time.time() * 1e6) if now is None else now
     found: list[Block] = []
-    for name in sorted({one.session.host for one in timed}):
+    for name in sorted({one.session.host for one in timed if discovery.hosts()[one.session.host].usage.five_hour_windows}):
         mine = [one for one in timed if one.session.host == name]
         limits = thinned(told.get(name, ()))
         windows = _windows(name, mine, sorted({r for *_, minutes, r in limits if r is not None and minutes == LENGTH * 60}))

@@ -48,7 +48,7 @@ class Figure(NamedTuple):
     columns: Mapping[str, Sequence[str]]
     """table -> columns that ``make`` looks at"""
     kinds: tuple[str, ...] = ()
-    """kinds of events that it looks at"""
+    """kinds of events that it looks at; empty for all"""
     timeless: bool = False
     """It speaks of the session as a whole."""
     of_origins: bool = False
@@ -191,7 +191,9 @@ def _made(
     for figure in wanted:
         for table, names in figure.columns.items():
             tables[table] = list(dict.fromkeys([*tables.get(table, ()), *names]))
-    kinds = {kind for figure in wanted for kind in figure.kinds} or None
+    reads_events = [figure for figure in wanted if "events" in figure.columns]
+    every_kind = not all(figure.kinds for figure in reads_events)
+    kinds = None if every_kind else {kind for figure in reads_events for kind in figure.kinds} or None
     of_origins = any(figure.of_origins for figure in wanted)
     for cell, sessions in waiting.items():
         views = store.lake.read_sessions(cell, sessions, list(tables), tables, kinds)

@@ -10,7 +10,7 @@ import pytest
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.compression import project_files
 from ctx_pipeline.compression.captured_files import applied, captured_files
-from ctx_pipeline.compression.compress import captured, newest_here, sources_at
+from ctx_pipeline.compression.compress import captured, session_here, sources_at
 from ctx_pipeline.compression.replay import replay
 from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline_tests.cli.conftest import Ctx
@@ -107,9 +107,9 @@ def test_lines_that_a_shell_printed_have_their_numbers(store: settings_module.Se
 
     assert [(held.path, held.lines, held.partial) for held in found.held] == [(f"{FOLDER}/shop.py", {2: "second", 3: "third"}, True)]
     assert [(one.lines, one.known, one.changed_after) for one in found.shown] == [(2, 0, False)]
-    assert newest_here(Path(FOLDER), store) == ("claude", SESSION)
+    assert session_here(Path(FOLDER), store) == ("claude", SESSION)
     with pytest.raises(NothingFound):
-        newest_here(store.home, store)
+        session_here(store.home, store)
 
 
 @pytest.mark.feature("compress.replay")

@@ -176,6 +176,21 @@ def test_the_threshold_of_prompts_does_not_silence_the_start_nor_the_other_way_r
 
 
 @pytest.mark.feature("hooks.inject")
+def test_beside_the_lesson_that_fits_only_one_with_as_much_in_common_is_told(environ, store):
+    write(
+        store,
+        memory("m-both", "the release of the parser needs the changelog", support=5),
+        memory("m-also", "sign the release of the parser with the team key"),
+        memory("m-one", "squash the commits of a release", support=9),
+    )
+    said = note(hook(environ, claude_prompt("release parser")))
+
+    assert [name for name in ("m-both", "m-also", "m-one") if name in said] == ["m-both", "m-also"]
+    # alone it is what fits best
+    assert "m-one" in note(hook(environ, claude_prompt("release squash", session_id="s2")))
+
+
+@pytest.mark.feature("hooks.inject")
 def test_a_session_starts_with_what_is_accepted_or_was_learnt_twice(environ, store):
     write(
         store,

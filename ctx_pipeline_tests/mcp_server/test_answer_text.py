@@ -90,7 +90,7 @@ def test_rows_stand_under_one_head_and_what_all_share_is_said_once():
         "- a | $2.5 | 2026-03-01 10:00",
         "one",
         "two",
-        "- b",
+        "- b | unpriced",
         "total: 2",
         "more: cursor=7-ab",
     ]

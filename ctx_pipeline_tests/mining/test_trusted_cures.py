@@ -110,7 +110,7 @@ def test_a_failure_without_a_cure_is_a_warning_with_a_count_and_one_that_passes_
         for n in range(2)
     ]
     (passing,) = told(*limited)
-    assert "the cause passes (a rate limit)" in passing.text
+    assert ", as a rate limit was reached: wait and run it again" in passing.text
 
 
 @pytest.mark.feature("mining.salient-line")

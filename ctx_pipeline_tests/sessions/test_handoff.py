@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctx_pipeline.errors import NothingFound
+from ctx_pipeline.mcp_server.session_tools import SessionTools
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.display import short_id
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.sessions.session_choice import others_in_place
+from ctx_pipeline.sessions.session_choice import in_place, others_in_place, select_captured
 from ctx_pipeline.sessions.states import resume as states_resume
 from ctx_pipeline.sessions.states.handoff import RESUMED, begin, prepare, ready, resume
 from ctx_pipeline.sessions.states.resume import own_block
@@ -29,7 +30,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline_tests import processes
-from ctx_pipeline_tests.factories import codex, patient_hook
+from ctx_pipeline_tests.factories import codex, gemini, patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.sessions.conftest import KEY, LATER, WORK, Shop, repository
@@ -653,3 +654,60 @@ def test_a_rollout_that_its_agent_packed_is_handed_off_as_it_was_before(own: Sho
 
     assert "Resume it with: " in before
     assert resume(begins(NEW, own.other), host="codex", settings=own.settings, preview=True) == before
+
+
+def chosen_everywhere(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the session that each surface chooses in the repository without a name."""
+    tools = SessionTools(shop.settings, lambda *_a, **_k: {})
+    found = {name: shop.json(monkeypatch, "session", name)["session_id"] for name in ("load", "resume", "status", "restore")}
+    found["command"] = shop.json(monkeypatch, "resume")["session_id"]
+    found["metrics"] = shop.json(monkeypatch, "metrics")["session_id"]
+    found |= {f"mcp {name}": tools.ctx_session(name, cwd=str(shop.clone)).value["session_id"] for name in ("load", "resume", "status")}
+    with reading(shop.settings) as (store, _):
+        found["compress"] = select_captured(store, shop.settings, str(shop.clone)).session_id
+    told = resume(begins(NEW, shop.clone), host="claude", settings=shop.settings, preview=True)
+    (found["hook"],) = (one for one in (WORK, LATER, THREAD) if f" {one}" in told)
+    return found
+
+
+@pytest.mark.feature("session.handoff", "facts.one-number")
+def test_every_surface_chooses_the_last_session_that_did_something(own: Shop, monkeypatch):
+    later = datetime(2026, 3, 6, 10, 0, tzinfo=UTC)
+    asked = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l", started=later)
+    asked.prompt("What does the cart do with a discount?").answer(text("It takes it off.")).save()
+    read_in(own)
+    with reading(own.settings) as (store, _):
+        assert in_place(store, str(own.clone))[0].session_id == LATER  # it is the newest
+
+    assert set(chosen_everywhere(own, monkeypatch).values()) == {WORK}
+
+    asked.call("l1", "Read", "x = 1", file_path=f"{own.clone}/shop/cart.py").save()
+    read_in(own)
+    assert set(chosen_everywhere(own, monkeypatch).values()) == {LATER}
+
+
+@pytest.mark.feature("session.handoff")
+def test_a_session_whose_transcript_its_agent_removed_is_handed_off_from_what_was_captured(own: Shop, monkeypatch):
+    for path in (own.clone.parent / "claude").rglob("*.jsonl"):
+        path.unlink()
+    read_in(own)
+    told = resume(begins(NEW, own.clone), host="claude", settings=own.settings, preview=True)
+
+    assert set(chosen_everywhere(own, monkeypatch).values()) == {WORK}
+    assert "from what was captured of it" in told
+    assert "- Last test run: `pytest -q` passed (5/5)" in told
+
+
+@pytest.mark.feature("session.handoff")
+def test_a_session_of_a_host_without_transcripts_of_lines_is_handed_off_too(own: Shop):
+    document = gemini.document() | {"projectHash": "0" * 64, "directories": [str(own.clone)]}
+    chats = own.clone.parent / "gemini" / "tmp" / "shop" / "chats"
+    chats.mkdir(parents=True)
+    (chats / "session-2026-03-06T10-00-1d1d1d1d.json").write_text(json.dumps(document).replace("2026-03-04", "2026-03-06"))
+    environ = {**own.settings.environ, "GEMINI_DATA_DIR": str(own.clone.parent / "gemini")}
+    shop = replace(own, settings=replace(own.settings, environ=environ))
+    read_in(shop)
+    told = resume(begins(NEW, own.clone), host="claude", settings=shop.settings, preview=True)
+
+    assert loaded(cwd=str(own.clone), settings=shop.settings).found.state.session_id == gemini.DOCUMENT
+    assert "(gemini" in told

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.facts.file_accesses import file_accesses
+from ctx_pipeline.mcp_server.answer_text import as_text
+from ctx_pipeline.mcp_server.report_tools import ReportTools
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.reports.metrics import CEP, WAYS, _shared, cep, echo, metrics, way
 from ctx_pipeline.sessions.reports.wrapped import (
     _every_day,
@@ -24,10 +27,12 @@ from ctx_pipeline.sessions.reports.wrapped import (
     text_card,
     wrapped,
 )
+from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period
+from ctx_pipeline_tests.factories.claude import ClaudeHome, tool_use
 from ctx_pipeline_tests.factories.views import view
-from ctx_pipeline_tests.sessions.conftest import WORK, Shop
+from ctx_pipeline_tests.sessions.conftest import LATER, WORK, Shop
 
 
 @pytest.mark.feature("session.metrics")
@@ -65,6 +70,21 @@ def test_reads_uses_and_files_are_counted(shop: Shop):
     assert {r["name"]: r["uses"] for r in found.by_file}["shop/cart.py"] == 3
     assert (found.reads, found.repeated_reads, found.bounced) == (3, 0, 1)
     assert set(WAYS) >= {r["name"] for r in found.by_way}
+
+
+@pytest.mark.feature("usage.unpriced")
+def test_calls_without_a_price_are_unpriced_for_a_model_as_for_a_person(own: Shop):
+    unknown = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="u")
+    unknown.prompt("List the files").answer(tool_use("u1", "Bash", command="ls"), model="nobody-9").result("u1", "a.py").save()
+    with open_store(own.settings) as store:
+        ingest(store, own.settings)
+    told = metrics(LATER, settings=own.settings)
+    answer = ReportTools(own.settings, lambda *_a, **_k: {}).ctx_metrics(session_id=LATER).model_dump()
+
+    assert (told.totals["calls"], told.totals["unpriced_calls"], told.totals["cost_nano"]) == (1, 1, None)
+    assert {row["cost_nano"] for row in told.by_tool} == {None}
+    assert "cost unpriced" in as_text(answer)
+    assert "$0" not in as_text(answer)
 
 
 CALLS = st.lists(

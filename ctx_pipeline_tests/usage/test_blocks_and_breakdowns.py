@@ -21,7 +21,8 @@ from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.rollup import SUMS
 from ctx_pipeline.usage.usage_figures import TimedCalls
-from ctx_pipeline_tests.factories import claude
+from ctx_pipeline_tests.factories import claude, gemini
+from ctx_pipeline_tests.factories.sample_homes import put
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
 OPUS = "claude-opus-4-5-20251101"
@@ -339,6 +340,20 @@ def test_a_window_of_an_unknown_model_is_unpriced_and_not_free(tmp_path: Path):
 
     assert (block.cost, block.to_json(now)["cost_usd"], block.to_json(now)["unpriced_calls"]) == (None, None, 1)
     assert statusline(settings=settings, now=now).startswith("unpriced today | claude window unpriced")
+
+
+@pytest.mark.feature("usage.blocks")
+def test_a_host_whose_plans_know_no_windows_has_none(tmp_path: Path):
+    others = {"qwen_code": (put(tmp_path / "qwen", gemini.qwen_home()),)}
+    settings = home(tmp_path, line(1, "2026-10-01T10:20:00Z", 1000))
+    both = replace(settings, demo_roots=settings.demo_roots | others)
+    now = at("2026-10-01T11:00:00Z")
+
+    assert {row["host"] for row in usage("host", settings=both).rows} == {"claude", "qwen_code"}
+    assert {block.host for block in blocks(settings=both, now=now)} == {"claude"}
+    alone = replace(both, demo_roots=others)
+    assert blocks(settings=alone, now=now) == []
+    assert "qwen" not in statusline(settings=alone, now=at("2026-03-04T10:30:00Z"))
 
 
 @pytest.mark.feature("usage.statusline")

@@ -10,14 +10,17 @@ from datetime import date, timedelta
 
 import pytest
 
+from ctx_pipeline.dashboard.panels.numbers import figures
 from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
+from ctx_pipeline.pipeline.page.page_records import current
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.sessions.listing import listed
 from ctx_pipeline.sessions.reports.gain import gain
 from ctx_pipeline.sessions.reports.kept_figures import keep
 from ctx_pipeline.sessions.reports.work import work
 from ctx_pipeline.sessions.reports.wrapped import wrapped
+from ctx_pipeline.sessions.states.state import session_state
 from ctx_pipeline.storage import open_store, session_figures
 from ctx_pipeline.storage.byte_search import Wanted, search
 from ctx_pipeline.storage.journal import Journal
@@ -110,6 +113,30 @@ def test_a_session_that_is_captured_is_told_at_once_and_it_alone_is_worked_out_a
     assert usage("session", stored=True, settings=homes).by_session()["claude", NEW]["calls"] == 5
     assert keep_all(homes) == 1
     assert usage("command", stored=True, settings=homes).totals["calls"] == told["session"]["totals"]["calls"] + 3
+
+
+REFUSED = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT"
+    " written to the file). To tell you how to proceed, the user said:\nkeep the old parser and add a second one beside it"
+)
+
+
+@pytest.mark.feature("facts.one-number")
+def test_a_figure_of_all_kinds_of_events_is_the_same_beside_one_of_some(homes):
+    made = (
+        ClaudeHome(homes.demo_roots["claude"][0])
+        .session(NEW, mark="n", version="2.1.31")
+        .prompt("rewrite the parser so that it streams its input")
+    )
+    made.call("t0", "Edit", REFUSED, is_error=True, structured=f"Error: {REFUSED}", file_path="/home/dev/shop/parser.py").save()
+    keep_all(ingested(homes))
+    rows, _ = listed(limit=1_000, settings=homes)
+    tasks = {row["session_id"]: row["task"] for row in rows}
+
+    assert tasks[NEW] == "keep the old parser and add a second one beside it"
+    for row in rows:
+        task = session_state(f"{row['host']}:{row['session_id']}", settings=homes).state.current_task
+        assert row["task"] == (task.text if task else None), row["session_id"]
 
 
 def test_of_more_sessions_than_a_sync_may_do_it_keeps_some_and_the_next_ones_the_rest(homes):
@@ -242,3 +269,9 @@ def test_a_call_that_the_origin_never_recorded_counts_in_its_copy_until_the_orig
     assert total() == (before[0] + 3, before[1] + 3)
     keep_all(homes)
     assert total() == (before[0] + 3, before[1] + 3)
+
+    data = current(homes)
+    forked = next(one for one in data.sessions if one.session_id == fork.session_id)
+    told = next(figure for name, figure, _ in figures(data) if name == "Tool calls")
+    assert (forked.tool_calls, forked.repeated_tool_calls) == (3, 2)
+    assert told == f"{sum(one.tool_calls.times for one in work(settings=homes)[:1]):,}"

@@ -42,8 +42,8 @@ def compress(
 ) -> None:
     """Print files in a few lines each, to take along into a fresh session.
 
-    PATHS are files and folders. Without any it is what the newest session of this folder
-    had in its context window at its end, from what was captured.
+    PATHS are files and folders. Without any it is what the last session of this folder that
+    did something had in its context window at its end, from what was captured.
 
     Each file is cut to its most important signatures: exported ones, and those that other
     files name. They are written as words or as signs (explained in the second line),
@@ -60,7 +60,7 @@ def compress(
     if paths:
         sources, left_out = compression.sources_at(paths, limit=limit, settings=settings)
     else:
-        host, name = compression.session_named(session, settings) if session else compression.newest_here(Path.cwd(), settings)
+        host, name = compression.session_named(session, settings) if session else compression.session_here(Path.cwd(), settings)
         found = compression.captured(host, name, at=at, thread=thread, settings=settings)
         sources = found.sources
         origin = {

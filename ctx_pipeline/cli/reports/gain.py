@@ -31,7 +31,9 @@ _ACTIONS = ("report", "score", "live", "json", "reset")
     type=click.Choice(["session", "day", "week", "month", "all"]),
     help="Calendar days of your zone.",
 )
-@click.option("--session", "-s", metavar="SESSION", help="Another session than the newest here.", shell_complete=complete_sessions)
+@click.option(
+    "--session", "-s", metavar="SESSION", help="Another session than the last here that did something.", shell_complete=complete_sessions
+)
 @click.option("--model", help="Price everything at this model's list prices.")
 @click.option("--host", help="Only this agent; for periods.")
 @click.option("--project", help="Only this project; for periods.")

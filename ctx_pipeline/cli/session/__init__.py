@@ -68,7 +68,7 @@ at_option = click.option(
 def session() -> None:
     """Show a session's task and progress, and note what was found.
 
-    Without --session it is the session whose agent runs the command, else the newest one of
+    Without --session it is the session whose agent runs the command, else the last one that did something of
     this folder's repository, in whichever clone or worktree it ran. Everything is drawn
     from what was captured; what you say here is kept right away, for good.
     """

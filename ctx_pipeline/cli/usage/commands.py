@@ -455,7 +455,9 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
         say(f"five-hour windows; times in {zone_name(zone)}; calls without a time are in none")
     else:
         newest = everything[-1] if everything else None
-        say("no five-hour window is open" if active and newest else "no model calls in this range")
+        with_windows = [h.title for h in discovery.hosts().values() if h.usage.five_hour_windows]
+        none = f"no model calls of {' or '.join(with_windows)} in this range; only their plans count in five-hour windows"
+        say("no five-hour window is open" if active and newest else none)
         if active and newest:
             used = f"{tokens(newest.tokens)} tokens, {dollars(newest.cost)}"
             say(f"the last one began {local_time(newest.start, zone)}: {newest.host}, {used}; all: ctx usage blocks", dim=True)

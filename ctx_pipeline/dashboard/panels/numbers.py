@@ -19,8 +19,8 @@ def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
     u = data.usage
     own = [s for s in data.sessions if not s.copy_of]
     prompts = sum(s.prompts for s in own)
-    tools = sum(s.tool_calls for s in own)
-    failed = sum(s.failed_tool_calls for s in own)
+    tools = sum(s.tool_calls - s.repeated_tool_calls for s in own)
+    failed = sum(s.failed_tool_calls - s.repeated_failed for s in own)
     threads = sum(s.threads for s in data.sessions)
     days = len({line.day for line in data.days if line.usage.calls})
     return (

@@ -53,6 +53,7 @@ HOST = Host(
     usage=UsageRecords(
         read=Deferred("ctx_pipeline.hosts.claude_code.fast_usage:usage"),
         kinds=USAGE_KINDS,
+        five_hour_windows=True,
         limit_notes=LimitNotes(
             frozenset({"api_error_message", "system/api_error"}),
             Deferred("ctx_pipeline.hosts.claude_code.usage:reached"),

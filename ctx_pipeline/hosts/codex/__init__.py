@@ -57,6 +57,7 @@ HOST = Host(
         read=Deferred("ctx_pipeline.hosts.codex.fast_usage:usage"),
         kinds=frozenset({ROLLOUT, LOOSE}),
         hint_streams={STATE: ("thread_spawn_edges",)},
+        five_hour_windows=True,
         limits=Deferred("ctx_pipeline.hosts.codex.fast_usage:limits"),
         limits_in_event=Deferred("ctx_pipeline.hosts.codex.fast_usage:limits_in_event"),
         limit_notes=LimitNotes(

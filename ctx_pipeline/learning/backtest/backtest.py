@@ -356,7 +356,7 @@ class _HookReplay:
             return []
         error = error_words(text, lambda some: salient_line(some, place.cwd, of_any_form=True))
         hits = self._index.recall(words, error=error, allowed=allowed_at(place), least=self._levels[0])
-        return [Recalled(h.memory, h.score, h.covered) for h in hits]
+        return [Recalled(h.memory, h.score, h.covered, held=h.held) for h in hits]
 
     def _place(self, told: Timeline) -> _Place:
         key = (told.repository, told.cwd)

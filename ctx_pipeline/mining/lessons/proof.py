@@ -24,6 +24,14 @@ _TRANSIENT = {
     r"|another (?:git )?process (?:seems|is)|could not lock",
     "a job that has not ended": r"is still in progress|still running|not yet (?:ready|available|complete)",
 }
+PASSING = {
+    "the network": "the network could not be reached",
+    "a rate limit": "a rate limit was reached",
+    "a lock": "another process held a lock",
+    "a job that has not ended": "a job had not ended yet",
+}
+"""Cause of a failure that passes by itself -> the clause that says it."""
+
 _CAUSES = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _TRANSIENT.items())
 
 SERVICE_DOWN = re.compile(

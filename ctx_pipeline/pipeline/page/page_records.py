@@ -28,6 +28,7 @@ from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
 from ctx_pipeline.usage.live_usage import plans
 from ctx_pipeline.usage.other_units import other_units
+from ctx_pipeline.usage.repeated_calls import Repeated, repeated_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -89,7 +90,7 @@ def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -
         periods=periods([r["day"] for r in found["usage"] if r["day"] is not None]),
         models=tuple(page.ModelLine(r["host"], r["model"], _usage(r)) for r in found["models"]),
         projects=tuple(_line(page.ProjectLine, r, usage=_usage(r)) for r in found["projects"]),
-        sessions=_session_lines(found["sessions"], store.ledger.copied_sessions()),
+        sessions=_session_lines(found["sessions"], store.ledger.copied_sessions(), repeated_calls(store, settings)),
         signals=tuple(_signals(found["signals"], found["labels"])),
         aggregates=tuple(_aggregates(connection, store)),
         tops=tuple(
@@ -134,8 +135,11 @@ def session_lines(connection: DuckDBPyConnection) -> tuple[page.SessionLine, ...
 
 
 def _session_lines(
-    rows: Iterable[Mapping[str, Any]], copied: Mapping[tuple[str, str], str] = MappingProxyType({})
+    rows: Iterable[Mapping[str, Any]],
+    copied: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    repeated: Mapping[tuple[str, str], Repeated] = MappingProxyType({}),
 ) -> tuple[page.SessionLine, ...]:
+    none = Repeated()
     return tuple(
         _line(
             page.SessionLine,
@@ -143,6 +147,8 @@ def _session_lines(
             usage=_usage(r),
             models=tuple(r["models"] or ()),
             copy_of=copied.get((r["host"], r["session_id"]), ""),
+            repeated_tool_calls=repeated.get((r["host"], r["session_id"]), none).calls,
+            repeated_failed=repeated.get((r["host"], r["session_id"]), none).failed,
         )
         for r in rows
     )

@@ -160,7 +160,7 @@ def gain(
     cwd: str | None = None,
     settings: Settings,
 ) -> Gain:
-    """Return the gain of a session (the newest here), or of all sessions in a day, week or month of the zone, or ever.
+    """Return the gain of a session (the last here that did something), or of all sessions in a day, week or month of the zone, or ever.
 
     ``model`` tells everything at that model's list prices. With ``baseline`` only what
     came after the last mark counts. ``host`` and ``project`` go with a period.

@@ -18,6 +18,7 @@ from ctx_pipeline.storage.lake.queries import shared_database
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import session_figures
 from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.repeated_calls import REPEATED
 from ctx_pipeline.usage.unrecorded_agents import UNRECORDED
 from ctx_pipeline.usage.usage_figures import CALLS, LIMITS, SHARES, USAGE
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-KEPT = (USAGE, CALLS, LIMITS, *SHARES.values(), GAIN, WORK, TIME, TESTS, UNCOMMITTED, TASK, UNRECORDED)
+KEPT = (USAGE, CALLS, LIMITS, *SHARES.values(), GAIN, WORK, TIME, TESTS, UNCOMMITTED, TASK, UNRECORDED, REPEATED)
 
 
 def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:

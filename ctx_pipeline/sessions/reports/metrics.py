@@ -55,8 +55,8 @@ class Metrics(NamedTuple):
 
     host: str
     session_id: str
-    totals: dict[str, int]
-    """calls, tokens by kind and cost_nano"""
+    totals: dict[str, Any]
+    """calls, tokens by kind, unpriced_calls and cost_nano, which is None where no call has a price"""
     by_tool: list[dict[str, Any]]
     by_way: list[dict[str, Any]]
     by_file: list[dict[str, Any]]
@@ -127,7 +127,7 @@ def metrics(name: str | None = None, *, cwd: str | None = None, settings: Settin
 
 
 class _Shared(NamedTuple):
-    totals: dict[str, int]
+    totals: dict[str, Any]
     rows: dict[str, list[dict[str, Any]]]
 
 
@@ -148,9 +148,15 @@ def _shared(view: Any, cost_of: Callable[[Any], int | None]) -> _Shared:
         "file": lambda c: files.get(c.call_event, [_NO_FILE]),
     }
     costs = [cost_of(m) for m in owned]
-    totals = {"calls": len(owned), **{n: sum(getattr(m, n) for m in owned) for n in _SUMS}, "cost_nano": sum(c or 0 for c in costs)}
+    totals: dict[str, Any] = {"calls": len(owned), **{n: sum(getattr(m, n) for m in owned) for n in _SUMS}}
+    totals |= {"unpriced_calls": costs.count(None), "cost_nano": _priced(sum(c or 0 for c in costs), costs.count(None), len(costs))}
     rows = {by: _rows(owned, costs, asked, of, "answer" if by == "way" else _ANSWER) for by, of in names.items()}
     return _Shared(totals, rows)
+
+
+def _priced(nano: int, unpriced: int, calls: int) -> int | None:
+    """Return what calls cost together; None where none of them has a price."""
+    return None if calls and unpriced == calls else nano
 
 
 def _rows(
@@ -167,8 +173,18 @@ def _rows(
             one.update(dict(zip((*_SUMS, "reasoning", "cost_nano"), amounts, strict=False)))
             one["uses"] += bool(wanted)
             one["calls"] += number == 0
+            one["unpriced_calls"] += number == 0 and cost is None
+            one["shares"] += 1
+            one["unpriced"] += cost is None
     ordered = sorted(sums.items(), key=lambda pair: (-pair[1]["cost_nano"], -pair[1]["uses"], pair[0]))
-    return [{"name": name, **{n: one[n] for n in ("uses", "calls", *_SUMS, "cost_nano")}} for name, one in ordered]
+    return [
+        {
+            "name": name,
+            **{n: one[n] for n in ("uses", "calls", *_SUMS, "unpriced_calls")},
+            "cost_nano": _priced(one["cost_nano"], one["unpriced"], one["shares"]),
+        }
+        for name, one in ordered
+    ]
 
 
 def way(call: Any, accesses: Sequence[Any]) -> str:

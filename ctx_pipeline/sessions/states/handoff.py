@@ -25,10 +25,11 @@ from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import short_id, truncate
 from ctx_pipeline.model.hook_kinds import CHOSEN, MADE, PROFILES, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
+from ctx_pipeline.sessions.last_worked import last_worked
 from ctx_pipeline.storage import FORGETTING
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.written_sessions import last_written
+from ctx_pipeline.storage.written_sessions import LINES, last_written
 from ctx_pipeline.tokens.estimates import near_count
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ _CANDIDATES = 12
 _ELSEWHERE = 24
 """Folders outside of the repository's own that are looked at."""
 
-_VERSION = 10
+_VERSION = 11
 """Of what is kept; what was kept by another one, or by another version of the package, is said anew."""
 
 _MOST_KEPT = 400
@@ -209,13 +210,15 @@ def _other(
             return about, framed(brought[2])
     for n, last in enumerate(others[:_CANDIDATES]):
         # a transcript that its agent packed or moved is written in two files, of which one is there
-        later = {w.session_id: w for w in others[n + 1 :] if w.session_id != last.session_id}
+        others_later = {w.session_id: w for w in others[n + 1 :]}
+        later = {one: w for one, w in others_later.items() if one != last.session_id}
         also = "".join(f"- {line}\n" for line in _also(list(later.values())[:2], last, [w.session_id for w in others]))
         about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
 
-        told = _block_of(last, settings, profile, keep=keep, beside=bool(also), spare=partial(spare, about) if spare else None)
+        late = partial(spare, about) if spare else None
+        told = _block_of(last, settings, profile, keep=keep, beside=bool(also), spare=late, stored=last.session_id not in others_later)
         if told is None:
-            continue  # the agent removed it; what was captured is what `ctx session resume` tells
+            continue  # nothing of it is left, or it is in the other file
         return about, framed(told + also) if told else ""
     return {}, ""
 
@@ -285,16 +288,18 @@ def _block_of(
     keep: bool = True,
     beside: bool = False,
     spare: Callable[[str], None] | None = None,
+    stored: bool = True,
 ) -> str | None:
-    """Return the block of a session as its transcript shows it now; None where that is gone or holds nothing.
+    """Return the block of a session as its transcript shows it now, else, where ``stored``, as the store holds it; None without either.
 
     It is shorter where other sessions are told of ``beside`` it. Both are kept: which one is needed shows when a chat begins.
     """
     seen = look_at(os.path.join(last.root, last.rel))  # noqa: PTH118 - the text of a recorded path
-    if seen.kind != FILE:
+    there = seen.kind == FILE and last.rel.endswith(LINES)
+    if not there and not stored:
         return None
     made_by = [__version__, _VERSION, last.root, last.rel, _changed(settings.home / "config.toml"), *profile]
-    made_of = [seen.size, seen.mtime_ns, *made_by]
+    made_of = [*((seen.size, seen.mtime_ns) if there else (last.rows.get("last_ts"), last.rows.get("events"))), *made_by]
     rel = _place(FOLDER, last.host, last.session_id)
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads((settings.home / rel).read_bytes())
@@ -302,9 +307,10 @@ def _block_of(
             return None if kept["texts"] is None else str(kept["texts"][beside])
         if spare and kept["made_of"][2:] == made_by and kept["texts"] and kept["texts"][True]:
             spare(framed(f"{kept['texts'][True]}{_SINCE}"))  # the shorter one, with room for what is said of it
-    from ctx_pipeline.sessions.states.resume import captured, other_blocks
+    from ctx_pipeline.sessions.states.resume import captured, other_blocks, stored_blocks
 
-    texts = other_blocks(last, (HANDOFF, HANDOFF - _BESIDE), settings, profile[0])
+    blocks = other_blocks if there else stored_blocks
+    texts = blocks(last, (HANDOFF, HANDOFF - _BESIDE), settings, profile[0])
     if keep:
         Files(settings.home).write(rel, json.dumps({"made_of": made_of, "texts": texts}).encode())
         _prune(settings, FOLDER)
@@ -343,9 +349,8 @@ def _written_here(cwd: str, settings: Settings, session: str, *, before_own: boo
         written = written[:own]
     place = place_of(cwd)
     known: dict[tuple[str, str], bool] = {("", ""): False}
-    elsewhere = 0
-    busy: list[WrittenSession] = []
-    quiet: list[WrittenSession] = []
+    elsewhere = busy = 0
+    found: list[WrittenSession] = []
     for one in written:
         folder, remote = str(one.rows.get("cwd") or ""), str(one.rows.get("repository") or "")
         if one.session_id == session or not (one.rows.get("prompts") or one.rows.get("tool_calls")):
@@ -357,10 +362,11 @@ def _written_here(cwd: str, settings: Settings, session: str, *, before_own: boo
             here = recorded or ((elsewhere <= _ELSEWHERE or not far) and bool(folder) and same_repository(folder, place))
             known[folder, remote] = here and not asked_here(folder)
         if known[folder, remote]:
-            (busy if one.rows.get("tool_calls") else quiet).append(one)
-            if len(busy) >= _CANDIDATES + 2:
+            found.append(one)
+            busy += bool(one.rows.get("tool_calls"))
+            if busy >= _CANDIDATES + 2:
                 break
-    return busy or quiet
+    return last_worked(found, lambda one: one.rows, lambda one: (_active(one)[0], one.host, one.session_id))
 
 
 def _also(others: Sequence[WrittenSession], last: WrittenSession, ids: Sequence[str]) -> Iterator[str]:
