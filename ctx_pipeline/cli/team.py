@@ -83,6 +83,7 @@ def join(
         return
     say(f"{member.member} on {member.machine} belongs to the team at {member.url}")
     _say_policies(member)
+    _say_elsewhere()
     say("next: ctx publish --dry-run")
 
 
@@ -121,6 +122,7 @@ def show(as_json: bool) -> None:
         return
     say(f"{member.member} on {member.machine} belongs to the team at {member.url}")
     _say_policies(member)
+    _say_elsewhere()
 
 
 @team.command("pull")
@@ -149,7 +151,7 @@ def pull_lessons(as_json: bool) -> None:
 def leave(erase: bool, yes: bool, as_json: bool) -> None:
     """Take this machine out of its team; with --erase also what it published."""
     from ctx_pipeline.cli.output import confirm
-    from ctx_pipeline.team.membership import demand
+    from ctx_pipeline.team.membership import demand, join_command
     from ctx_pipeline.team.withdraw import leave as run
 
     with _opened() as (settings, store):
@@ -166,7 +168,7 @@ def leave(erase: bool, yes: bool, as_json: bool) -> None:
         told = f"{counted(erased, 'session')} erased there" if erased else "whatever it had published was erased there"
         say(f"{told}; the hub's copies go with its next refresh")
     else:
-        again = f"ctx team join {member.url} --as {member.member} --machine {member.machine}"
+        again = join_command(member.url, member.member, member.machine)
         say(f"what was published stays there; to erase it: {again}, then ctx team leave --erase")
 
 
@@ -187,6 +189,15 @@ def _as_json(member: Membership) -> dict[str, Any]:
         "auto": member.auto,
         "key": list(member.key),
     }
+
+
+def _say_elsewhere() -> None:
+    """Say under which other names this machine took part; what it published so stays until it is erased."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.team.membership import elsewhere
+
+    for command in elsewhere(settings_module.load()):
+        say(f"what this machine published under other names stays there; to erase it: {command}, then ctx team leave --erase")
 
 
 def _say_policies(member: Membership) -> None:
