@@ -97,16 +97,21 @@ def share(project: str, policies: str, as_json: bool) -> None:
     PROJECT is a project's name, a repository (github.com/owner/name) or '*' for all others.
     What a narrower policy no longer allows is removed by the next publish.
     """
-    from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.team.membership import demand, save, shared
+    from ctx_pipeline.errors import nearest
+    from ctx_pipeline.storage.team_tables.local_rows import local_names
+    from ctx_pipeline.team.membership import EVERY, demand, key_of, save, shared
 
-    settings = settings_module.load()
-    member = shared(demand(settings), project, policies)
-    save(settings, member)
+    with _opened() as (settings, store):
+        member = shared(demand(settings), project, policies)
+        save(settings, member)
+        names = {key_of(name) for name in local_names(store)}
     if as_json:
         emit(_as_json(member))
     else:
         _say_policies(member)
+    if names and key_of(project) not in {EVERY, *names}:
+        near = ", ".join(nearest(project, names))
+        say(f"no session here is of {project!r}{f'; did you mean {near}?' if near else ''}", fg="yellow", err=True)
 
 
 @team.command()
@@ -273,12 +278,11 @@ def _say_published(done: Published) -> None:
         told = size(done.transcript_bytes)
         say(f"the transcripts of {counted(done.transcripts, 'session')} {verb} encrypted, {told} before compression")
     if not done.sessions and not done.removed and not done.lessons:
-        if done.transcripts:
-            return
         shared = done.by_project or not done.withheld
-        say(
-            "no project of this machine is shared: ctx team share PROJECT POLICIES" if not shared else "nothing changed since the last time"
-        )
+        if not done.transcripts:
+            say(
+                "nothing changed since the last time" if shared else "no project of this machine is shared: ctx team share PROJECT POLICIES"
+            )
     else:
         rows = sum(done.rows.values())
         say(f"{counted(done.sessions, 'session')} and {counted(done.lessons, 'lesson')} {verb}, {counted(rows, 'row')} in all")
@@ -297,6 +301,9 @@ def _say_published(done: Published) -> None:
     if kept:
         names = ", ".join(sorted(done.withheld)[:5])
         say(f"{counted(kept, 'session')} of projects without a policy stay here ({one_line(names, 100)})")
+    if done.lessons_withheld:
+        told = ", ".join(f"{count:,} {why}" for why, count in done.lessons_withheld.most_common())
+        say(f"{counted(done.lessons_withheld.total(), 'accepted lesson')} stay here: {told}")
 
 
 def _say_projects(done: Published) -> None:

@@ -127,7 +127,9 @@ def membership(settings: Settings) -> Membership | None:
     path = settings.home / FILE
     try:
         found = json.loads(path.read_bytes())
-        return Membership(**{**found, "share": {k: tuple(v) for k, v in found["share"].items()}, "key": tuple(found.get("key", ()))})
+        return Membership(
+            **{**found, "share": {key_of(k): tuple(v) for k, v in found["share"].items()}, "key": tuple(found.get("key", ()))}
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -159,13 +161,19 @@ def policies(words: str) -> tuple[str, ...]:
     return tuple(p for p in POLICIES if p in wanted)
 
 
+def key_of(project: str) -> str:
+    """Return under which name the policies of a project stand: a repository, in whatever notation, under one."""
+    return identity(project) if "/" in project else project
+
+
 def shared(member: Membership, project: str, words: str) -> Membership:
     """Return the membership with another policy for a project; ``none`` for ``*`` takes the general policy away.
 
     Raises UnknownChoice, and UsageError for ``raw`` without the team's key.
     """
-    chosen = {**member.share, project: policies(words)}
-    if RAW in chosen[project] and not member.key:
+    key = key_of(project)
+    chosen = {**member.share, key: policies(words)}
+    if RAW in chosen[key] and not member.key:
         raise UsageError("raw needs the key to which transcripts are encrypted", hint=f"ctx team join {member.url} --key age1...")
     return replace(member, share={k: v for k, v in chosen.items() if v or k != EVERY})
 
