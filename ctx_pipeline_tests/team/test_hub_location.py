@@ -60,8 +60,9 @@ def test_the_sensor_asks_for_months_that_changed_and_the_assets_bring_them_to_th
 
 
 @pytest.mark.feature("team.graph")
+@pytest.mark.parametrize("before", ["nothing", "ctx hub refresh"])
 def test_where_one_machine_does_all_one_run_brings_everything_to_the_page_and_no_partition_looks_missing(
-    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch, before: str
 ):
     for number, name in ((1, "ann"), (2, "bob")):
         who = TeamMachine(tmp_path / name, name).join(folder_bucket, share=("facts",))
@@ -76,8 +77,11 @@ def test_where_one_machine_does_all_one_run_brings_everything_to_the_page_and_no
 
     with instance_for_test(temp_dir=str(tmp_path)) as instance:
         hub = Hub(hub_location.settings_module.load())
+        if before == "ctx hub refresh":
+            hub.refresh()
         asked = hub_location.tick(dg.build_sensor_context(instance=instance), hub)
         (request,) = asked.run_requests or ()
+        assert {str(one.partition) for one in asked.asset_events or ()} == {"ann|2026-03-01", "bob|2026-03-01"}
         instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann", "bob"])
         chosen = [key.to_user_string() for key in request.asset_selection or ()]
         assert dg.materialize(list(definitions.assets or ()), selection=chosen, instance=instance).success
