@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _OF_LESSONS = ("memory_id", "verdict", "accepted_by", "rejected_by", "flags", "repository", "support", "text")
 """What is shown of a lesson; --json has the rest."""
 
+_NONE = {
+    "shared_sessions": "no session is on more than one machine",
+    "lessons": "no lesson yet: one comes when a member accepts it (ctx memory accept) in a project that shares lessons",
+}
+"""Report -> what is said where it has no row, though members published."""
+
 _PROBLEMS = 20
 """Rows and sessions that a refresh names as refused."""
 
@@ -382,7 +388,8 @@ def show_report(report: str, url: str | None, as_json: bool) -> None:
         emit({"report": report, "rows": rows})
         return
     if not rows:
-        say(f"no member published what {report} are made of" if hub.database.loaded() else "nothing is there yet: ctx hub refresh")
+        nothing = _NONE.get(report, f"no member published what {report} are made of")
+        say(nothing if hub.database.loaded() else "nothing is there yet: ctx hub refresh")
         return
     if report == LESSONS:
         rows = [{name: row[name] for name in _OF_LESSONS} for row in rows]

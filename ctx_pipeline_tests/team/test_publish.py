@@ -383,6 +383,26 @@ def test_a_server_that_does_not_answer_is_said_in_one_sentence(
 
 
 @pytest.mark.feature("team.bad-input")
+def test_an_endpoint_without_encryption_and_a_missing_account_are_said_in_one_sentence_each(
+    tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    with pytest.raises(StoreError, match=r"is not encrypted \(http\)") as open_endpoint:
+        machine(tmp_path).join(s3_bucket)
+    assert "AWS_ALLOW_HTTP" in open_endpoint.value.hint
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(StoreError, match=r"^no storage account is named for az://acme"):
+        machine(tmp_path).join("az://acme")
+
+
+@pytest.mark.feature("team.policy")
+def test_a_misspelled_policy_is_answered_with_all_of_them():
+    with pytest.raises(UnknownChoice) as said:
+        membership.policies("everything")
+    assert said.value.hint == "known: counts, facts, lessons, none, raw, texts"
+
+
+@pytest.mark.feature("team.bad-input")
 def test_a_clock_that_the_provider_refuses_is_not_said_to_be_a_missing_right(s3_bucket: str):
     # as S3 answers a request that was signed more than a quarter of an hour off
     said = "403 Forbidden: <Code>RequestTimeTooSkewed</Code><Message>The difference between the request time and the current time"
