@@ -12,6 +12,7 @@ import dagster as dg
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.tags import RUN_KEY_TAG
 
+from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs.location import executor_of
 from ctx_pipeline.model.codec import digest
@@ -76,6 +77,7 @@ def build() -> dg.Definitions:
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     settings = settings_module.load()
+    discovery.look_in(settings.home / "config")
     parts = partitions(settings.first_month)
     some = dg.BackfillPolicy.multi_run(max_partitions_per_run=_PARTS_OF_A_RUN)
 

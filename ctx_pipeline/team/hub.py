@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreError, UsageError
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import digest
@@ -118,6 +119,7 @@ class Hub:
 
     def __init__(self, settings: Settings, url: str | None = None) -> None:
         self.settings = settings
+        discovery.look_in(settings.home / "config")
         self.bucket = Bucket(bucket_of(settings, url))
         self.team = agreement(self.bucket) or Agreement()
         self.folder = settings.home / "hub" / digest(self.bucket.url)[:12]
