@@ -322,10 +322,19 @@ class UnknownName(CtxError):
         )
 
 
+_SHORT_LIST = 12
+"""Words of a fixed list that fit in one line."""
+
+
 class UnknownChoice(UnknownName):
-    """A word that must be one of a fixed list is not in it."""
+    """A word that must be one of a fixed list is not in it; the nearest are told, else the whole list where it is short."""
 
     exit_code = 2
+
+    def __init__(self, noun: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
+        names = sorted(set(known))
+        all_of_them = "" if len(names) > _SHORT_LIST or nearest(name, names) else f"known: {', '.join(names)}"
+        super().__init__(noun, name, names, hint=hint or all_of_them)
 
 
 class AmbiguousName(UnknownName):

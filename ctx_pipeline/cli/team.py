@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _OF_LESSONS = ("memory_id", "verdict", "accepted_by", "rejected_by", "flags", "repository", "support", "text")
 """What is shown of a lesson; --json has the rest."""
 
+_NONE = {
+    "shared_sessions": "no session is on more than one machine",
+    "lessons": "no lesson yet: one comes when a member accepts it (ctx memory accept) in a project that shares lessons",
+}
+"""Report -> what is said where it has no row, though members published."""
+
 _PROBLEMS = 20
 """Rows and sessions that a refresh names as refused."""
 
@@ -83,6 +89,7 @@ def join(
         return
     say(f"{member.member} on {member.machine} belongs to the team at {member.url}")
     _say_policies(member)
+    _say_elsewhere()
     say("next: ctx publish --dry-run")
 
 
@@ -96,16 +103,21 @@ def share(project: str, policies: str, as_json: bool) -> None:
     PROJECT is a project's name, a repository (github.com/owner/name) or '*' for all others.
     What a narrower policy no longer allows is removed by the next publish.
     """
-    from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.team.membership import demand, save, shared
+    from ctx_pipeline.errors import nearest
+    from ctx_pipeline.storage.team_tables.local_rows import local_names
+    from ctx_pipeline.team.membership import EVERY, demand, key_of, save, shared
 
-    settings = settings_module.load()
-    member = shared(demand(settings), project, policies)
-    save(settings, member)
+    with _opened() as (settings, store):
+        member = shared(demand(settings), project, policies)
+        save(settings, member)
+        names = {key_of(name) for name in local_names(store)}
     if as_json:
         emit(_as_json(member))
     else:
         _say_policies(member)
+    if names and key_of(project) not in {EVERY, *names}:
+        near = ", ".join(nearest(project, names))
+        say(f"no session here is of {project!r}{f'; did you mean {near}?' if near else ''}", fg="yellow", err=True)
 
 
 @team.command()
@@ -121,6 +133,7 @@ def show(as_json: bool) -> None:
         return
     say(f"{member.member} on {member.machine} belongs to the team at {member.url}")
     _say_policies(member)
+    _say_elsewhere()
 
 
 @team.command("pull")
@@ -149,7 +162,7 @@ def pull_lessons(as_json: bool) -> None:
 def leave(erase: bool, yes: bool, as_json: bool) -> None:
     """Take this machine out of its team; with --erase also what it published."""
     from ctx_pipeline.cli.output import confirm
-    from ctx_pipeline.team.membership import demand
+    from ctx_pipeline.team.membership import demand, join_command
     from ctx_pipeline.team.withdraw import leave as run
 
     with _opened() as (settings, store):
@@ -166,7 +179,7 @@ def leave(erase: bool, yes: bool, as_json: bool) -> None:
         told = f"{counted(erased, 'session')} erased there" if erased else "whatever it had published was erased there"
         say(f"{told}; the hub's copies go with its next refresh")
     else:
-        again = f"ctx team join {member.url} --as {member.member} --machine {member.machine}"
+        again = join_command(member.url, member.member, member.machine)
         say(f"what was published stays there; to erase it: {again}, then ctx team leave --erase")
 
 
@@ -187,6 +200,15 @@ def _as_json(member: Membership) -> dict[str, Any]:
         "auto": member.auto,
         "key": list(member.key),
     }
+
+
+def _say_elsewhere() -> None:
+    """Say under which other names this machine took part; what it published so stays until it is erased."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.team.membership import elsewhere
+
+    for command in elsewhere(settings_module.load()):
+        say(f"what this machine published under other names stays there; to erase it: {command}, then ctx team leave --erase")
 
 
 def _say_policies(member: Membership) -> None:
@@ -262,12 +284,11 @@ def _say_published(done: Published) -> None:
         told = size(done.transcript_bytes)
         say(f"the transcripts of {counted(done.transcripts, 'session')} {verb} encrypted, {told} before compression")
     if not done.sessions and not done.removed and not done.lessons:
-        if done.transcripts:
-            return
         shared = done.by_project or not done.withheld
-        say(
-            "no project of this machine is shared: ctx team share PROJECT POLICIES" if not shared else "nothing changed since the last time"
-        )
+        if not done.transcripts:
+            say(
+                "nothing changed since the last time" if shared else "no project of this machine is shared: ctx team share PROJECT POLICIES"
+            )
     else:
         rows = sum(done.rows.values())
         say(f"{counted(done.sessions, 'session')} and {counted(done.lessons, 'lesson')} {verb}, {counted(rows, 'row')} in all")
@@ -286,6 +307,9 @@ def _say_published(done: Published) -> None:
     if kept:
         names = ", ".join(sorted(done.withheld)[:5])
         say(f"{counted(kept, 'session')} of projects without a policy stay here ({one_line(names, 100)})")
+    if done.lessons_withheld:
+        told = ", ".join(f"{count:,} {why}" for why, count in done.lessons_withheld.most_common())
+        say(f"{counted(done.lessons_withheld.total(), 'accepted lesson')} stay here: {told}")
 
 
 def _say_projects(done: Published) -> None:
@@ -364,7 +388,8 @@ def show_report(report: str, url: str | None, as_json: bool) -> None:
         emit({"report": report, "rows": rows})
         return
     if not rows:
-        say(f"no member published what {report} are made of" if hub.database.loaded() else "nothing is there yet: ctx hub refresh")
+        nothing = _NONE.get(report, f"no member published what {report} are made of")
+        say(nothing if hub.database.loaded() else "nothing is there yet: ctx hub refresh")
         return
     if report == LESSONS:
         rows = [{name: row[name] for name in _OF_LESSONS} for row in rows]

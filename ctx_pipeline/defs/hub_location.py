@@ -12,6 +12,7 @@ import dagster as dg
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.tags import RUN_KEY_TAG
 
+from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs.location import executor_of
 from ctx_pipeline.model.codec import digest
@@ -76,6 +77,7 @@ def build() -> dg.Definitions:
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     settings = settings_module.load()
+    discovery.look_in(settings.home / "config")
     parts = partitions(settings.first_month)
     some = dg.BackfillPolicy.multi_run(max_partitions_per_run=_PARTS_OF_A_RUN)
 
@@ -210,15 +212,22 @@ def build() -> dg.Definitions:
 
 
 def _record(context: dg.AssetExecutionContext, first_month: str, done: Refreshed) -> None:
-    """Record what a refresh did in place of partitioned assets, so that the graph shows no partition as missing that is there."""
+    """Record what a refresh did in place of partitioned assets, and what another process did: no partition looks missing that is there."""
     months = set(_months(first_month).get_partition_keys())
-    made = [(["team", "collected"], key) for key in done.collected]
-    made += [(["team_signals", family], key) for key, _, family in (one.rpartition(" ") for one in done.measured)]
-    for asset, key in made:
-        member, _, month = key.partition("|")
-        if f"{month}-01" in months:
-            partition = dg.MultiPartitionKey({"member": member, "month": f"{month}-01"})
-            context.log_event(dg.AssetMaterialization(asset_key=dg.AssetKey(asset), partition=partition))
+    new = {("collected", key) for key in done.collected} | {
+        (family, key) for key, _, family in (one.rpartition(" ") for one in done.measured)
+    }
+    assets = {"collected": dg.AssetKey(["team", "collected"])} | {name: dg.AssetKey(["team_signals", name]) for name in measurable()}
+    for name, asset in assets.items():
+        recorded = context.instance.get_materialized_partitions(asset)
+        for key in dict.fromkeys([*done.up_to_date, *done.collected]):
+            partition = _partition(Part(*key.split("|", 1)))
+            if key.partition("|")[2] + "-01" in months and ((name, key) in new or partition not in recorded):
+                context.log_event(dg.AssetMaterialization(asset_key=asset, partition=partition))
+
+
+def _partition(part: Part) -> dg.MultiPartitionKey:
+    return dg.MultiPartitionKey({"member": part.member, "month": f"{part.month}-01"})
 
 
 def _requests(context: dg.SensorEvaluationContext, due: Mapping[Part, str], turn: str) -> list[dg.RunRequest]:
@@ -229,7 +238,7 @@ def _requests(context: dg.SensorEvaluationContext, due: Mapping[Part, str], turn
     return [
         dg.RunRequest(
             run_key=f"{part.key} {made_of} {turn}",
-            partition_key=dg.MultiPartitionKey({"member": part.member, "month": f"{part.month}-01"}),
+            partition_key=_partition(part),
             asset_selection=[dg.AssetKey(["team", "collected"]), *(dg.AssetKey(["team_signals", name]) for name in measurable())],
         )
         for part, made_of in due.items()
@@ -280,7 +289,12 @@ def tick(context: dg.SensorEvaluationContext, hub: Hub) -> dg.SensorResult:
     # a month that comes again as it was before is a run of its own
     cursor |= {_TURN: str(int(turn) + bool(requests)), _ASKED: asked_for}
     added = [dg.DynamicPartitionsDefinition(name=MEMBERS).build_add_request(fresh)] if fresh else []
-    return dg.SensorResult(run_requests=requests, cursor=json.dumps(cursor), dynamic_partitions_requests=added)
+    observed = [
+        dg.AssetObservation(asset_key=["team", "published"], partition=_partition(part))
+        for part, made_of in due.items()
+        if made_of and f"{part.month}-01" in months
+    ]
+    return dg.SensorResult(run_requests=requests, cursor=json.dumps(cursor), dynamic_partitions_requests=added, asset_events=observed)
 
 
 def _to_repeat(context: dg.SensorEvaluationContext, hub: Hub, asked_for: dict[str, Asked], now: Mapping[str, str]) -> set[str]:

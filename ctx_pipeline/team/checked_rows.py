@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.tables import MEMORIES, TABLES
+from ctx_pipeline.model.tables import MEMORIES, SESSIONS, TABLES
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
 from ctx_pipeline.team.published_tables import LESSONS, PLACE
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_ROWS = 5_000_000
-"""Rows of one table, member and month; more is refused and named by ``ctx hub doctor``."""
+"""Rows of one table, member and month; more is refused and named by ``ctx hub refresh``."""
+
+MOST_SESSIONS = 100_000
+"""The same of sessions, which are measured one by one: a million of them took more than 6 GB and four minutes."""
 
 _MOST_FIGURE = 1 << 53
 """Largest integer of a row that is exact in every reader."""
@@ -32,8 +35,9 @@ def checked(name: str, member: str, month: str, rows: pa.Table, problems: list[s
 
     columns = {c.name: c for c in (*PLACE, *(MEMORIES.columns if name == LESSONS else TABLES[name].columns))}
     place = f"{member}|{month} {name}"
-    if rows.num_rows > MOST_ROWS:
-        problems.append(f"{place}: {rows.num_rows:,} rows are more than {MOST_ROWS:,}")
+    most = MOST_SESSIONS if name == SESSIONS.name else MOST_ROWS
+    if rows.num_rows > most:
+        problems.append(f"{place}: {rows.num_rows:,} rows are more than {most:,}")
         return None
     keys = {"member", "machine", "month", *(("memory_id",) if name == LESSONS else TABLES[name].key)}
     if missing := sorted(keys - set(rows.column_names)):

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreError, UsageError
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import digest
@@ -95,6 +96,8 @@ class Refreshed:
     """what of the collected was refused"""
     not_collected: list[str] = field(default_factory=list)
     """parts of which a table of the member cannot be read, and why"""
+    up_to_date: list[str] = field(default_factory=list)
+    """months of members that the team's tables have as they were published, whenever they were collected"""
     erased: int = 0
     """files of earlier versions that were removed, since a machine erased rows or left"""
     members: int = 0
@@ -116,6 +119,7 @@ class Hub:
 
     def __init__(self, settings: Settings, url: str | None = None) -> None:
         self.settings = settings
+        discovery.look_in(settings.home / "config")
         self.bucket = Bucket(bucket_of(settings, url))
         self.team = agreement(self.bucket) or Agreement()
         self.folder = settings.home / "hub" / digest(self.bucket.url)[:12]
@@ -402,7 +406,7 @@ class Hub:
         place = self.folder / "measured.json"
         before = json_object(place.read_bytes() if place.exists() else None)
         code = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
-        failed: set[str] = set()
+        failed: set[Part] = set()
         known = dict(before)
         """part -> code by which its readings were taken last; no request where that is the code of now"""
         asked = [part for part in now | due if part in due or (part.month != LESSONS_MONTH and known.get(part.key) != code)]
@@ -412,7 +416,7 @@ class Hub:
             done.problems += collected.problems
             for part, error in collected.failed.items():
                 done.not_collected.append(f"{part.key} {error.message}")
-                failed.add(part.member)
+                failed.add(part)
             done.collected += [part.key for part in collected.rows]
             sound = [part for part in parts if part not in collected.failed]
             wanted = [part for part in sound if part.month != LESSONS_MONTH]
@@ -424,10 +428,10 @@ class Hub:
             if loads:
                 self.load(loads, collected.rows)
         known = {key: value for key, value in known.items() if Part(*key.split("|", 1)) in now}
-        failed |= {member for member, _ in self.said.unreadable}
+        done.up_to_date = [part.key for part in now if part not in failed and part.month != LESSONS_MONTH]
         if known != before:
             place.write_text(json.dumps(known), "utf-8")
-        done.erased = self.erase(failed, heads)
+        done.erased = self.erase({part.member for part in failed} | {member for member, _ in self.said.unreadable}, heads)
         done.members = len({part.member for part in now})
         done.lessons = sum(row["verdict"] == "accepted" for row in self.lessons())
         done.seconds = time.perf_counter() - began

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import socket
 import uuid
 from dataclasses import asdict, dataclass, field, replace
@@ -35,8 +36,8 @@ EVERY = "*"
 
 FOLDER = "team"
 FILE = MEMBERSHIP
-LEFT = f"{FOLDER}/left.json"
-"""Names that this machine left without erasing -> the id by which it may take them again."""
+TAKEN = f"{FOLDER}/left.json"
+"""Names that this machine took and has not erased, those that it left too -> the id by which it may take them again."""
 
 PROTOCOL = 1
 """Rises when an older publisher or reader would misread what is in the bucket."""
@@ -126,7 +127,9 @@ def membership(settings: Settings) -> Membership | None:
     path = settings.home / FILE
     try:
         found = json.loads(path.read_bytes())
-        return Membership(**{**found, "share": {k: tuple(v) for k, v in found["share"].items()}, "key": tuple(found.get("key", ()))})
+        return Membership(
+            **{**found, "share": {key_of(k): tuple(v) for k, v in found["share"].items()}, "key": tuple(found.get("key", ()))}
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -158,13 +161,19 @@ def policies(words: str) -> tuple[str, ...]:
     return tuple(p for p in POLICIES if p in wanted)
 
 
+def key_of(project: str) -> str:
+    """Return under which name the policies of a project stand: a repository, in whatever notation, under one."""
+    return identity(project) if "/" in project else project
+
+
 def shared(member: Membership, project: str, words: str) -> Membership:
     """Return the membership with another policy for a project; ``none`` for ``*`` takes the general policy away.
 
     Raises UnknownChoice, and UsageError for ``raw`` without the team's key.
     """
-    chosen = {**member.share, project: policies(words)}
-    if RAW in chosen[project] and not member.key:
+    key = key_of(project)
+    chosen = {**member.share, key: policies(words)}
+    if RAW in chosen[key] and not member.key:
         raise UsageError("raw needs the key to which transcripts are encrypted", hint=f"ctx team join {member.url} --key age1...")
     return replace(member, share={k: v for k, v in chosen.items() if v or k != EVERY})
 
@@ -187,12 +196,16 @@ def join(
     ``key`` are public keys of age, or files of them, for the policy ``raw``; ``auto`` says whether it publishes by itself.
     """
     place = team_url(url)
-    before = membership(settings)
+    taken = _taken(settings)
+    try:
+        before = membership(settings)
+    except SettingsError:  # it is written anew; the names that were taken stand elsewhere
+        before = None
     kept = before if before is not None and before.url == place else None
-    member = _name(name or (kept.member if kept else _person(settings)), "--as")
-    host = _name(machine or (kept.machine if kept else socket.gethostname().partition(".")[0] or "machine"), "--machine")
+    member = _name(name if name is not None else kept.member if kept else _person(settings), "--as")
+    host = _name(machine if machine is not None else kept.machine if kept else _host(), "--machine")
     same = kept is not None and (kept.member, kept.machine) == (member, host)
-    own = kept.machine_id if kept is not None and same else _left(settings).get(_names(place, member, host)) or uuid.uuid4().hex[:16]
+    own = kept.machine_id if kept is not None and same else taken.get(_names(place, member, host)) or uuid.uuid4().hex[:16]
     if host == SHARD:
         raise UsageError(f"{SHARD} is the name of what workers publish", hint="give this machine another one: --machine NAME")
     pulls = pull if pull is not None else kept.pull if kept else True
@@ -215,21 +228,47 @@ def join(
                 member=member,
                 machine=host,
             )
+    earlier = {_names(before.url, before.member, before.machine): before.machine_id} if before else {}
+    _keep_taken(settings, {**taken, **earlier, _names(place, member, host): own})
     save(settings, made)
     return made
 
 
 def depart(settings: Settings, member: Membership, *, erased: bool) -> None:
     """Forget the membership; names under which something stays in the bucket can be taken again by this machine alone."""
-    files, names = Files(settings.home), _names(member.url, member.member, member.machine)
-    left = {key: own for key, own in _left(settings).items() if key != names} | ({} if erased else {names: member.machine_id})
-    files.write(LEFT, json.dumps(left, indent=1).encode())
-    files.remove(FILE)
+    names = _names(member.url, member.member, member.machine)
+    others = {key: own for key, own in _taken(settings).items() if key != names}
+    _keep_taken(settings, others if erased else {**others, names: member.machine_id})
+    Files(settings.home).remove(FILE)
 
 
-def _left(settings: Settings) -> Mapping[str, Any]:
-    path = settings.home / LEFT
+def elsewhere(settings: Settings) -> list[str]:
+    """Return ``ctx team join`` commands that take again the names under which this machine published before, but for those of now."""
+    try:
+        now = membership(settings)
+    except SettingsError:
+        now = None
+    own = _names(now.url, now.member, now.machine) if now else ""
+    found = []
+    for names in sorted(_taken(settings).keys() - {own}):
+        url, _, named = names.rpartition(" ")
+        member, _, machine = named.partition("/")
+        found.append(join_command(url, member, machine))
+    return found
+
+
+def join_command(url: str, member: str, machine: str) -> str:
+    """Return the command that takes names again."""
+    return f"ctx team join {shlex.quote(url)} --as {member} --machine {machine}"
+
+
+def _taken(settings: Settings) -> Mapping[str, Any]:
+    path = settings.home / TAKEN
     return json_object(path.read_bytes() if path.exists() else None)
+
+
+def _keep_taken(settings: Settings, taken: Mapping[str, Any]) -> None:
+    Files(settings.home).write(TAKEN, json.dumps(taken, indent=1).encode())
 
 
 def _names(url: str, member: str, machine: str) -> str:
@@ -276,6 +315,10 @@ def _person(settings: Settings) -> str:
 def is_name(text: str) -> bool:
     """Tell whether a text is a name that a member or a machine can have."""
     return _NAME.fullmatch(text) is not None
+
+
+def _host() -> str:
+    return socket.gethostname().partition(".")[0] or "machine"
 
 
 def _name(text: str, option: str) -> str:

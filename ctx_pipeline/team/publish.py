@@ -12,7 +12,7 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import FACTS_ASSET, TABLES
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.storage.team_tables.local_rows import LocalSession, local_sessions
-from ctx_pipeline.team.lessons_out import lesson_rows
+from ctx_pipeline.team.lessons_out import lessons_that_leave
 from ctx_pipeline.team.membership import PROTOCOL, RAW, demand
 from ctx_pipeline.team.published_tables import LESSONS, PUBLISHED, tables_of
 from ctx_pipeline.team.sent_record import LEASE, Record, read_record
@@ -48,6 +48,8 @@ class Published:
     """project -> policies, sessions that go now, sessions of the machine"""
     withheld: Counter[str] = field(default_factory=Counter)
     """project -> sessions that stay on this machine, since it has no policy"""
+    lessons_withheld: Counter[str] = field(default_factory=Counter)
+    """why -> accepted lessons that stay on this machine"""
     examples: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -63,6 +65,7 @@ class Published:
             "rows": dict(self.rows),
             "projects": self.by_project,
             "withheld": dict(self.withheld),
+            "lessons_withheld": dict(self.lessons_withheld),
             "examples": self.examples,
             "seconds": round(self.seconds, 3),
         }
@@ -103,7 +106,7 @@ def _publish(
     sender = Sender(store, member, record, token, whole=whole)
     due_raw = sender.raw.compare(sessions, looked)
     done.transcripts = len(due_raw.changed)
-    lessons = lesson_rows(store, member, Redactor(settings.patterns))
+    lessons, done.lessons_withheld = lessons_that_leave(store, member, Redactor(settings.patterns))
     lessons_digest = digest([list(row.values()) for row in lessons], member.share)
     lessons_due = lessons_digest != record.lessons and bool(lessons or record.lessons)
     done.lessons = len(lessons) if lessons_due else 0

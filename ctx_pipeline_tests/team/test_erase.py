@@ -14,7 +14,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.hub import Hub
-from ctx_pipeline.team.membership import demand, save, shared
+from ctx_pipeline.team.membership import demand, join, save, shared
 from ctx_pipeline.team.withdraw import leave, withdraw
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
@@ -272,3 +272,43 @@ def test_nothing_counts_as_erased_where_a_folder_is_not_the_one_that_the_machine
 
     with open_store(ann.settings) as store:
         assert leave(store, ann.settings, erase=True) == 1
+
+
+@pytest.mark.feature("team.erase")
+@pytest.mark.parametrize("moved", ["name", "team", "damaged"])
+def test_what_was_published_under_an_earlier_name_is_named_and_can_still_be_erased(
+    tmp_path: Path, folder_bucket: str, unpacked: Unpacked, monkeypatch: pytest.MonkeyPatch, moved: str
+):
+    ann = machine(tmp_path, folder_bucket)
+    ann.works(1, words="lighthouse keeper")
+    ann.publish()
+    if moved == "damaged":
+        (ann.settings.home / "team" / "membership.json").write_text("{", "utf-8")
+    for name, value in ann.settings.environ.items():
+        monkeypatch.setenv(name, value)
+
+    def said(*words: str) -> str:
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    joined = said("team", "join", str(tmp_path / "second") if moved == "team" else folder_bucket, "--as", "mary", "--machine", "desk")
+
+    again = f"ctx team join {folder_bucket} --as ann --machine laptop"
+    assert again in joined
+    assert again in said("team", "show")
+    assert again in said("forget", session_id(1), "--yes")
+    assert unpacked(folder_bucket, "lighthouse") == {"lighthouse"}
+    assert again not in said(*again.split()[1:])
+    said("team", "leave", "--erase", "--yes")
+    assert unpacked(folder_bucket, "lighthouse", session_id(1), "ann") == set()
+    assert again not in said("team", "join", folder_bucket, "--as", "mary", "--machine", "desk")
+
+
+@pytest.mark.feature("team.erase")
+@pytest.mark.parametrize("names", [{"name": ""}, {"machine": " "}])
+def test_a_name_that_a_script_left_empty_is_no_name(tmp_path: Path, folder_bucket: str, names: dict[str, str]):
+    ann = TeamMachine(tmp_path / "ann", "ann")
+
+    with pytest.raises(UsageError, match="is no name"):
+        join(ann.settings, folder_bucket, **{"name": "ann", "machine": "laptop", **names})

@@ -20,6 +20,7 @@ from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import TeamTable
+from ctx_pipeline.team.checked_rows import MOST_SESSIONS
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.hub_page import build_page
 from ctx_pipeline.team.hub_upkeep import doctor
@@ -229,3 +230,25 @@ def test_a_clock_of_any_year_is_told_and_decides_nothing(tmp_path: Path, folder_
 
     assert hub.refresh([]).collected == ["ann|2026-03", "ann|all"]
     assert [one["machine"] for one in doctor(hub).machines] == ["ann/laptop"]
+
+
+@pytest.mark.feature("team.bad-input")
+def test_more_sessions_in_a_month_than_a_member_can_have_are_refused_and_named_and_others_come_in(tmp_path: Path, folder_bucket: str):
+    member(tmp_path, folder_bucket, "ann", 1)
+    member(tmp_path, folder_bucket, "eve", 2)
+    table = TeamTable(Bucket(folder_bucket), "members/eve/sessions")
+    rows = table.rows()
+    assert rows is not None
+    count = MOST_SESSIONS + 1
+    many = {
+        name: pa.array(map(str, range(count))) if name == "session_id" else pa.repeat(rows[name][0], count) for name in rows.column_names
+    }
+    table.put(pa.table(many, schema=rows.schema), writer="eve", number=99, keys={"machine": {"laptop"}}, by=PARTITIONS)
+    hub = hub_of(tmp_path, folder_bucket)
+
+    done = hub.refresh()
+
+    assert [problem for problem in done.problems if "sessions" in problem] == [
+        f"eve|2026-03 sessions: {count:,} rows are more than 100,000"
+    ]
+    assert [(row["member"], row["sessions"]) for row in hub.database.reports(("members",))["members"] if row["sessions"]] == [("ann", 1)]

@@ -14,6 +14,7 @@ pytest.importorskip("dagster")
 import dagster as dg
 from dagster._core.test_utils import create_run_for_test, instance_for_test
 
+from ctx_pipeline import discovery
 from ctx_pipeline.defs import hub_location
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import TeamTable
@@ -60,8 +61,9 @@ def test_the_sensor_asks_for_months_that_changed_and_the_assets_bring_them_to_th
 
 
 @pytest.mark.feature("team.graph")
+@pytest.mark.parametrize("before", ["nothing", "ctx hub refresh"])
 def test_where_one_machine_does_all_one_run_brings_everything_to_the_page_and_no_partition_looks_missing(
-    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch, before: str
 ):
     for number, name in ((1, "ann"), (2, "bob")):
         who = TeamMachine(tmp_path / name, name).join(folder_bucket, share=("facts",))
@@ -76,8 +78,11 @@ def test_where_one_machine_does_all_one_run_brings_everything_to_the_page_and_no
 
     with instance_for_test(temp_dir=str(tmp_path)) as instance:
         hub = Hub(hub_location.settings_module.load())
+        if before == "ctx hub refresh":
+            hub.refresh()
         asked = hub_location.tick(dg.build_sensor_context(instance=instance), hub)
         (request,) = asked.run_requests or ()
+        assert {str(one.partition) for one in asked.asset_events or ()} == {"ann|2026-03-01", "bob|2026-03-01"}
         instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann", "bob"])
         chosen = [key.to_user_string() for key in request.asset_selection or ()]
         assert dg.materialize(list(definitions.assets or ()), selection=chosen, instance=instance).success
@@ -243,3 +248,54 @@ def test_what_a_run_is_still_about_is_not_asked_for_twice_and_what_never_comes_i
     assert not waits.run_requests
     assert asked == 7
     assert len(anew.run_requests or ()) == 1
+
+
+OWN = '''"""Calls: a signal of the hub's own."""
+
+from ctx_pipeline.model.declared import Reading, signal
+
+
+@signal(version=1, group="activity", unit="calls", better="lower", reads=("tool_calls",))
+def own_calls(view):
+    """Tool calls of the session.
+
+    Read it beside the turns.
+    """
+    return Reading(float(len(view.tool_calls)))
+'''
+
+
+@pytest.mark.feature("team.signals", "team.graph")
+@pytest.mark.parametrize("by", ["ctx hub refresh", "a backfill"])
+def test_a_signal_of_the_hubs_own_is_an_asset_and_filled_over_all_members(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch, by: str
+):
+    for number, name in ((1, "ann"), (2, "bob")):
+        who = TeamMachine(tmp_path / name, name).join(folder_bucket, share=("facts",))
+        who.works(number, turns=number)
+        who.publish()
+    monkeypatch.setenv(URL, folder_bucket)
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "hub-store"))
+    Hub(hub_location.settings_module.load()).refresh()
+    own = tmp_path / "hub-store" / "config" / "signals" / "own_calls.py"
+    own.parent.mkdir(parents=True)
+    own.write_text(OWN, "utf-8")
+    discovery.look_in(None)
+    discovery.reload()
+    try:
+        assets = list(hub_location.build().assets or ())
+        if by == "ctx hub refresh":
+            assert Hub(hub_location.settings_module.load()).refresh().measured == ["ann|2026-03 own_calls", "bob|2026-03 own_calls"]
+        else:
+            ends = {f"dagster/asset_partition_range_{end}": f"{name}|2026-03-01" for end, name in (("start", "ann"), ("end", "bob"))}
+            with dg.DagsterInstance.ephemeral() as instance:
+                instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann", "bob"])
+                assert dg.materialize(assets, selection=["team_signals/own_calls"], tags=ends, instance=instance).success
+        found = TeamTable(Bucket(folder_bucket), "team/readings").rows()
+    finally:
+        discovery.look_in(None)
+        discovery.reload()
+
+    assert found is not None
+    readings = [row for row in found.to_pylist() if row["signal"] == "own_calls"]
+    assert sorted((row["member"], row["value"]) for row in readings) == [("ann", 1.0), ("bob", 2.0)]

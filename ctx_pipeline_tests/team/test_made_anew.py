@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ctx_pipeline.model.tables import MEMORIES
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket, NotATable
 from ctx_pipeline.storage.team_tables.delta import TeamTable
+from ctx_pipeline.team.lessons_out import Lessons
 from ctx_pipeline.team.membership import TEAM_FILE
 from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS_MONTH, PARTITIONS, PLACE
 from ctx_pipeline.team.withdraw import leave
@@ -113,11 +115,11 @@ def test_lessons_that_a_machine_has_no_more_are_taken_back_when_all_is_sent_agai
     ann.works(1)
     lesson = dict.fromkeys(c.name for c in (*PLACE, *MEMORIES.columns) if c.name in {*(p.name for p in PLACE), *LESSON_COLUMNS})
     lesson |= {"member": "ann", "machine": "laptop", "month": LESSONS_MONTH, "memory_id": "m-1", "text": "Run `make lint`."}
-    monkeypatch.setattr("ctx_pipeline.team.publish.lesson_rows", lambda *_: [lesson])
+    monkeypatch.setattr("ctx_pipeline.team.publish.lessons_that_leave", lambda *_: Lessons([lesson], Counter()))
     ann.publish()
     table = Path(folder_bucket) / "members/ann/lessons"
     assert deltalake.DeltaTable(str(table)).to_pyarrow_table()["memory_id"].to_pylist() == ["m-1"]
-    monkeypatch.setattr("ctx_pipeline.team.publish.lesson_rows", lambda *_: [])
+    monkeypatch.setattr("ctx_pipeline.team.publish.lessons_that_leave", lambda *_: Lessons([], Counter()))
 
     ann.publish(whole=True)
 

@@ -383,6 +383,26 @@ def test_a_server_that_does_not_answer_is_said_in_one_sentence(
 
 
 @pytest.mark.feature("team.bad-input")
+def test_an_endpoint_without_encryption_and_a_missing_account_are_said_in_one_sentence_each(
+    tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    with pytest.raises(StoreError, match=r"is not encrypted \(http\)") as open_endpoint:
+        machine(tmp_path).join(s3_bucket)
+    assert "AWS_ALLOW_HTTP" in open_endpoint.value.hint
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(StoreError, match=r"^no storage account is named for az://acme"):
+        machine(tmp_path).join("az://acme")
+
+
+@pytest.mark.feature("team.policy")
+def test_a_misspelled_policy_is_answered_with_all_of_them():
+    with pytest.raises(UnknownChoice) as said:
+        membership.policies("everything")
+    assert said.value.hint == "known: counts, facts, lessons, none, raw, texts"
+
+
+@pytest.mark.feature("team.bad-input")
 def test_a_clock_that_the_provider_refuses_is_not_said_to_be_a_missing_right(s3_bucket: str):
     # as S3 answers a request that was signed more than a quarter of an hour off
     said = "403 Forbidden: <Code>RequestTimeTooSkewed</Code><Message>The difference between the request time and the current time"
@@ -535,3 +555,48 @@ def test_an_error_that_says_what_to_do_keeps_what_it_came_from(tmp_path: Path):
         raise StoreError("another process was first") from ValueError("commit failed")
 
     assert isinstance(raised.value.__cause__, ValueError)
+
+
+@pytest.mark.feature("team.policy")
+@pytest.mark.parametrize("written", ["git@github.com:Acme/shop.git", "https://github.com/acme/shop", "github.com/acme/shop/"])
+def test_a_repository_may_be_named_in_any_notation_and_a_name_that_nothing_has_is_told(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch, written: str
+):
+    ann = machine(tmp_path).join(folder_bucket)
+    ann.works(1)
+    ann.publish()
+    for name, value in ann.settings.environ.items():
+        monkeypatch.setenv(name, value)
+
+    told = {name: CliRunner().invoke(cli, ["team", "share", name, "none"]).output for name in (written, "shpo", "shop", "*")}
+
+    assert demand(ann.settings).policy_of("other", "github.com/acme/shop") == ()
+    assert {name: "no session here is of" in said for name, said in told.items()} == {
+        written: True,
+        "shpo": True,
+        "shop": False,
+        "*": False,
+    }
+    assert "did you mean shop" in told["shpo"]
+
+
+@pytest.mark.feature("team.policy")
+def test_why_an_accepted_lesson_does_not_leave_is_told(tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch):
+    ann = machine(tmp_path).join(folder_bucket, share=("counts", "lessons"))
+    about = {"kind": "repo_convention", "scope": "repo", "text": "Run `make schema` before the tests."}
+    placed = {"m-1": "github.com/acme/shop", "m-2": "/home/ann/notes", "m-3": None, "m-4": "github.com/acme/secret"}
+    ann.works(1)
+    ann.publish()
+    with open_store(ann.settings) as store:
+        save(ann.settings, shared(demand(ann.settings), "github.com/acme/secret", "counts"))
+        for name, repository in placed.items():
+            lesson = about | {"memory_id": name, "repository": repository, "text": f"{about['text']} {name}"}
+            store.journal.append(AUTHORED, lesson, actor="person")
+        consolidate(store, ann.settings)
+    for name, value in ann.settings.environ.items():
+        monkeypatch.setenv(name, value)
+
+    for words in (["publish", "--dry-run"], ["publish"], ["publish"]):
+        told = CliRunner().invoke(cli, words).output
+        assert "3 accepted lessons stay here: 2 of a folder whose repository is not known, 1 of projects that do not share lessons" in told
+    assert [row["memory_id"] for row in rows(folder_bucket, "lessons")] == ["m-1"]

@@ -303,9 +303,17 @@ def _named(store: Store, host: str, words: str) -> list[tuple[str, str]]:
 def _withdraw(store: Store, settings: Settings, sessions: Sequence[tuple[str, str]]) -> None:
     """Remove what a team has of sessions that are forgotten; where it cannot be reached, the next publish does it."""
     from ctx_pipeline.errors import CtxError
-    from ctx_pipeline.team.membership import FILE
+    from ctx_pipeline.team.membership import FILE, elsewhere
 
-    if not sessions or not (settings.home / FILE).exists():
+    if not sessions:
+        return
+    for command in elsewhere(settings):
+        say(
+            f"this machine took part in a team under other names, which may still have them: {command}, then ctx team leave --erase",
+            fg="yellow",
+            err=True,
+        )
+    if not (settings.home / FILE).exists():
         return
     from ctx_pipeline.team.withdraw import withdraw
 

@@ -188,6 +188,13 @@ class Bucket:
             return StoreError(
                 f"{self.url} refuses this machine's clock", hint="set the clock (timedatectl set-ntp true), then run the command again"
             )
+        if "account must be specified" in lowered:
+            return StoreError(f"no storage account is named for {self.url}", hint="set AZURE_STORAGE_ACCOUNT_NAME, and sign in: az login")
+        if "scheme is not allowed" in lowered or ("builder error" in lowered and " http://" in lowered):
+            return StoreError(
+                f"the endpoint of {self.url} is not encrypted (http)",
+                hint="name one with https; of a server on this machine or in a closed network: AWS_ALLOW_HTTP=true",
+            )
         if any(word in lowered for word in ("credential", "unauthenticated", "169.254.169.254", "/latest/api/token", "metadata.google")):
             return StoreError(
                 f"no credentials for {self.url}", hint="sign in with the provider's own tool, or set its variables (AWS_ACCESS_KEY_ID, ...)"

@@ -49,6 +49,16 @@ def local_sessions(store: Store, cells: Collection[Cell], tables: Mapping[str, C
     return [LocalSession(h, s, m, project, repo, hashes.get((h, s), {}), counts.get((h, s), {})) for h, s, m, project, repo in rows]
 
 
+def local_names(store: Store) -> set[str]:
+    """Return the names of all projects and repositories of this machine's sessions."""
+    cells = set(store.lake.manifests("normalized"))
+    if not cells:
+        return set()
+    with closing(store.lake.connect()) as connection:
+        sql = f"SELECT DISTINCT unnest([project, repository]) FROM ({store.lake.relation_sql('sessions', cells)})"
+        return {name for (name,) in connection.execute(sql).fetchall() if name}
+
+
 class SentSession(NamedTuple):
     """A session whose rows are asked for, with the policies under which they go."""
 
