@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.file_accesses import MENTION, READ, accesses_by_call, inside, reads_of
@@ -12,7 +12,7 @@ from ctx_pipeline.sessions.reports.session_gain import prices_of, repeated
 from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.sessions.session_details import view_of
 from ctx_pipeline.storage.reader import reading
-from ctx_pipeline.usage.groupings import SHARED, parts
+from ctx_pipeline.usage.groupings import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +38,7 @@ WAYS = {
 
 _ACTIONS = {"search": "search", "edit": "change", "write": "change", "shell": "shell", "web": "web", "task": "agent"}
 _SUMS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+_COLUMNS = ("uses", "calls", *_SUMS, "cost_nano")
 _ANSWER, _NO_FILE = "(answer)", "(no file)"
 _FENCED = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _LINE = 12
@@ -149,26 +150,25 @@ def _shared(view: Any, cost_of: Callable[[Any], int | None]) -> _Shared:
     }
     costs = [cost_of(m) for m in owned]
     totals = {"calls": len(owned), **{n: sum(getattr(m, n) for m in owned) for n in _SUMS}, "cost_nano": sum(c or 0 for c in costs)}
-    rows = {by: _rows(owned, costs, asked, of, "answer" if by == "way" else _ANSWER) for by, of in names.items()}
+    billed = [(asked.get(m.call_key, ()), [*(getattr(m, n) or 0 for n in _SUMS), c or 0]) for m, c in zip(owned, costs, strict=True)]
+    rows = {by: _rows(billed, of, "answer" if by == "way" else _ANSWER) for by, of in names.items()}
     return _Shared(totals, rows)
 
 
-def _rows(
-    owned: Sequence[Any], costs: Sequence[int | None], asked: Mapping[str, list[Any]], of: Callable[[Any], Sequence[str]], none: str
-) -> list[dict[str, Any]]:
-    sums: dict[str, Counter[str]] = {}
-    for call, cost in zip(owned, costs, strict=True):
-        wanted = [name for tool in asked.get(call.call_key, ()) for name in of(tool)]
-        row = list(call)
-        row[SHARED[-2]], row[SHARED[-1]] = cost, None
+def _rows(billed: Sequence[tuple[Sequence[Any], list[int]]], of: Callable[[Any], Sequence[str]], none: str) -> list[dict[str, Any]]:
+    """Return a row a name: of each call, with the tools that it asked for and its amounts, every name has its share."""
+    sums: dict[str, list[int]] = {}
+    for asked, amounts in billed:
+        wanted = [name for tool in asked for name in of(tool)]
         shares = wanted or [none]
-        for number, (name, amounts) in enumerate(parts(tuple(row), shares)):
-            one = sums.setdefault(name, Counter())
-            one.update(dict(zip((*_SUMS, "reasoning", "cost_nano"), amounts, strict=False)))
-            one["uses"] += bool(wanted)
-            one["calls"] += number == 0
-    ordered = sorted(sums.items(), key=lambda pair: (-pair[1]["cost_nano"], -pair[1]["uses"], pair[0]))
-    return [{"name": name, **{n: one[n] for n in ("uses", "calls", *_SUMS, "cost_nano")}} for name, one in ordered]
+        for number, name in enumerate(shares):
+            one = sums.setdefault(name, [0] * len(_COLUMNS))
+            one[0] += bool(wanted)
+            one[1] += number == 0
+            for place, amount in enumerate(amounts, 2):
+                one[place] += share_of(amount, len(shares), number) if len(shares) > 1 else amount
+    told = [{"name": name, **dict(zip(_COLUMNS, one, strict=True))} for name, one in sums.items()]
+    return sorted(told, key=lambda row: (-row["cost_nano"], -row["uses"], row["name"]))
 
 
 def way(call: Any, accesses: Sequence[Any]) -> str:
@@ -183,15 +183,15 @@ def way(call: Any, accesses: Sequence[Any]) -> str:
 
 def echo(view: Any) -> float | None:
     """Return the share of code lines in answers (of twelve characters and more) that the last twenty reads before them had shown."""
-    shown: list[set[str]] = []
+    shown: deque[str] = deque(maxlen=_LOOKED_BACK)
     results = {a.result_event for a in reads_of(view)}
     said = same = 0
     for e in view.events:
         if e.event_id in results:
-            shown.append(_code_lines(e.text or ""))
+            shown.append(e.text or "")
         elif e.kind == "answer" and e.text and "```" in e.text:
             lines = [line for block in _FENCED.findall(e.text) for line in _code_lines(block)]
-            known = set().union(*shown[-_LOOKED_BACK:]) if shown else set()
+            known = set().union(*map(_code_lines, shown)) if lines else set()
             said += len(lines)
             same += sum(line in known for line in lines)
     return same / said if said else None
