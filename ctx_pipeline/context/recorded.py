@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from ctx_pipeline.context.tree.changes import committed, inserted
-from ctx_pipeline.context.tree.component import Component
+from ctx_pipeline.context.tree.blocks import appended, without_all
+from ctx_pipeline.context.tree.changes import committed
 from ctx_pipeline.context.tree.context import ContextHistory
 from ctx_pipeline.context.tree.new_nodes import empty
 from ctx_pipeline.context.tree.tree import NONE, Record, ReplayedBirths
@@ -86,6 +86,9 @@ class _Seal(NamedTuple):
 
 class _State(NamedTuple):
     tree: Tree
+    added: list[Record]
+    """the first ``size`` of them were added to the tree"""
+    size: int
     turn: int
     window: int
 
@@ -131,7 +134,7 @@ def replay_window(
 
 
 class _Player:
-    """One pass over the events; trees are values, so every state costs what changed."""
+    """One pass over the events; trees are values, and what only adds to one is put into it when the tree is asked for."""
 
     def __init__(
         self, begins: Callable[[Any], bool], billed: Mapping[str, int], tools: Mapping[str, str], weights: Mapping[str, int]
@@ -139,7 +142,11 @@ class _Player:
         self.births = ReplayedBirths()
         self.begins = begins
         self.billed, self.tools, self.weights = billed, tools, weights
-        self.tree: Tree | None = None
+        self._tree: Tree | None = None
+        self._added: list[Record] = []
+        """what came since into the tree, in order"""
+        self._core = ""
+        """the container that a turn's blocks stand in"""
         self.seq = -1
         self.at: int | None = None
         self.turn = self.window = self.components = self.tokens = 0
@@ -158,26 +165,35 @@ class _Player:
         at = micros(event.ts)
         if at is not None:
             self.births.at_ns = at * 1000
-        tree = self._begun()
         begins = bool(does) and self.begins(event)
         if self._compacted and (isinstance(does, Change) or begins or (does and event.kind in _BEGIN)):
             self._after_compaction()
         self._measure(event)
         if begins:
-            tree = self._turned(event, tree)
+            self._turn(event)
         if isinstance(does, Change):
-            tree = self._changed(event, does, tree)
+            self._change(event, does)
         elif does != OUT:
-            tree = self._added(event, does, event.text, tree)
-        self.tree, self.seq = tree, event.seq
+            self._add(event, does, event.text)
+        self.seq = event.seq
         if at is not None and (does != OUT or self.at is None):
             self.at = at  # notes of the host, which it may write when the next turn begins, end no turn
-        self._states[event.event_id] = _State(tree, self.turn, self.window)
+        self._states[event.event_id] = _State(self._begun(), self._added, len(self._added), self.turn, self.window)
+
+    @property
+    def tree(self) -> Tree:
+        """The window of now."""
+        tree = self._begun()
+        return self._set(appended(tree, self._added)) if self._added else tree
+
+    def _set(self, tree: Tree) -> Tree:
+        self._tree, self._added = tree, []
+        self._core = tree.at_offset(tree.head, 0)[0]
+        return tree
 
     def seal(self, trigger: str) -> None:
         """Keep the window of now."""
-        tree = self._begun()
-        self.seals.append(_Seal(tree, trigger, self.seq, self.at, self.components, self.tokens, self.window, len(self.calls)))
+        self.seals.append(_Seal(self.tree, trigger, self.seq, self.at, self.components, self.tokens, self.window, len(self.calls)))
 
     def seal_next(self, kind: str) -> None:
         """Keep the window of now as the next of a kind of moment."""
@@ -199,9 +215,7 @@ class _Player:
         return Recording(history, moments, self.calls)
 
     def _begun(self) -> Tree:
-        if self.tree is None:
-            self.tree = empty(self.births)
-        return self.tree
+        return self._tree if self._tree is not None else self._set(empty(self.births))
 
     def _sent(self, seal: _Seal) -> Sent | None:
         before, after = seal.calls - 1, seal.calls
@@ -219,43 +233,56 @@ class _Player:
             self._by_window.setdefault(self.window, []).append(len(self.calls))
             self.calls.append(Sent(event.seq, self.window, self.billed[key], self.tokens))
 
-    def _turned(self, event: Any, tree: Tree) -> Tree:
-        """Return the tree in which a prompt stands: an earlier one when it answers an earlier turn, or one with a new turn."""
+    def _turn(self, event: Any) -> None:
+        """Begin the turn of a prompt: in an earlier tree when it answers an earlier turn, else behind the turn before it."""
         answered = self._states.get(event.parent_id or "")
         if answered is not None and answered.turn < self.turn:
             self.seal_next("before-rewind")
             self.window = answered.window
-            tree = replace(answered.tree, cycle=tree.cycle, last_ns=tree.last_ns, index=tree.index, cache=[])
-            self._count(tree)
-            self.tree = tree
+            then, tree = appended(answered.tree, answered.added[: answered.size]), self.tree
+            self._count(self._set(replace(then, cycle=tree.cycle, last_ns=tree.last_ns, index=tree.index, cache=[])))
         if self._answered:
             self._answered = False
-            tree = committed(tree)
-            self.tree = tree
+            self._set(committed(self.tree))
             self.seal_next("turn")
         self.turn += 1
-        return tree
 
-    def _added(self, event: Any, stands: str, text: str | None, tree: Tree) -> Tree:
+    def _add(self, event: Any, stands: str, text: str | None) -> None:
         role, kind = _KINDS.get(event.kind) or (_ROLES.get(event.kind, "user"), event.kind)
-        tool = self.tools.get(event.event_id)
         if not text and kind not in {"call", "result"}:
-            return tree
+            return
         weight = self.weights.get(event.event_id, 0)
-        attributes: dict[str, Any] = {"data_seq": event.seq, "data_tokens": weight}
+        extra: dict[str, Any] = {"data_seq": event.seq, "data_tokens": weight}
+        tool = self.tools.get(event.event_id)
         if tool is not None:
-            attributes["data_tool"] = tool
+            extra["data_tool"] = tool
         if event.call_id is not None:
-            attributes["tool_call_id"] = event.call_id
-        tags = [event.kind, *([event.subtype] if event.subtype else [])]
+            extra["tool_call_id"] = event.call_id
         system = stands == SYSTEM
-        made = Component(text or "", role="system" if system else role, kind=kind, tags=tags, attributes=attributes, id=event.event_id)
+        tree = self._begun()
+        last = self._added[-1].created_at_ns if self._added else tree.last_ns
+        self._added.append(
+            Record(
+                event.event_id,
+                "block",
+                tree.sys if system else self._core,
+                cycle=tree.cycle,
+                created_at_ns=max(self.births.at_ns, last + 1),
+                creation_index=tree.index + len(self._added),
+                tags=(event.kind, event.subtype) if event.subtype else (event.kind,),
+                role="system" if system else role,
+                kind=kind,
+                body=text or "",
+                born=tree.cycle,
+                extra=extra,
+            )
+        )
         self.components += 1
         self.tokens += weight
         self._answered |= not system and role != "user"
-        return inserted(tree, (-1, _LAST) if system else (0, 0), made)[0]
 
-    def _changed(self, event: Any, change: Change, tree: Tree) -> Tree:
+    def _change(self, event: Any, change: Change) -> None:
+        tree = self.tree
         if change.everything:
             self.seal_next("before-compaction")
             self._compacted = True
@@ -268,13 +295,12 @@ class _Player:
         if change.results:
             self.seal_next("before-clearing")
             tree = _cleared(tree, set(change.results))
-        self._count(tree)
+        self._count(self._set(tree))
         if change.text:
-            tree = self._added(event, "turn", change.text, tree)
+            self._add(event, "turn", change.text)
         if change.results or change.turns:
-            self.tree, self.seq = tree, event.seq
+            self.seq = event.seq
             self.seal_next("after-clearing" if change.results else "after-rollback")
-        return tree
 
     def _after_compaction(self) -> None:
         self.seal_next("after-compaction")
@@ -316,7 +342,9 @@ def _turns(tree: Tree) -> list[str]:
 def _remaining(tree: Tree, change: Change) -> set[str]:
     """Return the ids of what a compaction leaves; of equal texts the newest."""
     wanted = Counter(text for text in change.kept if text)
-    kept = set()
+    kept: set[str] = set()
+    if not wanted and not change.keeps_prompts:
+        return kept
     for turn in (tree.head, *reversed(_turns(tree))):
         for record in reversed(_blocks(tree, turn)):
             if wanted.get(record.body, 0) > 0:
@@ -329,20 +357,17 @@ def _remaining(tree: Tree, change: Change) -> set[str]:
 
 def _emptied(tree: Tree, kept: set[str]) -> Tree:
     for turn in (*_turns(tree), tree.head):
-        blocks = _blocks(tree, turn)
+        blocks = _blocks(tree, turn) if kept or turn == tree.head else []
         if turn != tree.head and not any(record.id in kept for record in blocks):
             tree = tree.without(turn)
             continue
-        for record in blocks:
-            if record.id not in kept:
-                tree = tree.without(record.id)
+        tree = without_all(tree, [record.id for record in blocks if record.id not in kept])
     return tree
 
 
 def _taken_back(tree: Tree, turns: int) -> Tree:
     blocks = _blocks(tree, tree.head)
-    for record in blocks:
-        tree = tree.without(record.id)
+    tree = without_all(tree, [record.id for record in blocks])
     left = turns - 1 if blocks else turns
     for turn in _turns(tree)[::-1][:left]:
         tree = tree.without(turn)

@@ -96,14 +96,26 @@ def rows_hash(rows: Iterable[tuple]) -> str:
 
 def plain(value: Any, *derived: str) -> Any:
     """Return a record as a dictionary of its fields and of the named properties, all the way down; other values as they are."""
+    if value is None or type(value) in _SCALARS:
+        return value
     if isinstance(value, Plain):
         return value.to_json()
-    names = getattr(value, "_fields", None) or ([f.name for f in fields(value)] if is_dataclass(value) else None)
+    kind: Any = type(value)
+    names = _names(kind)
     if names is not None:
         return {name: plain(getattr(value, name)) for name in (*names, *derived)}
     if isinstance(value, dict):
         return {key: plain(held) for key, held in value.items()}
     return [plain(one, *derived) for one in value] if isinstance(value, list | tuple) else value
+
+
+_SCALARS = frozenset({str, int, float, bool})
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """Return the fields of a record of a kind; None for what is no record."""
+    return getattr(kind, "_fields", None) or (tuple(f.name for f in fields(kind)) if is_dataclass(kind) else None)
 
 
 class Plain:

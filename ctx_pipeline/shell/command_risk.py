@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -36,6 +36,8 @@ SQL_CLIENTS = frozenset({"psql", "mysql", "mariadb", "sqlite3", "duckdb", "click
 _PIPED = lazy_pattern(r"\b(?:curl|wget)\b[^|;&\n]{1,400}\|\s{0,4}(?:sudo\s{1,4})?(?:ba|z|da)?sh\b")
 _WHOLE = frozenset({".", "./", "..", "../", "*", "./*", "~", "~/", "/", "/*", ".git", ".git/", "$HOME", "${HOME}", "$HOME/*"})
 _READ = 4000
+_AS_WRITTEN = lazy_pattern(r"[\w ./@:,+=~-]*")
+"""A text in which a program's name stands as it is: without quotes, escapes, variables and redirections."""
 
 
 @lru_cache(maxsize=8192)
@@ -46,6 +48,8 @@ def destroys(command: str, cwd: str | None = None) -> tuple[str, ...]:
     temporary files destroys nothing.
     """
     command = command[:_READ]
+    if _AS_WRITTEN.fullmatch(command) and not any(map(command.__contains__, _programs())):
+        return ()
     found: dict[str, None] = {}
     if _PIPED.search(command):
         found["remote-code"] = None
@@ -129,6 +133,13 @@ _SERVICES = {
     ("aws", "s3 rb"), ("heroku", "apps:destroy"), ("fly", "apps destroy"), ("vercel", "remove"), ("npm", "unpublish"),
     ("dropdb", ""), ("redis-cli", "flushall"), ("redis-cli", "FLUSHALL"),
 }  # fmt: skip
+
+
+@cache
+def _programs() -> frozenset[str]:
+    """Return the programs of which one stands in every command line that destroys."""
+    own = {"rm", "git", "find", "mkfs", "shred", "wipefs", "fdisk", "dd", "chmod", "chown", "docker-compose", "curl", "wget"}
+    return SQL_CLIENTS | own | {program for program, _ in _SERVICES}
 
 
 def _service(program: str, plain: list[str], options: list[str]) -> str:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ctx_pipeline import Component, Context, Pos, TextContent
 from ctx_pipeline.context import errors
+from ctx_pipeline.context.tree.blocks import appended, without_all
+from ctx_pipeline.context.tree.changes import inserted
+from ctx_pipeline.context.tree.dump import dumped
+from ctx_pipeline.context.tree.new_nodes import empty
+from ctx_pipeline.context.tree.tree import ReplayedBirths, Tree
 from ctx_pipeline.errors import CtxError, SchemaTooNew
 
 
@@ -365,3 +373,49 @@ def test_a_context_comes_back_from_its_json_text():
 
     for text in (context.to_json(), context.to_json().encode()):
         assert Context.from_snapshot(text).to_json() == context.to_json()
+
+
+def _at_one_clock(make):
+    births = ReplayedBirths()
+    births.at_ns = 5
+    return make(empty(births))
+
+
+@pytest.mark.feature("context.recorded")
+@given(st.lists(st.booleans(), max_size=150), st.integers(0, 150), st.data())
+def test_blocks_added_and_taken_all_at_once_stand_as_one_after_the_other(system, first, data):
+    blocks = [Component(f"text {n}", id=f"e{n}", kind="text", tags=("answer",)) for n in range(len(system))]
+
+    def singly(tree):
+        for block, above in zip(blocks, system, strict=True):
+            tree = inserted(tree, (-1, 1_000_000) if above else (0, 0), block)[0]
+        return tree
+
+    single = _at_one_clock(singly)
+    stamped = [single.nodes[block.id] for block in blocks]
+    batch = _at_one_clock(lambda tree: appended(appended(tree, stamped[:first]), stamped[first:]))
+    assert (dumped(batch, 1), batch.last_ns, batch.index) == (dumped(single, 1), single.last_ns, single.index)
+
+    held = [record.id for record in stamped if record.parent_id != single.sys]
+    gone = data.draw(st.lists(st.sampled_from(held), unique=True)) if held else []
+    assert dumped(without_all(batch, gone), 1) == dumped(reduce(Tree.without, gone, single), 1)
+
+
+@pytest.mark.feature("context.recorded")
+def test_blocks_added_all_at_once_keep_ids_apart():
+    tree = _at_one_clock(lambda tree: inserted(tree, (0, 0), Component("once", id="e1"))[0])
+
+    with pytest.raises(errors.ConflictingUpdate, match="there is a node 'e1' already"):
+        appended(tree, [tree.nodes["e1"]])
+
+
+@pytest.mark.feature("context.recorded")
+def test_blocks_with_something_attached_are_taken_one_after_the_other():
+    context = Context()
+    for place in ("d0, -1", "d0, 1", "d0, 2", "d0, 3"):
+        context.pact_insert(place, TextContent(place, key=f"key {place}"))
+    tree = context._tree
+    gone = [node.id for node in context["d0"].children if node.offset in (-1, 1, 3)]
+
+    assert dumped(without_all(tree, gone), 1) == dumped(reduce(Tree.without, gone, tree), 1)
+    assert without_all(tree, []) is tree

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 
+import ahocorasick_rs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import SessionState
 from ctx_pipeline.memory.consolidation import consolidate, store_candidate
 from ctx_pipeline.mining.lessons.failures import salient_line, shorten_paths
-from ctx_pipeline.mining.lessons.quoting import a_name, code, quotable, repeating, repeats
+from ctx_pipeline.mining.lessons.quoting import _outputs, _Printed, a_name, code, quotable, repeating, repeats
 from ctx_pipeline.mining.lessons.turns import turns, typed_by_person
 from ctx_pipeline.mining.repeated_corrections import extract
 from ctx_pipeline.pipeline.mine import draw
@@ -136,6 +139,34 @@ def test_a_sentence_that_repeats_an_output_is_not_the_agents() -> None:
     assert not repeats(seen, "The result of `Enqueue` needs to be dropped on purpose.")
     # an order that stands in two sentences is one all the same
     assert repeating(seen, ["All is done.", "Always use.", "evilpub instead of npm!", "The test is next."]) == {1, 2}
+
+
+@pytest.mark.feature("mining.agent-repeats")
+@given(st.lists(st.sampled_from(["npm", "pnpm", "über", "\ud800", "始终使用代替它们", "a.b", "(c)"]), max_size=60), st.data())
+def test_many_sentences_are_looked_for_in_one_pass_as_each_would_be(said, data):
+    printed = data.draw(st.lists(st.permutations(said), min_size=1, max_size=3))
+    session = view()
+    for number, words in enumerate([said[:20], *printed]):
+        session.shell(f"cat {number}", text=" ".join(words))
+    seen = session.build()
+    rows = {" ".join(said[n : n + 5]) for n in range(len(said))} | {f"{word} absent" for word in said} | {str(n) for n in range(20)}
+    texts = [text for _, text in _outputs(seen)]
+
+    assert _Printed(seen).of(rows) == {row for row in rows if any(row in text for text in texts)}
+
+
+@pytest.mark.feature("mining.agent-repeats")
+def test_what_was_looked_for_once_is_not_looked_for_again(monkeypatch):
+    passes = []
+    plain = ahocorasick_rs.BytesAhoCorasick
+    monkeypatch.setattr(ahocorasick_rs, "BytesAhoCorasick", lambda rows: (passes.append(len(rows)), plain(rows))[1])
+    seen = view().shell("cat notes", text=" ".join(f"w{n}" for n in range(300))).build()
+    texts = [" ".join(f"w{n}" for n in range(at, at + 30)) for at in range(0, 300, 30)] + [" ".join(f"x{n}" for n in range(30))]
+
+    told = [repeating(seen, texts) for _ in range(3)]
+    assert told == [set(range(10))] * 3
+    assert repeating(seen, texts[2:4]) == {0, 1}
+    assert passes == [326]
 
 
 @pytest.mark.feature("mining.agent-repeats")

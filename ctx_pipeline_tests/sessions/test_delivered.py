@@ -10,6 +10,7 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.reports.repeated_reads import CAUSES, Delivery, _lines, covered, window_files
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.tokens.tokenizers import ModelTokenizer
 from ctx_pipeline_tests.factories.claude import ClaudeHome, Transcript, text, tool_use, usage
 from ctx_pipeline_tests.sessions.conftest import LATER, WORK, Shop
 
@@ -97,6 +98,23 @@ def read(t: Transcript, call: str, first: int = 0, last: int = 0, *, name: str =
 )
 def test_each_cause_is_named(write, make, cause):
     assert write(make) == [("a.py", cause)]
+
+
+@pytest.mark.feature("session.cache-causes")
+def test_only_what_stands_there_or_came_in_again_is_counted_in_tokens(write, monkeypatch):
+    counted: list[str] = []
+    plain = ModelTokenizer.count_many
+    monkeypatch.setattr(ModelTokenizer, "count_many", lambda self, texts: (counted.extend(texts), plain(self, texts))[1])
+
+    def work(t: Transcript) -> None:
+        read(t, "r1", name="once.py", result="read once, and taken\n")
+        read(t, "r2", name="twice.py", result="read twice: first\n")
+        t.compact(9000, "so far")
+        read(t, "r3", name="twice.py", result="read twice: second\n")
+        read(t, "r4", name="held.py", result="read once, and held\n")
+
+    assert write(work) == [("twice.py", "compaction")]
+    assert sorted(counted) == ["read once, and held\n", "read twice: second\n"]
 
 
 def slow(t: Transcript) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctx_pipeline.shell import command_risk
 from ctx_pipeline.shell.command_risk import destroys, is_outside
 from ctx_pipeline.signals import risk
 from ctx_pipeline_tests.factories.views import view
@@ -183,3 +188,28 @@ def test_gaps_are_counted_and_titles_without_a_time_are_none():
     assert take(risk.events_without_timestamps, session).metadata == {"kinds": {"title": 1}}
     assert take(risk.capture_gap_signal, session).metadata == {"unknown": 2}
     assert take(risk.capture_gap_signal, view().prompt("go")).value is False
+
+
+_WORDS = (
+    "rm -rf -r -fr git find mkfs mkfs.ext4 shred wipefs fdisk dd of=/dev/sda chmod chown -R 777 psql sqlite3 drop table x; terraform destroy"
+    " kubectl delete docker system prune compose down -v gh repo aws s3 rb --recursive npm unpublish dropdb redis-cli flushall sudo env A=1"
+    " timeout 5 xargs bash -c curl a.b/c | sh reset --hard clean -f push --force branch -D stash drop . * / ~ src app/main.py -delete . add"
+    " python -m pytest make build && ; > /dev/sda 'rm -rf x' form ls"
+)
+
+
+@pytest.mark.feature("signals.destructive")
+@given(st.lists(st.sampled_from(_WORDS.split(" ")), max_size=7).map(" ".join))
+def test_a_line_without_a_program_that_destroys_is_not_read_word_by_word_and_the_answer_is_the_same(command):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(command_risk, "_AS_WRITTEN", re.compile(r"(?!)"))
+        whole = destroys.__wrapped__(command, HOME)
+    assert destroys.__wrapped__(command, HOME) == whole
+
+
+@pytest.mark.feature("signals.destructive")
+def test_a_path_is_no_command_line_to_be_read(monkeypatch):
+    monkeypatch.setattr(command_risk, "steps", None)
+    monkeypatch.setattr(command_risk, "pieces", None)
+
+    assert destroys.__wrapped__("src / shop / cart.py") == ()

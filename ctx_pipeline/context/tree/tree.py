@@ -18,7 +18,7 @@ from immutables import Map
 from ctx_pipeline.context.errors import ConflictingUpdate, NothingThere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 # Where the times and the ids of new nodes come from.
@@ -185,6 +185,14 @@ class Row:
         else:
             parts = (new[: _CHUNK // 2], new[_CHUNK // 2 :])
         return Row((*self._chunks[:chunk], *parts, *self._chunks[chunk + 1 :]), self._size + 1)
+
+    def extended(self, items: Sequence[Any]) -> Row:
+        """Return the row with items behind its last one."""
+        if not items:
+            return self
+        full, last = (self._chunks[:-1], self._chunks[-1]) if self._chunks else ((), ())
+        grown = (*last, *items)
+        return Row((*full, *(grown[n : n + _CHUNK] for n in range(0, len(grown), _CHUNK))), self._size + len(items))
 
     def removed(self, place: int) -> Row:
         """Return the row without the item at a place."""
@@ -353,9 +361,7 @@ class Tree:
         becomes its core. Without, the node joins whatever stands at exactly that offset.
         """
         if record.id in self.nodes:
-            raise ConflictingUpdate(
-                f"there is a node {record.id!r} already", hint="leave the id out, or pact_update the node", id=record.id
-            )
+            raise taken(record.id)
         parent = record.parent_id
         kids = self.kids.get(parent, NONE) if parent is not None else NONE
         tree = self.with_record(record)
@@ -366,18 +372,18 @@ class Tree:
     def without(self, node_id: str) -> Tree:
         """Return the tree without a node and all below it; what stood farther out moves inward, a lost core is taken by offset 1."""
         record = self.record(node_id)
-        nodes, kids, keys, mortal = self.nodes, self.kids, self.keys, self.mortal
+        keys, mortal = self.keys, self.mortal
+        left, below = self.nodes.mutate(), self.kids.mutate()
         waiting = [node_id]
         while waiting:
             at = waiting.pop()
-            gone = nodes[at]
-            waiting += [key for key, _ in self.children(at)]
-            nodes = nodes.delete(at)
-            keys = _without_key(keys, gone)
+            keys = _without_key(keys, left.pop(at))
             if at in mortal:
                 mortal = mortal.delete(at)
-            if at in kids:
-                kids = kids.delete(at)
+            if at in below:
+                waiting += [key for key, _ in self.children(at)]
+                del below[at]
+        nodes, kids = left.finish(), below.finish()
         parent = record.parent_id
         if parent is not None:
             kids = kids.set(parent, _without(self.kids.get(parent, NONE), node_id, promote=parent not in {self.root, self.seq}))
@@ -390,6 +396,11 @@ class Tree:
             self.cache.append(View(self))
         found: View = self.cache[0]
         return found
+
+
+def taken(node_id: str) -> ConflictingUpdate:
+    """Return the error of a node whose id another one has."""
+    return ConflictingUpdate(f"there is a node {node_id!r} already", hint="leave the id out, or pact_update the node", id=node_id)
 
 
 def _ids(slot: Any) -> tuple[str, ...]:

@@ -216,7 +216,7 @@ def _repeated(view: SessionView, words: list[str], *, own: bool = False) -> set[
     rows += [(word, range(n, n + 1)) for n, word in enumerate(words) if not word.isascii() and len(word) >= _COPIED_SIGNS]
     if not rows:
         return set()
-    printed = view.once(_printed)
+    printed = view.once(_Printed).of({row for row, _ in rows})
     return {place for row, places in rows if row in printed and not (own and _written_first(view, row)) for place in places}
 
 
@@ -248,9 +248,32 @@ def _handed(view: SessionView) -> list[tuple[str, int, str]]:
     return found
 
 
-def _printed(view: SessionView) -> str:
-    """Return what tools printed as one text, a line an output: no word holds a line's end, so no row goes over two of them."""
-    return "\n".join(text for _, text in view.once(_outputs))
+_FEW = 16
+"""Rows up to which one search each is faster than a pass for all."""
+
+_ANY = "surrogatepass"
+"""How words are written as bytes: half a sign, which some record holds, is one too."""
+
+
+class _Printed:
+    """What tools printed as one text, a line an output: no word holds a line's end, so no row goes over two of them."""
+
+    def __init__(self, view: SessionView) -> None:
+        self._text = "\n".join(text for _, text in view.once(_outputs))
+        self._known: dict[str, bool] = {}
+
+    def of(self, rows: set[str]) -> set[str]:
+        """Return the rows that stand in it; those that were not asked for before are looked for, many of them in one pass."""
+        fresh = sorted(rows - self._known.keys())
+        found = self._many(fresh) if len(fresh) > _FEW else {row for row in fresh if row in self._text}
+        self._known.update((row, row in found) for row in fresh)
+        return {row for row in rows if self._known[row]}
+
+    def _many(self, rows: list[str]) -> set[str]:
+        from ahocorasick_rs import BytesAhoCorasick
+
+        automaton = BytesAhoCorasick([row.encode(errors=_ANY) for row in rows])
+        return {rows[n] for n, _, _ in automaton.find_matches_as_indexes(self._text.encode(errors=_ANY), overlapping=True)}
 
 
 def _plain(text: str) -> list[str]:

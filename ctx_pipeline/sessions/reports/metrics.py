@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.file_accesses import MENTION, READ, accesses_by_call, inside, reads_of
@@ -12,7 +12,7 @@ from ctx_pipeline.sessions.reports.session_gain import prices_of, repeated
 from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.sessions.session_details import view_of
 from ctx_pipeline.storage.reader import reading
-from ctx_pipeline.usage.groupings import SHARED, parts
+from ctx_pipeline.usage.groupings import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +38,7 @@ WAYS = {
 
 _ACTIONS = {"search": "search", "edit": "change", "write": "change", "shell": "shell", "web": "web", "task": "agent"}
 _SUMS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+_COLUMNS = ("uses", "calls", *_SUMS, "cost_nano")
 _ANSWER, _NO_FILE = "(answer)", "(no file)"
 _FENCED = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _LINE = 12
@@ -150,7 +151,8 @@ def _shared(view: Any, cost_of: Callable[[Any], int | None]) -> _Shared:
     costs = [cost_of(m) for m in owned]
     totals: dict[str, Any] = {"calls": len(owned), **{n: sum(getattr(m, n) for m in owned) for n in _SUMS}}
     totals |= {"unpriced_calls": costs.count(None), "cost_nano": _priced(sum(c or 0 for c in costs), costs.count(None), len(costs))}
-    rows = {by: _rows(owned, costs, asked, of, "answer" if by == "way" else _ANSWER) for by, of in names.items()}
+    billed = [(asked.get(m.call_key, ()), [getattr(m, n) or 0 for n in _SUMS], c) for m, c in zip(owned, costs, strict=True)]
+    rows = {by: _rows(billed, of, "answer" if by == "way" else _ANSWER) for by, of in names.items()}
     return _Shared(totals, rows)
 
 
@@ -160,31 +162,29 @@ def _priced(nano: int, unpriced: int, calls: int) -> int | None:
 
 
 def _rows(
-    owned: Sequence[Any], costs: Sequence[int | None], asked: Mapping[str, list[Any]], of: Callable[[Any], Sequence[str]], none: str
+    billed: Sequence[tuple[Sequence[Any], list[int], int | None]], of: Callable[[Any], Sequence[str]], none: str
 ) -> list[dict[str, Any]]:
-    sums: dict[str, Counter[str]] = {}
-    for call, cost in zip(owned, costs, strict=True):
-        wanted = [name for tool in asked.get(call.call_key, ()) for name in of(tool)]
-        row = list(call)
-        row[SHARED[-2]], row[SHARED[-1]] = cost, None
+    """Return a row a name: of each call, with the tools that it asked for, its amounts and cost, every name has its share."""
+    sums: dict[str, list[int]] = {}
+    for asked, tokens, cost in billed:
+        wanted = [name for tool in asked for name in of(tool)]
         shares = wanted or [none]
-        for number, (name, amounts) in enumerate(parts(tuple(row), shares)):
-            one = sums.setdefault(name, Counter())
-            one.update(dict(zip((*_SUMS, "reasoning", "cost_nano"), amounts, strict=False)))
-            one["uses"] += bool(wanted)
-            one["calls"] += number == 0
-            one["unpriced_calls"] += number == 0 and cost is None
-            one["shares"] += 1
-            one["unpriced"] += cost is None
-    ordered = sorted(sums.items(), key=lambda pair: (-pair[1]["cost_nano"], -pair[1]["uses"], pair[0]))
-    return [
-        {
-            "name": name,
-            **{n: one[n] for n in ("uses", "calls", *_SUMS, "unpriced_calls")},
-            "cost_nano": _priced(one["cost_nano"], one["unpriced"], one["shares"]),
-        }
-        for name, one in ordered
-    ]
+        amounts = [*tokens, cost or 0]
+        for number, name in enumerate(shares):
+            one = sums.setdefault(name, [0] * (len(_COLUMNS) + 3))
+            one[0] += bool(wanted)
+            one[1] += number == 0
+            for place, amount in enumerate(amounts, 2):
+                one[place] += share_of(amount, len(shares), number) if len(shares) > 1 else amount
+            one[-3] += number == 0 and cost is None
+            one[-2] += cost is None
+            one[-1] += 1
+    told = []
+    for name, one in sorted(sums.items(), key=lambda pair: (-pair[1][len(_COLUMNS) - 1], -pair[1][0], pair[0])):
+        *columns, nano = one[: len(_COLUMNS)]
+        figures = dict(zip(_COLUMNS, columns, strict=False)) | {"unpriced_calls": one[-3], "cost_nano": _priced(nano, one[-2], one[-1])}
+        told.append({"name": name, **figures})
+    return told
 
 
 def way(call: Any, accesses: Sequence[Any]) -> str:
@@ -199,15 +199,15 @@ def way(call: Any, accesses: Sequence[Any]) -> str:
 
 def echo(view: Any) -> float | None:
     """Return the share of code lines in answers (of twelve characters and more) that the last twenty reads before them had shown."""
-    shown: list[set[str]] = []
+    shown: deque[str] = deque(maxlen=_LOOKED_BACK)
     results = {a.result_event for a in reads_of(view)}
     said = same = 0
     for e in view.events:
         if e.event_id in results:
-            shown.append(_code_lines(e.text or ""))
+            shown.append(e.text or "")
         elif e.kind == "answer" and e.text and "```" in e.text:
             lines = [line for block in _FENCED.findall(e.text) for line in _code_lines(block)]
-            known = set().union(*shown[-_LOOKED_BACK:]) if shown else set()
+            known = set().union(*map(_code_lines, shown)) if lines else set()
             said += len(lines)
             same += sum(line in known for line in lines)
     return same / said if said else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import notes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
@@ -64,8 +64,8 @@ class Delivery(NamedTuple):
     path: str
     lines: str
     """as ``first-last``, several joined by commas; ``all``; ``part`` where a filter chose them"""
-    tokens: int
-    """of several files that one call read, each the same part"""
+    files: int
+    """that the call read: each is the same part of what came in"""
     seq: int
     """of the call"""
     arrived: int
@@ -182,8 +182,8 @@ def window_files(
         return window_of(store, chosen_settings, choice, view, at=at, thread=thread, ttl=ttl)
 
 
-TABLES = ("events", "tool_calls", "model_calls", "threads")
-"""What a window is rebuilt from."""
+TABLES = ("events", "tool_calls", "model_calls", "threads", "file_accesses")
+"""What a window is rebuilt from, and the reads as they stand in their table."""
 
 
 def window_of(
@@ -220,32 +220,40 @@ class _WindowHistory:
         self.view, self.main, self.effects, self.marks = view, main, effects, marks
         self.events = [e for e in view.events if e.thread_id == main]
         calls = [c for c in view.model_calls if c.thread_id == main]
-        self.billed = {c.call_key: c.context_tokens for c in calls}
         _, self.tokenizer = counting([c.model for c in calls])
-        self.everything = _deliveries(view, self.tokenizer.count_many)
-        self.mine = [d for d in self.everything if d.thread_id == main]
+        everything = _deliveries(view)
+        self.mine = [d for d in everything if d.thread_id == main]
+        self.elsewhere: dict[str, list[Delivery]] = defaultdict(list)
+        """path -> its deliveries in other threads"""
+        for d in everything:
+            if d.thread_id != main:
+                self.elsewhere[d.path].append(d)
         self.changes = _changes(view)
         self.takes = _takes(self.events, effects)
         self.life = _life(calls) if ttl is None else ttl
         self.times = sorted(t for c in calls if (t := micros(c.ts)) is not None)
 
-    def reread(self, d: Delivery, before: Sequence[Delivery], there: Sequence[Delivery]) -> RepeatedRead:
-        """Return why a file came in again that had come in ``before``; ``there`` still stood in the window."""
+    def reread(self, d: Delivery, before: Sequence[Delivery], there: Sequence[Delivery]) -> tuple[str, float]:
+        """Return why a file came in again, and the share of it that did, that had come in ``before``; ``there`` still stands."""
         last = max(before, key=lambda p: p.seq)
         if not there:
             taken = [kind for seq, kind in self.takes if last.seq < seq < d.seq]
-            return RepeatedRead(d, taken[-1] if taken else "rewind", d.tokens)
+            return (taken[-1] if taken else "rewind"), 1.0
         if all(_marked(p, self.marks, d.ts) for p in there):
-            return RepeatedRead(d, "marked", d.tokens)
+            return "marked", 1.0
         if any(change[0] == d.path and _between(change, last, d) for change in self.changes):
-            return RepeatedRead(d, "changed", d.tokens)
+            return "changed", 1.0
         share = covered(d.lines, [p.lines for p in there])
-        if share == 0:
-            return RepeatedRead(d, "other lines", 0)
         if share < 1:
-            return RepeatedRead(d, "more lines", round(d.tokens * share))
+            return ("more lines" if share else "other lines"), share
         gap = _gap(self.times, last.ts, d.ts)
-        return RepeatedRead(d, "idle" if self.life and gap > self.life else "redundant", d.tokens)
+        return ("idle" if self.life and gap > self.life else "redundant"), 1.0
+
+    def tokens_of(self, deliveries: Sequence[Delivery]) -> dict[Delivery, int]:
+        """Return the tokens of deliveries; what nobody asks of is not counted."""
+        texts = {d.result: self.view.by_event[d.result].text or "" for d in deliveries}
+        sizes = dict(zip(texts, self.tokenizer.count_many(list(texts.values())), strict=True))
+        return {d: sizes[d.result] // d.files for d in deliveries}
 
 
 def _window(story: _WindowHistory, choice: Choice, at: str | None) -> Window:
@@ -254,47 +262,58 @@ def _window(story: _WindowHistory, choice: Choice, at: str | None) -> Window:
     recording = replay_window(
         story.events,
         effect=lambda event: story.effects[event.event_id],
-        billed=story.billed,
         marks={wanted.after} if wanted.after is not None else (),
-        before={d.seq for d in mine} | ({wanted.before} if wanted.before is not None else set()),
+        before=_once_more(mine) | ({wanted.before} if wanted.before is not None else set()),
     )
     moment = found_moment(wanted, recording.moments)
     at_read = {m.trigger.partition(":")[2]: m for m in recording.moments if m.trigger.startswith("seen-by:")}
 
-    def results_in_window(place: Any) -> set[str]:
-        nodes = recording.history.at_snapshot(place.episode).nodes
-        return {n for n in (d.result for d in mine) if n in nodes and "cleared" not in nodes[n].tags}
+    def still_there(place: Any, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        nodes = recording.history.snapshot(place.episode).tree.nodes
+        return [d for d in deliveries if (node := nodes.get(d.result)) is not None and "cleared" not in node.tags]
 
     upto = [d for d in mine if d.seq <= moment.seq]
-    again = []
-    for n, d in enumerate(upto):
-        before = [p for p in mine[:n] if p.path == d.path]
+    again: list[tuple[Delivery, str, float]] = []
+    earlier: dict[str, list[Delivery]] = defaultdict(list)
+    for d in upto:
+        before = earlier[d.path]
         place = at_read.get(str(d.seq))
         if before and place is not None:
-            stood = results_in_window(place)
+            stood = set(still_there(place, before))
             # what was asked for in the same breath is on its way
-            again.append(story.reread(d, before, [p for p in before if p.result in stood or p.arrived > d.seq]))
-        elif any(p.path == d.path and p.thread_id != story.main and _earlier(p, d) for p in story.everything):
-            again.append(RepeatedRead(d, "other thread", d.tokens))
-    now = results_in_window(moment)
-    held = [d for d in upto if d.result in now and not _marked(d, story.marks, None)]
-    files = _files(upto, held, story.changes, moment.seq)
+            again.append((d, *story.reread(d, before, [p for p in before if p in stood or p.arrived > d.seq])))
+        elif any(_earlier(p, d) for p in story.elsewhere.get(d.path, ())):
+            again.append((d, "other thread", 1.0))
+        before.append(d)
+    held = [d for d in still_there(moment, upto) if not _marked(d, story.marks, None)]
     told = (choice.host, choice.session_id, story.main, moment.trigger, iso(moment.at))
-    return Window(*told, files, again, len(upto), story.tokenizer.approximate, story.life)
+    tokens = story.tokens_of([*held, *(d for d, _, share in again if share)])
+    files = _files(upto, held, tokens, story.changes, moment.seq)
+    repeated = [RepeatedRead(d, cause, round(tokens[d] * share) if share else 0) for d, cause, share in again]
+    return Window(*told, files, repeated, len(upto), story.tokenizer.approximate, story.life)
 
 
-def _deliveries(view: Any, count: Callable[[list[str]], list[int]]) -> list[Delivery]:
-    """Return every read of the session in the order of its threads, with the tokens of what came in."""
+def _once_more(deliveries: Sequence[Delivery]) -> set[int]:
+    """Return the calls that delivered a file once more: where it has to be known what stood in the window."""
+    seen: set[str] = set()
+    again = set()
+    for d in deliveries:
+        if d.path in seen:
+            again.add(d.seq)
+        seen.add(d.path)
+    return again
+
+
+def _deliveries(view: Any) -> list[Delivery]:
+    """Return every read of the session in the order of its threads."""
     cwd = view.session.cwd
     found = [(a, view.by_event[a.result_event]) for a in reads_of(view) if a.result_event in view.by_event]
     members = Counter(a.call_event for a, _ in found)
-    results = {result.event_id: result.text or "" for _, result in found}
-    sizes = dict(zip(results, count(list(results.values())), strict=True))
     return [
         Delivery(
             inside(a.path, cwd),
             a.lines or (WHOLE if a.told else PART),
-            sizes[result.event_id] // members[a.call_event],
+            members[a.call_event],
             a.seq,
             result.seq,
             micros(result.ts),
@@ -379,7 +398,13 @@ def _life(calls: Sequence[Any]) -> int:
     return HOUR if any(c.cache_write_1h for c in calls) else FIVE_MINUTES
 
 
-def _files(upto: Sequence[Delivery], held: Sequence[Delivery], changes: list[tuple[str, str, int, int]], seq: int) -> list[Cached]:
+def _files(
+    upto: Sequence[Delivery],
+    held: Sequence[Delivery],
+    tokens: Mapping[Delivery, int],
+    changes: list[tuple[str, str, int, int]],
+    seq: int,
+) -> list[Cached]:
     refs = {path: f"F{n}" for n, path in enumerate(dict.fromkeys(d.path for d in upto), 1)}
     found = []
     for path in dict.fromkeys(d.path for d in held):
@@ -392,5 +417,5 @@ def _files(upto: Sequence[Delivery], held: Sequence[Delivery], changes: list[tup
         )
         whole = any(d.lines == WHOLE for d in members)
         lines = sum(b - a + 1 for a, b in known if b < _END)
-        found.append(Cached(refs[path], path, lines, whole, sum(d.tokens for d in members), len(members), later))
+        found.append(Cached(refs[path], path, lines, whole, sum(tokens[d] for d in members), len(members), later))
     return found
