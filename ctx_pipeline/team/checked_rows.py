@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 5_000_000
 """Rows of one table, member and month; more is refused and named by ``ctx hub refresh``."""
 
-MOST_SESSIONS = 100_000
+MOST_SESSIONS = 200_000
 """The same of sessions, which are measured one by one: a million of them took more than 6 GB and four minutes."""
 
 _MOST_FIGURE = 1 << 53

@@ -405,7 +405,7 @@ class Hub:
         due = self.without_unsure_removals(stale_parts(now, held))
         place = self.folder / "measured.json"
         before = json_object(place.read_bytes() if place.exists() else None)
-        code = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
+        code = digest("loaded", *(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
         failed: set[Part] = set()
         known = dict(before)
         """part -> code by which its readings were taken last; no request where that is the code of now"""
@@ -423,7 +423,8 @@ class Hub:
             made = self.measure(wanted, families, collected.rows, done.problems) if wanted else {}
             done.measured += [f"{part.key} {name}" for part, names in made.items() for name in names]
             known |= {part.key: code for part in sound}
-            loads = {part: now.get(part, "") for part in sound if part in due or part in made}
+            # those too whose readings another process took: a backfill, or a worker
+            loads = {part: now.get(part, "") for part in sound}
             loads |= {part: _BEFORE for part in collected.failed if part.key not in held}
             if loads:
                 self.load(loads, collected.rows)

@@ -292,6 +292,10 @@ def test_a_signal_of_the_hubs_own_is_an_asset_and_filled_over_all_members(
                 instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann", "bob"])
                 assert dg.materialize(assets, selection=["team_signals/own_calls"], tags=ends, instance=instance).success
         found = TeamTable(Bucket(folder_bucket), "team/readings").rows()
+        shown = Hub(hub_location.settings_module.load())
+        shown.refresh()
+        assert "own_calls" in {row["signal"] for row in shown.database.reports(("signals",))["signals"]}
+        assert shown.refresh().measured == []
     finally:
         discovery.look_in(None)
         discovery.reload()
