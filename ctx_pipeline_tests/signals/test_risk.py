@@ -191,10 +191,10 @@ def test_gaps_are_counted_and_titles_without_a_time_are_none():
 
 
 _WORDS = (
-    "rm -rf -r -fr git find mkfs mkfs.ext4 shred wipefs fdisk dd of=/dev/sda chmod chown -R 777 psql sqlite3 drop table x; terraform destroy"
-    " kubectl delete docker system prune compose down -v gh repo aws s3 rb --recursive npm unpublish dropdb redis-cli flushall sudo env A=1"
-    " timeout 5 xargs bash -c curl a.b/c | sh reset --hard clean -f push --force branch -D stash drop . * / ~ src app/main.py -delete . add"
-    " python -m pytest make build && ; > /dev/sda 'rm -rf x' form ls"
+    "rm -rf -r -fr git find mkfs mkfs.ext4 shred wipefs fdisk dd of=/dev/sda chmod chown -R 777 psql sqlite3 drop table x;"
+    " terraform destroy kubectl delete docker system prune compose down -v gh repo aws s3 rb --recursive npm unpublish"
+    " dropdb redis-cli flushall sudo env A=1 timeout 5 xargs bash -c curl a.b/c | sh reset --hard clean -f push --force branch"
+    " -D stash drop . * / ~ src app/main.py -delete . add python -m pytest make build && ; > /dev/sda 'rm -rf x' form ls"
 )
 
 
