@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.host_records import Change
-from ctx_pipeline.sessions.files import CHANGED, session_files
+from ctx_pipeline.sessions.files import CHANGED, files_of
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of
 from ctx_pipeline.sessions.windows.window_history import thread_named
@@ -100,17 +101,21 @@ def captured_files(
     without makes the file unknown; a compaction, clearing or rollback empties the window.
     Raises UnknownName.
     """
-    with reading(settings) as (store, _):
+    with reading(settings) as (store, chosen):
         key, full = resolve(store, host, session_id)
         view = view_of(store, key, full, ("events", "tool_calls", "model_calls", "threads"))
         main = thread_named(view, thread) if thread else view.events[0].thread_id
         effects = effects_of(store, key, view.events)
-    touches = session_files(key, full, settings=settings).touches
+        touches = files_of(store, view, settings=chosen).touches
     by_event: dict[str, list[Touch]] = {}
     for touch in touches:
         by_event.setdefault(touch.event_id, []).append(touch)
     results = {c.result_event: c for c in view.tool_calls if c.result_event and not c.is_error}
-    changed = [(t.path, t.ts or "") for t in touches if t.did in CHANGED]
+    changed: dict[str, str] = {}
+    """file -> when it was changed last"""
+    for touch in touches:
+        if touch.did in CHANGED:
+            changed[touch.path] = max(changed.get(touch.path, ""), touch.ts or "")
     shown: list[Shown] = []
     held: list[WindowText] = []
     for name in dict.fromkeys(e.thread_id for e in view.events):
@@ -142,7 +147,7 @@ class _Window:
                 first.setdefault(event.call_key, event.seq)
         self._calls = sorted(first.values())
 
-    def play(self, event: Any, call: Any, by_event: Mapping[str, list[Touch]], changed: Sequence[tuple[str, str]]) -> None:
+    def play(self, event: Any, call: Any, by_event: Mapping[str, list[Touch]], changed: Mapping[str, str]) -> None:
         """Let one event change the window."""
         does = self._effects[event.event_id]
         if isinstance(does, Change):
@@ -157,17 +162,17 @@ class _Window:
             if touch.did in CHANGED:
                 self._change(touch)
 
-    def _read(self, event: Any, touch: Touch, changed: Sequence[tuple[str, str]]) -> None:
+    def _read(self, event: Any, touch: Touch, changed: Mapping[str, str]) -> None:
         lines = _lines(event.text, touch.lines)
         if not lines:
             return
         held = self._held.setdefault(touch.path, {})
-        known = sum(held.get(number) == text for number, text in lines.items())
+        known = sum(map(eq, map(held.get, lines), lines.values())) if held else 0
         held.update(lines)
         until = next((seq for seq in self._emptied if seq > event.seq), None)
         ends = len(self._calls) if until is None else bisect_left(self._calls, until)
         sent = ends - bisect_right(self._calls, event.seq)
-        later = any(path == touch.path and ts > (touch.ts or "") for path, ts in changed)
+        later = changed.get(touch.path, "") > (touch.ts or "")
         text = "\n".join(lines.values()) + "\n"
         self.shown.append(Shown(self._thread, event.seq, touch.path, text, event.text, len(lines), known, sent, later))
 

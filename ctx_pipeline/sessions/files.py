@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,21 +105,25 @@ def session_files(host: str, session_id: str, *, path: str | None = None, settin
     """
     with reading(settings) as (store, chosen):
         key, full = resolve(store, host, session_id)
-        view = view_of(store, key, full, ("events", "tool_calls"))
-        captured = Captured(store)
-        places = _Places(key, captured, view.events)
-        made = _changes(key, captured, view.events)
+        return files_of(store, view_of(store, key, full, ("events", "tool_calls")), path=path, settings=chosen)
+
+
+def files_of(store: Store, view: SessionView, *, path: str | None = None, settings: Settings) -> SessionFiles:
+    """Return what :func:`session_files` does, of a session whose events and tool calls were read."""
     from ctx_pipeline.redaction import Redactor
 
-    clean = Redactor(chosen.patterns).redact
+    captured = Captured(store)
+    places = _Places(view.host, captured, view.events)
+    made = _changes(view.host, captured, view.events)
+    clean = cache(Redactor(settings.patterns).redact)
     calls = {c.call_event: c for c in view.tool_calls}
     accesses = accesses_in(view, lambda call: places.of(view.by_event.get(call.call_event)))
     touches = [_touch(a, calls[a.call_event], made) for a in accesses if a.did not in (SEARCH, MENTION)]
     named = {path, path.lstrip("/")} if path is not None else set()
     chosen_ones = [t for t in touches if path is None or any(fits(t.path, n) for n in named) or f"/{path.strip('/')}/" in f"/{t.path}"]
     return SessionFiles(
-        key,
-        full,
+        view.host,
+        view.session_id,
         [stay._replace(directory=clean(stay.directory)) for stay in places.stays()],
         [t._replace(path=clean(t.path), diff=clean(t.diff)) for t in chosen_ones],
     )

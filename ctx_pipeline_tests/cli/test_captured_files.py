@@ -13,6 +13,8 @@ from ctx_pipeline.compression.captured_files import applied, captured_files
 from ctx_pipeline.compression.compress import captured, session_here, sources_at
 from ctx_pipeline.compression.replay import replay
 from ctx_pipeline.errors import NothingFound, UsageError
+from ctx_pipeline.hosts.claude_code.file_changes import directories
+from ctx_pipeline.storage.lake import Lake
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import SESSION, ClaudeHome, text, tool_use, usage
@@ -172,3 +174,42 @@ def test_a_path_outside_the_root_is_refused(tmp_path: Path):
     for path in ("../out.py", "link/out.py", str(tmp_path / "out.py"), "link", ".."):
         with pytest.raises(UsageError):
             sources_at([path], root=tmp_path / "in")
+
+
+@pytest.mark.feature("compress.from-capture")
+def test_rows_of_a_session_are_read_once_for_its_files(store: settings_module.Settings, monkeypatch):
+    read = []
+    plain = Lake.read_sessions
+    monkeypatch.setattr(Lake, "read_sessions", lambda lake, cell, ids, *more: (read.append(set(ids)), plain(lake, cell, ids, *more))[1])
+    captured_files("claude", CHEAP, settings=store)
+
+    assert read == [{CHEAP}]
+
+
+@pytest.mark.feature("normalize.diffs")
+def test_a_folder_that_every_record_names_is_read_where_it_changes(monkeypatch):
+    def record(**fields):
+        return json.dumps(fields, separators=(",", ":"))
+
+    lines = [
+        record(type="mode"),
+        *(record(cwd="/a", n=n) for n in range(50)),
+        record(cwd="/b \\ ü", message='a text that says "cwd":"/a" of itself'),
+        *(record(message={"content": f"cwd {n}"}, cwd="/b \\ ü") for n in range(50)),
+        '{"cwd" : "/a"}',
+        '{"cwd":"/a"',
+        record(inner={"cwd": "/c"}),
+        record(inner={"cwd": "/a"}),
+        record(inner={"cwd": "/a"}, cwd="/c"),
+        record(cwd=None),
+        record(cwd="/c"),
+    ]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    starts = {data[:start].count(b"\n"): folder for start, folder in directories(data)}
+    parsed = []
+    plain = json.loads
+    monkeypatch.setattr(json, "loads", lambda line: (parsed.append(line), plain(line))[1])
+
+    assert starts == {1: "/a", 51: "/b \\ ü", 102: "/a", 106: "/c"}
+    assert len(list(directories(data))) == 4
+    assert len(parsed) < 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.host_records import FileChange, difference
@@ -14,16 +15,35 @@ if TYPE_CHECKING:
 def directories(data: bytes) -> Iterator[tuple[int, str]]:
     """Yield (first byte of a record, working directory) where a transcript's records begin to name another one."""
     last = None
-    for start, record in _records(data, b'"cwd"'):
-        cwd = record.get("cwd")
-        if isinstance(cwd, str) and cwd and cwd != last:
-            last = cwd
-            yield start, cwd
+    same = b""
+    """as the record before wrote it; a quote inside a text is escaped, so only a field is written so"""
+    for start, line in _lines(data, b'"cwd"'):
+        if same and same in line and line.count(b'"cwd"') == 1:
+            continue
+        record = _record(line)
+        cwd = record.get("cwd") if record else None
+        if isinstance(cwd, str) and cwd:
+            same = _field(line)
+            if cwd != last:
+                last = cwd
+                yield start, cwd
+
+
+_CWD = re.compile(rb'"cwd"\s*:\s*"(?:[^"\\]|\\.)*"')
+
+
+def _field(line: bytes) -> bytes:
+    """Return the working directory as a record writes it; empty where more than one field has its name."""
+    found = _CWD.search(line)
+    return found[0] if found and line.count(b'"cwd"') == 1 else b""
 
 
 def changes(data: bytes) -> Iterator[FileChange]:
     """Yield what the results of a transcript say that edits and writes made of their files."""
-    for _, record in _records(data, b'"toolUseResult"'):
+    for _, line in _lines(data, b'"toolUseResult"'):
+        record = _record(line)
+        if record is None:
+            continue
         said = record.get("toolUseResult")
         call_id = _answered(record)
         if not isinstance(said, dict) or call_id is None or not isinstance(said.get("filePath"), str):
@@ -38,17 +58,21 @@ def changes(data: bytes) -> Iterator[FileChange]:
             yield FileChange(call_id, said["filePath"], before, after, diff)
 
 
-def _records(data: bytes, mark: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(data: bytes, mark: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield (first byte, line) of the records in which a mark stands."""
     start = 0
     for line in data.splitlines(keepends=True):
         if mark in line:
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if isinstance(record, dict):
-                yield start, record
+            yield start, line
         start += len(line)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _answered(record: dict[str, Any]) -> str | None:
