@@ -164,7 +164,8 @@ def cost(
     named = discovery.host(host).key if host else None
     rows = periods(settings, zone, chosen=chosen, host=named, project=project, model="" if model == UNNAMED else model)
     if as_json:
-        emit({"periods": [{**row, "cost_usd": row["cost_nano"] / 1e9} for row in rows], "timezone": zone or "local"})
+        told = [{**row, "cost_usd": None if (cost := cost_of_row(row)) is None else cost / 1e9} for row in rows]
+        emit({"periods": told, "timezone": zone or "local"})
         return
     whole = rows[-1]["cost_nano"]
     shown = [

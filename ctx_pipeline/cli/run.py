@@ -92,7 +92,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     usage = report.usage
     say(
         f"{tokens(usage['input'])} tokens in, {tokens(usage['output'])} out, {tokens(usage['cache_read'])} read from the cache, "
-        f"{dollars(usage['cost'])} at list prices"
+        + ("no known price" if usage["cost"] is None else f"{dollars(usage['cost'])} at list prices")
     )
     if report.findings:
         say("Needs a look:", bold=True)

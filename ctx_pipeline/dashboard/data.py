@@ -69,6 +69,11 @@ class Usage(NamedTuple):
         return self.input_tokens + self.output_tokens + self.cache_write_5m_tokens + self.cache_write_1h_tokens + self.cache_read_tokens
 
     @property
+    def cost(self) -> int | None:
+        """Nano-dollars; None where no call has a price."""
+        return known_cost(self.cost_nano, self.calls, self.unpriced_calls)
+
+    @property
     def cache_writes(self) -> int:
         """Tokens written to a cache of either lifetime."""
         return self.cache_write_5m_tokens + self.cache_write_1h_tokens
@@ -316,6 +321,15 @@ LEAST_SESSIONS = 5
 """Sessions of a week from which on it is set against the usual."""
 
 
+def known_cost(nano: int, calls: int, unpriced_calls: int) -> int | None:
+    """Return the nano-dollars of some calls; None where none of them has a price."""
+    return None if unpriced_calls and unpriced_calls == calls else nano
+
+
+def _usd(nano: int | None) -> float | None:
+    return None if nano is None else nano / 1e9
+
+
 class Spent(NamedTuple):
     """What was spent in some days; seconds from each prompt to the last record of its turn, None where no store holds turns."""
 
@@ -329,11 +343,11 @@ class Spent(NamedTuple):
     @property
     def cost(self) -> int | None:
         """Nano-dollars; None where no call has a price."""
-        return None if self.unpriced_calls and self.unpriced_calls == self.calls else self.cost_nano
+        return known_cost(self.cost_nano, self.calls, self.unpriced_calls)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it with the cost in dollars."""
-        return {"cost_usd": self.cost_nano / 1e9, **{name: value for name, value in self._asdict().items() if name != "cost_nano"}}
+        """Return it with the cost in dollars, null where no call has a price."""
+        return {"cost_usd": _usd(self.cost), **{name: value for name, value in self._asdict().items() if name != "cost_nano"}}
 
 
 class Day(NamedTuple):
@@ -364,7 +378,7 @@ class Week(NamedTuple):
     until: date
     days: tuple[Day, ...]
     spent: Spent
-    hosts: Mapping[str, tuple[int, int]]
+    hosts: Mapping[str, tuple[int | None, int]]
     """host -> (nano-dollars, calls)"""
     recent: bool
     """whether it ends today; else it is the last one with calls"""
@@ -388,7 +402,7 @@ class Week(NamedTuple):
             "recent": self.recent,
             **self.spent.to_json(),
             "days": [{"date": one.day.isoformat(), **one.spent.to_json()} for one in self.days],
-            "hosts": [{"host": host, "cost_usd": cost / 1e9, "calls": calls} for host, (cost, calls) in self.hosts.items()],
+            "hosts": [{"host": host, "cost_usd": _usd(cost), "calls": calls} for host, (cost, calls) in self.hosts.items()],
             "usual": self.usual and {"weeks": self.weeks, **self.usual.to_json()},
             "dear_session": self.dear
             and {

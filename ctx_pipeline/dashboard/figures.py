@@ -90,6 +90,11 @@ def nice_ceiling(value: float) -> float:
 _SCALES = ((1_000_000_000_000, "T"), (1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
 
+def cost(nano: int | None) -> str:
+    """Return nano-dollars as dollars and cents; words for None, of calls without a price."""
+    return "no price" if nano is None else money(nano)
+
+
 def count(value: int) -> str:
     """Return a whole number with grouped digits: ``12,345``."""
     return f"{value:,}"

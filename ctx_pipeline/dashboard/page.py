@@ -237,6 +237,6 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("count", "short", "money", "share", "size", "reading", "duration", "plural", "day", "words"):
+    for name in ("cost", "count", "short", "money", "share", "size", "reading", "duration", "plural", "day", "words"):
         environment.filters[name] = getattr(figures, name)
     return environment

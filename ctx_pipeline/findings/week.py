@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.dashboard.data import DEAR_SHARE, WEEK_DAYS, Day, DearSession, Spent, Week
+from ctx_pipeline.dashboard.data import DEAR_SHARE, WEEK_DAYS, Day, DearSession, Spent, Week, known_cost
 from ctx_pipeline.storage.own_sessions import holds_sessions
 from ctx_pipeline.usage.engine import parse_filters, stored_usages, usage
 from ctx_pipeline.usage.groupings import BY_QUARTER, Days
@@ -48,10 +48,6 @@ def week(settings: Settings, today: date, *, warehouse: DuckDBPyConnection | Non
     end = today if today - timedelta(days=WEEK_DAYS) < last <= today else last
     seconds = _seconds(settings, warehouse) if holds_sessions(settings.home) else None
     days = _span(end)
-    hosts: dict[str, tuple[int, int]] = {}
-    for row in (row for day in days for row in by_day.get(day, ())):
-        cost, calls = hosts.get(row["host"], (0, 0))
-        hosts[row["host"]] = cost + int(row["cost_nano"]), calls + int(row["calls"])
     before = [_spent(_span(end - timedelta(days=WEEK_DAYS * back)), by_day, seconds) for back in range(1, WEEKS + 1)]
     used = [one for one in before if one.calls]
     return Week(
@@ -59,12 +55,22 @@ def week(settings: Settings, today: date, *, warehouse: DuckDBPyConnection | Non
         until=end,
         days=tuple(Day(day, _spent([day], by_day, seconds)) for day in days),
         spent=_spent(days, by_day, seconds),
-        hosts=dict(sorted(hosts.items(), key=lambda one: -one[1][0])),
+        hosts=_hosts(days, by_day),
         recent=end == today,
         usual=_mean(used) if len(used) >= LEAST_WEEKS else None,
         weeks=len(used),
         dear=_dear(days, by_day),
     )
+
+
+def _hosts(days: Sequence[date], by_day: Mapping[date, list[dict[str, Any]]]) -> dict[str, tuple[int | None, int]]:
+    """Return host -> cost and calls of some days, the dearest first; a cost is None where no call of the host has a price."""
+    sums: dict[str, tuple[int, int, int]] = {}
+    for row in (row for day in days for row in by_day.get(day, ())):
+        of_row = (int(row[name]) for name in ("cost_nano", "calls", "unpriced_calls"))
+        cost, calls, unpriced = map(sum, zip(sums.get(row["host"], (0, 0, 0)), of_row, strict=True))
+        sums[row["host"]] = cost, calls, unpriced
+    return {host: (known_cost(*one), one[1]) for host, one in sorted(sums.items(), key=lambda one: -one[1][0])}
 
 
 def _dear(days: Sequence[date], by_day: Mapping[date, list[dict[str, Any]]]) -> DearSession | None:
@@ -114,7 +120,10 @@ def _spent(days: Sequence[date], by_day: Mapping[date, list[dict[str, Any]]], se
 def _mean(weeks: Sequence[Spent]) -> Spent:
     seconds = [one.seconds for one in weeks if one.seconds is not None]
     cost, calls, tokens, sessions = (round(sum(values) / len(weeks)) for values in zip(*(one[:4] for one in weeks), strict=True))
-    return Spent(cost, calls, tokens, sessions, sum(seconds) / len(weeks) if seconds else None)
+    unpriced = (
+        calls if all(one.cost is None for one in weeks) else min(calls - 1, round(sum(one.unpriced_calls for one in weeks) / len(weeks)))
+    )
+    return Spent(cost, calls, tokens, sessions, sum(seconds) / len(weeks) if seconds else None, unpriced)
 
 
 def _seconds(settings: Settings, warehouse: DuckDBPyConnection | None) -> dict[date, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
@@ -64,8 +65,8 @@ class RunReport:
     """path of the page; empty before there is one"""
     failed: list[str] = field(default_factory=list)
     sessions_by_host: dict[str, int] = field(default_factory=dict)
-    usage: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_USAGE, 0))
-    """tokens (input without cached ones) and cost in nano-dollars, over the whole history"""
+    usage: dict[str, int | None] = field(default_factory=lambda: dict.fromkeys(_USAGE, 0))
+    """tokens (input without cached ones) and cost in nano-dollars, over the whole history; the cost is null where no call has a price"""
     findings: list[Shown] = field(default_factory=list)
     quiet: list[str] = field(default_factory=list)
     """titles of the findings that one line at the end says"""
@@ -184,14 +185,16 @@ def _collect(store: Any, settings: Settings, made_of: list[str]) -> dict[str, An
 
 def keep(store: Any, data: PageData, made_of: list[str]) -> dict[str, Any]:
     """Return the usage and the findings of a page, and keep them for the runs that find its ``made_of`` unchanged."""
-    usage = [line.usage for line in data.models]  # calls without a time are in no day
+    from ctx_pipeline.dashboard.data import Usage
+
+    usage = reduce(Usage.plus, (line.usage for line in data.models), Usage())  # calls without a time are in no day
     kept = {
         "usage": {
-            "calls": sum(u.calls for u in usage),
-            "input": sum(u.input_tokens for u in usage),
-            "output": sum(u.output_tokens for u in usage),
-            "cache_read": sum(u.cache_read_tokens for u in usage),
-            "cost": sum(u.cost_nano for u in usage),
+            "calls": usage.calls,
+            "input": usage.input_tokens,
+            "output": usage.output_tokens,
+            "cache_read": usage.cache_read_tokens,
+            "cost": usage.cost,
         },
         "findings": [(f.text, f.command) for f in at_first([f for f in data.findings if f.urgent or f.at_stake])],
         "quiet": [f.title for f in data.findings if f.quiet],

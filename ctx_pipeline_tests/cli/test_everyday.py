@@ -139,6 +139,31 @@ def test_days_on_which_no_call_has_a_price_cost_no_zero_dollars_and_a_narrow_ter
 
 
 @pytest.mark.feature("cli.cost")
+def test_calls_without_a_price_cost_no_sum_of_money_anywhere(tmp_path: Path, ctx: Ctx):
+    home, now = build.ClaudeHome(tmp_path / "unpriced"), datetime.now(UTC)
+    for back in range(4):
+        made = home.session(f"{back}1111111-1111-4111-8111-111111111111", mark=str(back))
+        at = (now - timedelta(days=7 * back)).isoformat()
+        made.prompt("go on", timestamp=at).answer(build.text("ok"), timestamp=at, model="unheard-of-1").save()
+    places = {"CLAUDE_CONFIG_DIR": home.root, "CODEX_HOME": tmp_path / "none", "CTX_HOME": tmp_path / "store"}
+    unpriced = Ctx(ctx.folder, {**ctx.environ, **{name: str(place) for name, place in places.items()}})
+
+    ran = unpriced("run").stdout
+    overview = unpriced().stdout
+    shown = unpriced.json()["week"]
+    page = re.sub(r"<[^>]+>", " ", (tmp_path / "store" / "site" / "index.html").read_text("utf-8"))
+
+    assert "no known price" in ran
+    assert "a usual week is unpriced" in overview
+    assert "$0.00" not in ran + overview
+    assert [(one["cost_usd"], one["calls"]) for one in shown["hosts"]] == [(None, 1)]
+    assert (shown["cost_usd"], shown["usual"]["cost_usd"]) == (None, None)
+    assert {one["cost_usd"] for one in unpriced.json("cost")["periods"] if one["calls"]} == {None}
+    assert "Claude Code: no price" in page
+    assert "$0.00" not in page
+
+
+@pytest.mark.feature("cli.cost")
 def test_cost_of_chosen_days_is_that_of_usage(ran: Ctx):
     usage = ran.json("usage", "daily", "--until", "2026-09", "--since", "2026-01-01")["totals"]
     chosen, whole = ran.json("cost", "--since", "2026-01-01", "--until", "2026-09")["periods"]

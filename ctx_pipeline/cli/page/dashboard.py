@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.output import emit, flush, json_option, local_time, one_line, say, table, zone_name
-from ctx_pipeline.dashboard.figures import plural, reading, share, short
+from ctx_pipeline.dashboard.figures import cost, plural, reading, share, short
 from ctx_pipeline.dashboard.panels.numbers import cost_note, figures
-from ctx_pipeline.model.display import money
 from ctx_pipeline.model.readings import Month, compared
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ def dashboard_view_show(data: PageData) -> None:
         say("No session has been captured yet: ctx run reads the homes of your agents.")
         return
     span = f", {data.days[0].day} to {data.days[-1].day}" if data.days else ""
-    say(f"{plural(len(data.sessions), 'session')}, {money(data.usage.cost_nano)} ({cost_note(data)}){span}", bold=True)
+    say(f"{plural(len(data.sessions), 'session')}, {cost(data.usage.cost)} ({cost_note(data)}){span}", bold=True)
     _head("Needs a look")
     for finding in data.findings:
         say(f"{'!' if finding.weight == 3 else '-'} {one_line(finding.title, 100)}")
@@ -255,7 +254,7 @@ def dashboard_view_show(data: PageData) -> None:
     table(
         [
             {"started": local_time(s.first_ts.isoformat() if s.first_ts else None, data.timezone), "host": s.host, "project": s.project}
-            | {"title": one_line(s.label, 60), "cost": money(s.usage.cost_nano)}
+            | {"title": one_line(s.label, 60), "cost": cost(s.usage.cost)}
             for s in data.sessions[:MOST]
         ],
         {"started": "started", "host": "agent", "project": "project", "title": "title", "cost": "cost"},
@@ -311,9 +310,12 @@ def _days_shown(data: PageData) -> None:
 
 
 def _texts(usage: Usage, data: PageData) -> dict[str, Any]:
-    no_price = usage.unpriced_calls == usage.calls and not usage.cost_nano
-    cost = "no price" if no_price else money(usage.cost_nano)
-    return {"calls": usage.calls, "tokens": short(usage.tokens), "cost": cost, "share": share(usage.cost_nano, data.usage.cost_nano)}
+    return {
+        "calls": usage.calls,
+        "tokens": short(usage.tokens),
+        "cost": cost(usage.cost),
+        "share": share(usage.cost_nano, data.usage.cost_nano),
+    }
 
 
 def _sums(usage: Usage) -> dict[str, int]:

@@ -6,10 +6,9 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.dashboard.data import Usage
-from ctx_pipeline.dashboard.figures import Column, axis, count, plural, short, stacked
+from ctx_pipeline.dashboard.figures import Column, axis, cost, count, plural, short, stacked
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
-from ctx_pipeline.model.display import money
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +36,7 @@ def build(data: PageData) -> str:
         whole = gathered(data.days, first, last, unit)
         charts.append(_drawn(whole, unit, used, f"by {unit}, the whole record"))
     rows = [
-        (label(start, unit), count(total.calls), short(total.tokens), money(total.cost_nano))
+        (label(start, unit), count(total.calls), short(total.tokens), cost(total.cost))
         for start, by_host in reversed(whole.items())
         if (total := _sum(by_host.values())).calls
     ]
@@ -62,7 +61,7 @@ def _drawn(
     calls = []
     for start, by_host in buckets.items():
         values = [by_host.get(h.key, Usage()) for h in used]
-        words = [f"{h.title}: {plural(u.calls, 'call')}, {money(u.cost_nano)}" for h, u in zip(used, values, strict=True) if u.calls]
+        words = [f"{h.title}: {plural(u.calls, 'call')}, {cost(u.cost)}" for h, u in zip(used, values, strict=True) if u.calls]
         text = "\n".join([label(start, unit), *(words or ["nothing"])])
         calls.append(Column(tuple(float(u.calls) for u in values), text))
     charts = (("Model calls", how, stacked(calls, classes, whole_number, title=f"Model calls by {unit}, stacked by agent")),)

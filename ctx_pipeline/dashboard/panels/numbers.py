@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.figures import count, plural, share, short
+from ctx_pipeline.dashboard.figures import cost, count, plural, share, short
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
-from ctx_pipeline.model.display import money
 from ctx_pipeline.model.readings import FAILED_AT_LEAST
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
     return (
         ("Sessions", count(len(data.sessions)), plural(threads, "thread")),
         ("Prompts", count(prompts), f"{_each(prompts, len(own))} a session"),
-        ("Cost", money(u.cost_nano), cost_note(data)),
+        ("Cost", cost(u.cost), cost_note(data)),
         ("Tokens", short(u.tokens), f"{short(u.output_tokens)} generated"),
         ("Model calls", count(u.calls), f"{plural(len({m.model for m in data.models}), 'model')}"),
         ("Tool calls", count(tools), f"{share(failed, tools)} failed" if tools else "none recorded"),

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.dashboard.data import LEAST_SESSIONS, Usage
-from ctx_pipeline.dashboard.figures import Column, axis, bar, count, duration, plural, short, stacked
+from ctx_pipeline.dashboard.figures import Column, axis, bar, cost, count, duration, plural, short, stacked
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.dashboard.panels.activity import dollars
 from ctx_pipeline.model.declared import panel
@@ -67,11 +67,11 @@ def note(week: Week) -> str:
 
 def _of_host(host: HostLine, data: PageData) -> str:
     """Return a host with its part of the week's cost, and whether that is money that was paid."""
-    cost, calls = data.week.hosts.get(host.key, (0, 0)) if data.week else (0, 0)
+    spent, calls = data.week.hosts.get(host.key, (0, 0)) if data.week else (0, 0)
     if not calls:
         return host.title
     plan = data.plans.get(host.key)
-    return f"{host.title}: {money(cost)}" + (f" at list prices, on a flat plan ({plan})" if plan else "")
+    return f"{host.title}: {cost(spent)}" + (f" at list prices, on a flat plan ({plan})" if plan and spent is not None else "")
 
 
 def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[str, str, Markup]], Markup]:
@@ -95,10 +95,10 @@ def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[s
     def time_of(day: date, host: str) -> float:
         return spent.get((day, host), 0.0) / seconds
 
-    cost = [_column(day, used, dollars_of, lambda v: money(round(v * 1e9))) for day in days]
+    costs = [_column(day, used, dollars_of, lambda v: money(round(v * 1e9))) for day in days]
     time = [_column(day, used, time_of, lambda v: duration(v * seconds)) for day in days]
     charts = [
-        ("Cost by day", told, stacked(cost, classes, dollars, title=f"Cost in dollars by day, {len(days)} days, stacked by agent")),
+        ("Cost by day", told, stacked(costs, classes, dollars, title=f"Cost in dollars by day, {len(days)} days, stacked by agent")),
         (
             "Time by day",
             f"in turns, {told}" if told else "in turns",
