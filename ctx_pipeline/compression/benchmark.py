@@ -401,7 +401,7 @@ def page_of_file(one: Measured) -> Page:
         }
         for row in one.rows
     ]
-    return Page(title, "", [(rows, _FILE)], f"Best: {one.recommended} ({one.reason})")
+    return Page(title, "", [(rows, _columns(_FILE, timed=bool(one.times)))], f"Best: {one.recommended} ({one.reason})")
 
 
 def page_of_project(found: Benchmark) -> Page:
@@ -422,7 +422,13 @@ def page_of_project(found: Benchmark) -> Page:
     languages = [{**row._asdict(), "saved": f"{row.saved:.1%}"} for row in found.languages]
     left_out = f"; left out: {', '.join(f'{n:,} {why}' for why, n in found.left_out.items())}" if found.left_out else ""
     note = f"{len(found.files):,} files of {found.found:,} (seed {found.seed}), {found.tokens:,} tokens{left_out}"
-    return Page(f"Benchmark: {found.root}", note, [(forms, _PROJECT), (languages, _LANGUAGES)], "")
+    columns = _columns(_PROJECT, timed=any(s.times for s in found.forms))
+    return Page(f"Benchmark: {found.root}", note, [(forms, columns), (languages, _LANGUAGES)], "")
+
+
+def _columns(columns: dict[str, str], *, timed: bool) -> dict[str, str]:
+    """Return the columns of a table, without those of times where no run was timed."""
+    return columns if timed else {key: heading for key, heading in columns.items() if key not in {"median", "p95"}}
 
 
 def page_of_replay(rows: Sequence[Replay]) -> Page:
@@ -456,8 +462,6 @@ def markdown(page: Page) -> str:
 
 
 def _pipes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
-    if rows and not any(row.get("median") for row in rows):
-        columns = {key: heading for key, heading in columns.items() if key not in ("median", "p95")}  # no run was timed
     lines = [f"| {' | '.join(columns.values())} |", f"|{'---|' * len(columns)}"]
     for row in rows:
         cells = ("" if row.get(key) is None else f"{row[key]:,}" if isinstance(row[key], int) else str(row[key]) for key in columns)

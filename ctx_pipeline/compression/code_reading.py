@@ -281,6 +281,16 @@ class Found(NamedTuple):
     """the search ended before it saw all files"""
 
 
+class Hit(NamedTuple):
+    """A line in which a search found something."""
+
+    path: str
+    number: int
+    line: str
+    at: int
+    """characters of the line before the first match"""
+
+
 _DECLARES = r"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var|impl|module|package|#define)\s+(?:\w+\s+)?"
 
 
@@ -320,8 +330,8 @@ def search_code(
     del found[MOST_COUNTED:]
     declares = re.compile(_DECLARES + (re.escape(pattern) if not regex else ""))
     by_text: dict[str, list[tuple[str, int]]] = {}
-    for name, number, text in found:
-        by_text.setdefault(_around_hit(text.strip(), "" if regex else pattern), []).append((name, number))
+    for hit in found:
+        by_text.setdefault(_around_match(hit, len(pattern)), []).append((hit.path, hit.number))
     ranked = sorted(by_text.items(), key=lambda one: (not (not regex and declares.search(one[0])), _is_test(one[1][0][0]), one[1][0]))
     shown = ranked[skip : skip + limit]
     lines: list[str] = []
@@ -334,15 +344,16 @@ def search_code(
         also = f"  (also in {len(places) - 1} more: {name_for_agent(places[1][0])}:{places[1][1]})" if len(places) > 1 else ""
         lines.append(f" {number}: {text}{also}")
     end = skip + len(shown)
-    return Found("\n".join(lines), len(found), len({name for name, _, _ in found}), end, end < len(ranked), ended)
+    return Found("\n".join(lines), len(found), len({hit.path for hit in found}), end, end < len(ranked), ended)
 
 
-def _around_hit(line: str, word: str) -> str:
-    """Return a line; of a long one its beginning, or what stands around a word behind that."""
+def _around_match(hit: Hit, width: int) -> str:
+    """Return the line of a hit; of a long one its beginning, or what stands around a match of about this width behind that."""
+    line = hit.line.strip()
     if len(line) <= LONGEST_HIT:
         return line
-    at = line.lower().find(word.lower())
-    begin = max(0, at - LONGEST_HIT // 2) if at + len(word) > LONGEST_HIT else 0
+    at = hit.at - (len(hit.line) - len(hit.line.lstrip()))
+    begin = max(0, at - LONGEST_HIT // 2) if LONGEST_HIT - width < at < len(line) else 0
     end = begin + LONGEST_HIT
     return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
 
@@ -357,7 +368,7 @@ def _is_test(name: str) -> bool:
     return bool(re.search(r"(?:^|/)(?:tests?|spec|__tests__)/|(?:^|[_./-])(?:test|spec)[_.-]|_test\.", name))
 
 
-def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> list[tuple[str, int, str]] | None:
+def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> list[Hit] | None:
     program = shutil.which("rg") or shutil.which("rg", path=sysconfig.get_path("scripts"))
     if program is None:
         return None
@@ -366,7 +377,9 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
         "--no-config",
         "--no-follow",
         "--line-number",
+        "--column",
         "--no-heading",
+        "--with-filename",
         "--color=never",
         "--hidden",
         "--null",
@@ -403,18 +416,19 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
         raise UsageError(
             f"the pattern cannot be searched: {said[-1][:200] if said else 'no reason given'}", hint="without regex it is plain text"
         )
-    found = []
-    for line in lines:
-        name, _, rest = line.decode("utf-8", "replace").rstrip("\r\n").partition("\0")
-        number, _, text = rest.partition(":")
-        if number.isdecimal():
-            found.append((name.removeprefix("./"), int(number), text))
-    return found
+    told = (re.match(rb"([^\0]*)\0(\d+):(\d+):(.*)", line.rstrip(b"\r\n"), re.DOTALL) for line in lines)
+    return [_hit(match[1].decode("utf-8", "replace").removeprefix("./"), match[2], match[3], match[4]) for match in told if match]
+
+
+def _hit(path: str, number: str | bytes, column: str | bytes, line: bytes) -> Hit:
+    """Return a hit of a program that tells the column in bytes, from 1."""
+    before = line[: int(column) - 1].decode("utf-8", "replace")
+    return Hit(path, int(number), line.decode("utf-8", "replace"), len(before))
 
 
 def _without_ripgrep(
     pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None, levels: int = REPOSITORIES, until: float = 0.0
-) -> tuple[list[tuple[str, int, str]], bool]:
+) -> tuple[list[Hit], bool]:
     """Return hits, and whether there are more files than are looked at; ``levels`` of repositories inside are looked into."""
     until = until or time.monotonic() + SECONDS
     flags = re.IGNORECASE if pattern == pattern.lower() else 0
@@ -447,19 +461,18 @@ def _without_ripgrep(
         if not look.search(text) and not regex:
             continue
         shown = file.relative_to(root).as_posix()
-        found += [(shown, n, line) for n, line in enumerate(text.split("\n"), 1) if look.search(line)]
+        lines = enumerate(text.split("\n"), 1)
+        found += [Hit(shown, n, line, match.start()) for n, line in lines if (match := look.search(line))]
         if len(found) > MOST_COUNTED:
             break
     return found, BEYOND in project.left_out
 
 
-_HIT = re.compile(r"([^\0]+)\0(\d+)[\0:]([^\n]*)(?:\n|\Z)")
+_HIT = re.compile(r"([^\0]+)\0(\d+)[\0:](\d+)[\0:]([^\n]*)(?:\n|\Z)")
 """From the end of the one before: a name may hold a line break."""
 
 
-def _by_git(
-    pattern: str, root: Path, real: Path, *, regex: bool, chosen: Callable[[str], bool] | None
-) -> list[tuple[str, int, str]] | None:
+def _by_git(pattern: str, root: Path, real: Path, *, regex: bool, chosen: Callable[[str], bool] | None) -> list[Hit] | None:
     """Return hits in the files that git does not ignore; None outside of a repository, and where git cannot search or has too much to say.
 
     What is binary its bytes tell, as for ripgrep: attributes of a repository call lock files and generated ones so.
@@ -469,21 +482,30 @@ def _by_git(
     if not pattern.isascii():
         return None  # git takes it for bytes, which have no case
     case = ["--ignore-case"] if pattern == pattern.lower() else []
-    words = ["grep", "--untracked", "--line-number", "--text", "--null", "--no-color", "--perl-regexp" if regex else "--fixed-strings"]
+    words = [
+        "grep",
+        "--untracked",
+        "--line-number",
+        "--column",
+        "--text",
+        "--null",
+        "--no-color",
+        "--perl-regexp" if regex else "--fixed-strings",
+    ]
     said = run(real, *words, *case, "-e", pattern, seconds=SECONDS, whole=True)
     if isinstance(said, Failed):
         if said.reason == "timeout":
             raise UsageError(f"the search took longer than {SECONDS:g} seconds", hint="name a folder or a glob")
         return [] if said.status == 1 else None
-    found: list[tuple[str, int, str]] = []
+    found: list[Hit] = []
     allowed: dict[str, str] = {}
-    for name, number, text in map(re.Match.groups, _HIT.finditer(said)):
+    for name, number, column, text in map(re.Match.groups, _HIT.finditer(said)):
         if name not in allowed:
             shown = (real / name).relative_to(root).as_posix()
             wanted = (chosen is None or chosen(shown)) and is_plain_text(real, name)
             allowed[name] = shown if wanted else ""
         if allowed[name]:
-            found.append((allowed[name], int(number), text.rstrip("\r")))
+            found.append(_hit(allowed[name], number, column, text.rstrip("\r").encode()))
             if len(found) > MOST_COUNTED:
                 break
     return found

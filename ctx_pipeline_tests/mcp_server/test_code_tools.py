@@ -327,6 +327,29 @@ def test_of_a_long_line_what_stands_around_the_hit_is_shown_and_a_mistaken_folde
     assert refused.value.hint == "paths like it: shopping/carts"
 
 
+@pytest.mark.feature("mcp.read-hints")
+@pytest.mark.parametrize("by", ["ripgrep", "git", "python"])
+def test_a_hit_of_any_pattern_is_seen_in_a_long_line_whoever_searches(tmp_path, monkeypatch, by):
+    if by == "ripgrep" and shutil.which("rg") is None:
+        pytest.skip("ripgrep is not installed")
+    if by != "ripgrep":
+        monkeypatch.setattr(code_reading.shutil, "which", lambda *_, **__: None)
+    if by == "git":
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    lines = [
+        f"\t  {'var a = 0; ' * 40}needle_1 = 1;",
+        f"{'İ' * 300}needle_2 here",
+        f"{'p ' * 300}Needle_3{' q' * 300}",
+        "needle_4" + " r" * 300,
+    ]
+    (tmp_path / "made.js").write_text("\n".join(lines) + "\n")
+
+    for asked in ({"pattern": r"[n]eedle_\d", "regex": True}, {"pattern": "needle_"}):
+        shown = search_code(roots=[tmp_path], **asked).text.split("\n")[1:]
+        assert [f"eedle_{n}" in line for n, line in enumerate(shown, 1)] == [True] * 4, asked
+        assert max(map(len, shown)) < 260
+
+
 @pytest.mark.feature("mcp.quick-search")
 def test_without_ripgrep_git_searches_and_finds_what_python_does(tmp_path, monkeypatch):
     project = tmp_path / "shop"
@@ -516,9 +539,11 @@ def test_ripgrep_is_ended_behind_the_last_hit_that_is_counted_and_its_refusal_is
         program.chmod(0o755)
         return code_reading.search_code("a", roots=(project,))
 
-    few = ripgrep("for n in range(50): print(f'a.txt\\0{n + 1}:a {n}')")
+    few = ripgrep("for n in range(50): print(f'a.txt\\0{n + 1}:1:a {n}')")
     assert (few.hits, few.files, few.shown, few.more, few.ended) == (50, 1, 40, True, False)
-    many = ripgrep("n = 0\nwhile True: n += 1; print(f'a.txt\\0{n}:a {n}')")
+    named = ripgrep("print(('a.txt\\0' if '--with-filename' in sys.argv else '') + '1:1:a')")
+    assert named.hits == 1, "of a single file ripgrep names the file when it is asked to"
+    many = ripgrep("n = 0\nwhile True: n += 1; print(f'a.txt\\0{n}:1:a {n}')")
     assert (many.hits, many.ended) == (code_reading.MOST_COUNTED, True)
     with pytest.raises(code_reading.UsageError, match="unclosed group"):
         ripgrep("print('unclosed group', file=sys.stderr); sys.exit(2)")

@@ -7,7 +7,18 @@ from collections import Counter
 
 import pytest
 
-from ctx_pipeline.compression.benchmark import Candidate, interval, sample, times
+from ctx_pipeline.compression.benchmark import (
+    Candidate,
+    Times,
+    benchmark_file,
+    benchmark_project,
+    interval,
+    markdown,
+    page_of_file,
+    page_of_project,
+    sample,
+    times,
+)
 
 FILES = [Candidate(f"src/{n:03}.py", "python", n * 100) for n in range(1, 91)] + [
     Candidate(f"web/{n}.ts", "typescript", n) for n in range(1, 10)
@@ -58,3 +69,17 @@ def test_the_interval_is_that_of_the_share_over_files_weighted_by_tokens():
     assert 0.2 < low < 0.4
     assert 0.6 < high < 0.8
     assert interval(mixed, seed=3) == (low, high)
+
+
+@pytest.mark.feature("compress.formats")
+def test_times_are_columns_where_runs_were_timed_however_short_they_were_and_nowhere_else(tmp_path):
+    (tmp_path / "cart.py").write_text("def total(items):\n    return sum(items)\n")
+    measured = benchmark_file(tmp_path / "cart.py", runs=0)
+    timed = measured._replace(times={row.form: Times(0.0, 0.0, 1) for row in measured.rows})
+    pages = [page_of_file(measured), page_of_project(benchmark_project(tmp_path, runs=0))]
+    timed_pages = [page_of_file(timed), page_of_project(benchmark_project(tmp_path, runs=1))]
+
+    assert [{"median", "p95"} & page.tables[0][1].keys() for page in pages] == [set(), set()]
+    assert [{"median", "p95"} & page.tables[0][1].keys() for page in timed_pages] == [{"median", "p95"}] * 2
+    assert ["| median |" in markdown(page) for page in (*pages, *timed_pages)] == [False, False, True, True]
+    assert "| 0 µs | 0 µs |" in markdown(timed_pages[0])
