@@ -261,7 +261,7 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
     found = for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
     known = {s.memory.memory_id for s in found}
     near = recall(limit=_AT_COMMAND) if asks_where(prompt) else []
-    placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())])
+    placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())], heard_at_act=choice.commands)
     return [*(Scored(m, 0.0, {}) for m in placed[:_MOST_AT_COMMAND] if m.memory_id not in known), *found]
 
 
