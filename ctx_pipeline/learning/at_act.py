@@ -337,8 +337,11 @@ def asks_where(prompt: str) -> bool:
     return _MAKES.match(prompt[:LONGEST]) is not None
 
 
-def at_prompt(prompt: str, memories: Iterable[Memory]) -> list[Memory]:
-    """Return what speaks of what a prompt asks to do: where that belongs or lies which it writes or looks for, rules of a commit."""
+def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = True) -> list[Memory]:
+    """Return what speaks of what a prompt asks to do: where that belongs or lies which it writes or looks for, rules of a commit.
+
+    A wish to be asked first is left out where it is heard before the act itself.
+    """
     asked = _MAKES.match(prompt[:LONGEST])
     if asked is None:
         return []
@@ -350,7 +353,8 @@ def at_prompt(prompt: str, memories: Iterable[Memory]) -> list[Memory]:
     found = [
         m
         for m in memories
-        if _tells_where(m, prompt, words, making=making) or (m.kind in RULE_KINDS and acts & _terms_of(m) and not unasked(m))
+        if _tells_where(m, prompt, words, making=making)
+        or (m.kind in RULE_KINDS and acts & _terms_of(m) and not (heard_at_act and unasked(m)))
     ]
     return sorted(found, key=lambda m: (-m.confidence, m.memory_id))
 
@@ -490,26 +494,36 @@ def _ports(text: str) -> set[str]:
 
 def _is_tag(found: re.Match[str]) -> bool:
     """Tell whether a name and a number are an image of a container with its version: ``postgres:15``, ``node:20-alpine``."""
-    host = found["host"] or ""
-    if not host or not _PLAIN_NAME.match(host):
+    text, (start, end), port = found.string, found.span(), found["port"]
+    if not _PLAIN_NAME.match(found["host"] or ""):
         return False
-    return found["port"] not in _SHORT_PORTS if len(found["port"]) == len("15") else bool(_OF_IMAGE.search(_line_around(found)))
-
-
-def _line_around(found: re.Match[str]) -> str:
-    text, start = found.string, found.start()
-    return text[text.rfind("\n", 0, start) + 1 : start + 1]
+    before = text[max(0, start - _NEAR) : start]
+    if _OF_IMAGE.search(before) or _VARIANT.match(text, end):
+        return True
+    called = _CALLED.search(before) or _ANSWERS.match(text, end)
+    return len(port) == len("15") and port not in _SHORT_PORTS and not called
 
 
 _PORT = lazy_pattern(
     r"(?i)\bport[\s=:]+(?P<named>\d{2,5})\b"
-    r"|(?P<host>(?<![\w.-])(?<!(?<!/)/)[\w.-]{1,253}|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d|-[a-z])"
+    r"|(?P<host>(?<![\w.-])(?<!(?<!/)/)[\w.-]{1,253}|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d)"
 )
 _PLAIN_NAME = lazy_pattern(r"(?i)^(?!localhost$)[a-z][\w-]*$")
 """A name of one word: of a machine in a network of containers, or of an image."""
 _SHORT_PORTS = frozenset({"21", "22", "23", "25", "53", "80"})
-_OF_IMAGE = lazy_pattern(r"(?i)\b(?:images?|manifest|pull(?:ing)?)\W{0,3}$|\b(?:images?|manifest)\b.{0,20}$")
+_NEAR = 60
+"""Characters before a name that are looked at."""
+
+_OF_IMAGE = lazy_pattern(r"(?i)\b(?:images?|manifest|pull(?:ing)?)(?:\s(?:for|named|called|of))?\W{0,3}$")
 """Stands before an image of a container."""
+
+_VARIANT = lazy_pattern(r"(?i)-(?:alpine|slim|bookworm|bullseye|buster|trixie|jammy|focal|noble|ubi|rc|beta|alpha|nanoserver|windows)")
+"""Stands behind the version of an image."""
+
+_CALLED = lazy_pattern(r"(?i)(?:\b(?:by|to|at|from|host|server|connect|connecting|dial|tcp)\W{1,3}|://)$")
+_ANSWERS = lazy_pattern(r"(?i)['\"`]?\s(?:refused|timed out|unreachable|is not reachable|did not answer)\b")
+"""Stand before and behind a machine that is called."""
+
 _NO_HOST = lazy_pattern(
     r"(?i)^(?!\d+(?:\.\d+){3}$)\d|\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|sh|ex|exs|swift"
     r"|scala|lua|sql|s?css|less|html?|ya?ml|json|toml|md|rst|txt|log|lock|cfg|ini|xml|mk|cmake|dart|zig|pl|pm|jl|hs|clj|erl|hrl|ml|nix"

@@ -15,7 +15,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.learning.at_act import after_failure, asks_where, at_prompt, before_command, command_of, output_of
 from ctx_pipeline.learning.error_lines import words_of_error
 from ctx_pipeline.learning.repository_identity import place_among
-from ctx_pipeline.learning.unasked import unasked
+from ctx_pipeline.learning.unasked import unasked, words_for
 from ctx_pipeline.memory.injection_policy import (
     ACCEPTED,
     AT_FAILURE,
@@ -259,7 +259,7 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
     # who orders an act was asked; before the act itself the rule is told all the same
     hits = [h for h in hits if not (choice.commands and unasked(h.memory))]
     near = recall(limit=_AT_COMMAND) if asks_where(prompt) else []
-    placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())])[:_MOST_AT_COMMAND]
+    placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())], heard_at_act=choice.commands)[:_MOST_AT_COMMAND]
     held = (Recalled(h.memory, h.score, h.covered, held=h.held) for h in hits)
     found = for_prompt(held, place=place, choice=choice, now=_now(), first=next(iter(placed), None))
     known = {s.memory.memory_id for s in found}
@@ -273,7 +273,7 @@ def _at_command(index: MemoryIndex, command: str, output: str, place: Place | No
     from ctx_pipeline.shell.acts import acts
 
     line = words_of_error(f"{output}\n", place.cwd) if output else []
-    does = [] if output else sorted({act.name for act in acts(command, place.cwd)})
+    does = [] if output else sorted({word for act in acts(command, place.cwd) for word in words_for(act)})
     recalled = index.recall(
         words_of(" ".join([*does, command, *line]))[:PROMPT_WORDS],
         allowed=lambda scope, repository, where: visible(scope, repository, where, place),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ctx_pipeline.model.memories import Memory
+    from ctx_pipeline.shell.acts import Act
 
 _NAMES = {
     "merg": "merge",
@@ -111,6 +112,11 @@ def unasked(memory: Memory) -> Unasked | None:
     every = (match for pattern in _RULES for match in pattern.finditer(text))
     found = next((match for match in every if not _OPPOSITE.search(text[: match.start()])), None)
     return Unasked(tuple(_limited(found["acts"], found["object"]))) if found else None
+
+
+def words_for(act: Act) -> set[str]:
+    """Return the words by which wishes name an act."""
+    return {act.name, *(act.how & {"force", "squash"}), *(("remove",) if act.name == "delete" else ())}
 
 
 def _limited(said: str, last: str) -> Iterator[Limited]:

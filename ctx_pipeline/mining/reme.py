@@ -221,10 +221,21 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
 
 
 def _of_program(command: str, said: str) -> dict[str, list[str]]:
-    """Return which programs the words of a refusal want, and in place of which, where the command that was refused runs one of these."""
+    """Return which programs the words of a refusal want, and in place of which, where the command that was refused runs one of these.
+
+    None where the words keep to the call that was refused: "use pnpm for this one".
+    """
+    if _THIS_TIME.search(said):
+        return {}
     ran = {step.words[0].rpartition("/")[2] for step in steps(command) if step.words}
     meant = next((found for piece in sentences(said) if (found := rule(piece)) and ran & replaced(found)), None)
     return {"want": sorted(meant.want), "instead_of": sorted(replaced(meant))} if meant else {}
+
+
+_THIS_TIME = re.compile(
+    r"(?i)\bfor (?:this|that)\b(?!\s+(?:project|repo|repository|codebase|workspace)\b)|\b(?:this|that) (?:one|time)\b"
+    r"|\b(?:here|today|(?<!from )now)\b"
+)
 
 
 def _lays_down(said: str) -> bool:
@@ -480,7 +491,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=17,
+    version=18,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

@@ -210,3 +210,18 @@ def test_few_tellings_of_a_backtest_silence_neither_a_rule_before_its_command_no
         journal.append(MEASURED, {"moments": rows}, actor="test")
     assert "pnpm" in before(environ, "npm install")
     assert "pip install pyyaml" in failed(environ, "pytest -q", error, session_id="other")
+
+
+@pytest.mark.feature("hooks.asked-first")
+@pytest.mark.parametrize(
+    ("wish", "command"),
+    [
+        ("never remove anything without asking", "rm src/a.py"),
+        ("always ask me before removing files", "rm src/a.py"),
+        ("always ask me before pushing", "ssh build 'git push'"),
+        ("never squash without asking", "gh pr merge 5 -s"),
+    ],
+)
+def test_a_wish_to_be_asked_is_found_though_the_command_has_no_word_of_it(environ, learned, wish, command):
+    learned(day("a", 1).prompt(wish), day("b", 2).prompt(wish))
+    assert wish in before(environ, command)

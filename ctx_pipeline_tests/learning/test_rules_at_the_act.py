@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
-from ctx_pipeline.learning.at_act import after_failure, before_command
+from ctx_pipeline.learning.at_act import after_failure, at_prompt, before_command
 from ctx_pipeline.mining.lessons.said_rules import contradict, replaced, rule, same
 from ctx_pipeline.model.memories import Memory
 
@@ -240,6 +241,34 @@ def test_short_ports_of_named_machines_are_ports():
     assert after_failure("curl -f http://web", "connection refused by web:8080", "/w", lesson) == []
 
 
+@pytest.mark.feature("hooks.service-port")
+@pytest.mark.parametrize(
+    "said_so",
+    [
+        "connection refused by kdc:88",
+        "connection refused: web:81 refused",
+        "connection refused by 127.0.0.1:5432-ab",
+        "connection refused by kafka:9092-ssl",
+        "connection refused: image proxy imgproxy:8080 refused",
+        "connection refused: cannot load images from minio:9000",
+    ],
+)
+def test_a_machine_that_is_called_names_its_port_whatever_stands_around_it(said_so):
+    lesson = [setup(said_so, "docker compose up -d db")]
+    port = next(number for number in ("88", "81", "5432", "9092", "8080", "9000") if f":{number}" in said_so)
+    assert after_failure("curl -f http://web", f"connection refused by localhost:{port}", "/w", lesson) == lesson
+    assert after_failure("curl -f http://web", said_so, "/w", lesson) == lesson
+    assert after_failure("curl -f http://web", "connection refused by localhost:1234", "/w", lesson) == []
+
+
+@pytest.mark.feature("hooks.service-port")
+def test_a_long_line_of_images_is_read_at_once():
+    lesson = [setup("connection refused by db:5432", "docker compose up -d db")]
+    start = time.process_time()
+    after_failure("node app.js", "connection refused " + "image a:1234 " * 4000, "/w", lesson)
+    assert time.process_time() - start < 5
+
+
 @pytest.mark.feature("rules.moved")
 @pytest.mark.parametrize(
     ("text", "want", "avoid"),
@@ -373,6 +402,13 @@ def test_each_act_of_a_wish_to_be_asked_is_heard_however_it_is_done(text, told):
     assert rule(text) is not None or "forget" in text
     lesson = Memory("m-rule", "user_preference", text, structured="{}", confidence=0.8, support=2)
     assert before_command(told, [lesson]) == [lesson]
+
+
+@pytest.mark.feature("hooks.asked-first")
+def test_a_wish_to_be_asked_is_told_at_the_prompt_where_nothing_speaks_at_the_act():
+    rules = [said("never push without asking")]
+    assert at_prompt("push the branch", rules) == []
+    assert at_prompt("push the branch", rules, heard_at_act=False) == rules
 
 
 @pytest.mark.feature("hooks.asked-first")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ctx_pipeline import discovery
+from ctx_pipeline.learning.at_act import before_command
 from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.memory.ranking import rank, words_of
 from ctx_pipeline.pipeline.mine import draw
@@ -268,6 +269,25 @@ def test_what_the_person_refused_with_a_rule_is_a_risk_rule_and_a_mere_no_is_not
         assert [m.text for m in lessons("reme", refused(said, command))] == [text]
     for said in ("i'll take it from here", "what does this do?", "no", "use " + "long " * 50):
         assert lessons("reme", refused(said)) == []
+
+
+@pytest.mark.feature("hooks.before-command")
+@pytest.mark.parametrize(
+    ("words", "every"),
+    [
+        ("use pnpm for this one, not npm", False),
+        ("use pnpm here, not npm", False),
+        ("not npm this time, use pnpm", False),
+        ("use pnpm for now, not npm", False),
+        ("use pnpm, not npm", True),
+        ("use pnpm for this project, not npm", True),
+        ("from now on use pnpm, not npm", True),
+    ],
+)
+def test_a_refusal_for_this_time_holds_for_the_call_that_was_refused(words, every):
+    (lesson,) = [m for m in lessons("reme", day("a", 1).shell("npm test", refused=words)) if m.kind == "risk_rule"]
+    assert before_command("npm test", [lesson]) == [lesson]
+    assert before_command("npm ci", [lesson]) == ([lesson] if every else [])
 
 
 def changed(name, number, ask, *files, check="make test"):

@@ -210,7 +210,7 @@ def test_a_login_is_replaced_wherever_it_is_told_as_one_though_it_is_a_common_wo
 @pytest.mark.parametrize(
     "text",
     [
-        "10 {} changed; src/{}/a.py, src/{}/, users/{}/new.tsx, ls -R {}/shop, cp -R {}/a b, api/{}/x, --{}, {}=3, a~{}, {}: 3",
+        "10 {} changed; src/{}/a.py, src/{}/, users/{}/new.tsx, ls -R {}/shop, cp -R {}/a b, rsync -R {}/a h, api/{}/x, --{}, {}=3, a~{}",
         'npm i {}@latest {}@1.2, {{"name":"{}","path":"{}"}}, {}.length, my-{}-list, the {} of an account {} here',
     ],
 )
