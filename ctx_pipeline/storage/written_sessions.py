@@ -26,9 +26,8 @@ _TRANSCRIPTS = (
     f"SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id AND {_OF_LINES} ORDER BY mtime_ns DESC LIMIT ?"
 )
 _OTHER_SOURCES = (
-    "SELECT host, session_id, root, rel, max(mtime_ns) AS mtime_ns FROM sources WHERE session_id IS NOT NULL AND host NOT IN"
-    f" (SELECT host FROM sources WHERE thread_id = session_id AND {_OF_LINES})"
-    " GROUP BY host, session_id ORDER BY mtime_ns DESC LIMIT ?"
+    "SELECT host, session_id, root, rel, max(mtime_ns) AS mtime_ns FROM sources WHERE session_id IS NOT NULL"
+    " AND host NOT IN (SELECT value FROM json_each(?)) GROUP BY host, session_id ORDER BY mtime_ns DESC LIMIT ?"
 )
 """Of hosts that keep sessions in a database or in documents."""
 
@@ -51,6 +50,8 @@ def last_written(ledger: Path, limit: int = 400) -> list[WrittenSession]:
     Raises sqlite3.Error where it cannot be read.
     """
     with closing(reading(ledger, _PATIENCE)) as connection:
-        rows = [row for of in (_TRANSCRIPTS, _OTHER_SOURCES) for row in connection.execute(_WRITTEN.format(of), [limit])]
+        rows = connection.execute(_WRITTEN.format(_TRANSCRIPTS), [limit]).fetchall()
+        known = json.dumps(sorted({row[0] for row in rows}))
+        rows += connection.execute(_WRITTEN.format(_OTHER_SOURCES), [known, limit]).fetchall()
     rows.sort(key=lambda row: -row[4])
     return [WrittenSession(host, session, root, rel, ns, json.loads(counts)) for host, session, root, rel, ns, counts in rows]

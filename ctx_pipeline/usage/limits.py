@@ -19,6 +19,7 @@ from ctx_pipeline.shell.commands import command_text, steps
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import COUNTS, calls_for, kept_usages, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.repeated_calls import Repeated, repeated_calls
 from ctx_pipeline.usage.repositories import project_names, repository_names
 from ctx_pipeline.usage.rollup import SUMS, moment
 
@@ -278,8 +279,9 @@ def outcomes(
     usage is that of ``ctx usage session --stored``, since the rest is known of the tables
     alone. Commits are those that git showed in the
     session's time, and where nobody could look, the ``git commit`` commands that
-    succeeded; corrections are those of the signal ``user_correction_count``. By ``model`` a
-    session counts whole for the model that most of its cost is of, and each host has a row of its own. Raises UsageError.
+    succeeded; a tool call that a copy of a session repeats counts for its origin; corrections
+    are those of the signal ``user_correction_count``. By ``model`` a session counts whole for
+    the model that most of its cost is of, and each host has a row of its own. Raises UsageError.
     """
     if by not in GROUPS:
         raise UsageError(f"outcomes by {by!r} are not known", hint=f"use one of {', '.join(GROUPS)}")
@@ -288,7 +290,7 @@ def outcomes(
     with reading(settings) as (store, chosen), closing(store.lake.connect()) as connection:
         store.lake.views(connection)
         rows = connection.execute(OUTCOMES_SQL).fetchall()
-        commanded = _commits(connection)
+        commanded, repeated = _commits(connection), repeated_calls(store, chosen)
     filters = parse_filters(chosen, since=since, until=until, timezone=timezone)
     first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
     report = usage("session", settings=chosen, host=host, project=project, cost_mode=cost_mode, stored=True)
@@ -296,21 +298,22 @@ def outcomes(
     found: dict[tuple[str, str | None], Outcomes] = {}
     everything = Outcomes("total")
     names = repository_names((project, repository) for _, _, project, repository, *_ in rows)
-    for key, session, name, repository, month, began, tool_calls, observed, corrected in rows:
+    for key, session, name, repository, month, began, recorded, observed, corrected in rows:
         if (host is not None and host != key) or (project is not None and project not in project_names(name, repository)):
             continue
         counted = spent.get((key, session))
+        tool_calls = int(recorded) - repeated.get((key, session), Repeated()).calls
         bounded = first is not None or last is not None
         outside = bounded and (began is None or (first is not None and began < first) or (last is not None and began >= last))
         if outside:
             continue
         if counted is None:
-            everything.left_out = (everything.left_out[0] + 1, everything.left_out[1] + int(tool_calls))
+            everything.left_out = (everything.left_out[0] + 1, everything.left_out[1] + tool_calls)
             continue
         units: dict[str, int | None] = {
             "commits": commanded.get((key, session), 0) if observed is None else int(observed),
             "corrections": None if corrected is None else int(corrected),
-            "tool_calls": int(tool_calls),
+            "tool_calls": tool_calls,
         }
         model = models[key, session]
         group = {"project": names[name, repository], "host": key, "month": month, "session": session, "model": model}[by]

@@ -462,7 +462,7 @@ TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
     ("tools", "work", lambda w: _uses(w.work.tools)),
     ("tool calls", "work", lambda w: w.work.tool_calls.times),
     ("tool calls", "page", _done("tool_calls")),
-    ("tool calls", "outcomes", lambda w: w.outcomes[1].units["tool_calls"] + w.outcomes[1].left_out[1] - w.copied("tool_calls")),
+    ("tool calls", "outcomes", lambda w: w.outcomes[1].units["tool_calls"] + w.outcomes[1].left_out[1]),
     ("tool calls counted once", "work", lambda w: f"{w.work.tool_calls.times:,}"),
     ("tool calls counted once", "panel numbers", _figure("Tool calls")),
     ("tool calls counted once", "work", lambda w: f"{w.work.tool_calls.times:,}"),
