@@ -305,7 +305,7 @@ class Heat:
     sessions: int
     timezone: str
 
-    @property
+    @cached_property
     def total(self) -> int:
         """All touches."""
         return sum(f.accesses for f in self.files)
@@ -455,9 +455,15 @@ class _Keys:
         self._meant = only is None or (view.host, view.session_id) in only
         self._project = view.session.project
         self._own = checkouts.own(view.session.cwd)
+        self._known: dict[str, tuple[str, str] | None] = {}
 
     def of(self, path: str) -> tuple[str, str] | None:
         """Return project and path; None for a file that is not meant."""
+        if path not in self._known:
+            self._known[path] = self._placed(path)
+        return self._known[path]
+
+    def _placed(self, path: str) -> tuple[str, str] | None:
         root = self._checkouts.of(path, self._own)
         if root.startswith("/") and (self._within is None or root in self._within):
             return self._checkouts.project(root), _below_root(path, root)

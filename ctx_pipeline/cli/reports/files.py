@@ -236,7 +236,8 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
     if not found.total:
         require_captured(settings)
         require_project(settings, chosen["project"])
-    found.files.sort(key=lambda f: -_sorted_by(Counter({**f.counts, "accesses": f.accesses}), sort))
+    if sort != "accesses":  # which is their order
+        found.files.sort(key=lambda f: -_sorted_by(f.counts, sort))
     if as_json or action == "json":
         emit(_shape(found, depth, untouched))
         return
