@@ -37,7 +37,7 @@ instructions: check one against the code before relying on it.
 
 @dataclass(frozen=True)
 class HookState:
-    """What of the hooks is entered in a home; ``way`` is hooks, instructions or None."""
+    """What of the hooks is installed in a home; ``way`` is hooks, instructions or None."""
 
     host: str
     home: Path
@@ -67,7 +67,7 @@ def homes(settings: Settings, host: Host) -> list[Path]:
 
 
 def server_paths(settings: Settings, host: Host, *, project: Path | None = None) -> list[Path]:
-    """Return the files in which the server is entered; raises UsageError for a host that reads none."""
+    """Return the files in which the server is installed; raises UsageError for a host that reads none."""
     recipe = _server(host)
     if project is not None:
         if not recipe.project_file:
@@ -142,7 +142,7 @@ def options_of(command: str) -> dict[str, str]:
 
 
 def options_in_force(host: Host, home: Path) -> dict[str, str]:
-    """Return the options of the hooks that are entered in a home; empty where none is, or its file cannot be read."""
+    """Return the options of the hooks that are installed in a home; empty where none is, or its file cannot be read."""
     recipe = hooks_of(host)
     path = home / recipe.file
     try:
@@ -202,7 +202,7 @@ def uninstall_hooks(settings: Settings, host: Host, home: Path) -> list[Change]:
 
 
 def hook_state(host: Host, home: Path) -> HookState:
-    """Return what of the hooks is entered in a home; a file that cannot be read is a problem, not an error."""
+    """Return what of the hooks is installed in a home; a file that cannot be read is a problem, not an error."""
     recipe = hooks_of(host)
     path = home / recipe.file
     try:

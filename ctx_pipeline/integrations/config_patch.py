@@ -183,7 +183,7 @@ def without_hooks(text: str, name: str) -> str:
 
 
 def hooks_in(text: str, name: str) -> list[str]:
-    """Return the events for which one of our hooks is entered."""
+    """Return the events for which one of our hooks is installed."""
     value = parsed_json(text, name)
     return [event for event, groups in _events(value, name).items() if any(_holds_ours(g) for g in groups)] if "hooks" in value else []
 
@@ -255,7 +255,7 @@ def block_in(text: str) -> str:
 
 
 def _refusal(name: str, why: str) -> SettingsError:
-    return SettingsError(f"{name} was left as it is: {why}", hint="mend the file, or enter it by hand: docs/agents.md", path=name)
+    return SettingsError(f"{name} was left as it is: {why}", hint="mend the file, or install it by hand: docs/agents.md", path=name)
 
 
 # A change of somebody else's file: written whole, with a backup, and taken back to the same bytes where nobody

@@ -157,7 +157,7 @@ class Home(NamedTuple):
     title: str
     path: Path
     hooks: str
-    """file that hooks would be entered in; empty where the host has none, or they are entered"""
+    """file that hooks would be installed in; empty where the host has none, or they are installed"""
 
 
 class Step(NamedTuple):
@@ -206,7 +206,7 @@ def steps(settings: Settings, choice: Choice) -> list[Step]:
         )
     for host in choice.hooks:
         named = ", ".join(str(home / recipe.file) for home, recipe in _hooked(settings, host))
-        made.append(Step(f"enter hooks in {named}, after a backup", f"ctx hooks install {host}"))
+        made.append(Step(f"install hooks in {named}, after a backup", f"ctx hooks install {host}"))
     if choice.jobs:
         words = " and ".join(f"ctx {job.name} {job.when}" for job in choice.jobs)
         files = [unit.path for job in choice.jobs for unit in Timers(settings).units(job)]
@@ -258,7 +258,7 @@ def _hook(settings: Settings, name: str) -> None:
 
 
 def _options(host: Any, home: Path) -> list[str]:
-    """Return the options of hooks that are entered in a home already, as words."""
+    """Return the options of hooks that are installed in a home already, as words."""
     from ctx_pipeline.memory import hook_words
 
     return hook_words.written(agent_config.options_in_force(host, home))

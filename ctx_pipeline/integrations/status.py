@@ -36,7 +36,7 @@ class Entered(NamedTuple):
 
 
 def entered(settings: Settings) -> list[Entered]:
-    """Return the homes in which hooks of ours are entered."""
+    """Return the homes in which hooks of ours are installed."""
     try:
         at = datetime.fromtimestamp((settings.home / LOG).stat().st_mtime, UTC)
         last = f"{at:%Y-%m-%dT%H:%M:%S}Z"
@@ -61,7 +61,7 @@ def timed(settings: Settings) -> list[Entered]:
 
 
 def sparingly(settings: Settings) -> Choice:
-    """Return how sparingly the hooks that are entered inject, the least sparing where they differ; as without options where none is."""
+    """Return how sparingly the installed hooks inject, the least sparing where they differ; as without options where none is."""
     found = []
     for host in discovery.hosts().values():
         for home in agent_config.homes(settings, host) if host.agent.hooks else ():

@@ -1,4 +1,4 @@
-"""What a host declares of its settings: how a server and hooks are entered there."""
+"""What a host declares of its settings: how a server and hooks are installed there."""
 
 from __future__ import annotations
 

@@ -388,7 +388,7 @@ def _near(what: str, by: str | None, stored: bool, settings: Settings) -> list[s
     """Return the names of rows that are most like what was asked for; of projects and models where no table was named."""
     tables = [by] if by in GROUPINGS else ["project", "model"] if by is None else []
     names = {str(row[GROUPINGS[name].column]) for name in tables for row in usage(name, stored=stored, settings=settings).rows}
-    return nearest(what, names - {what}, cutoff=0.6)
+    return nearest(what, names - {what})
 
 
 def _only_copies(what: str, owned: list[Any]) -> None:

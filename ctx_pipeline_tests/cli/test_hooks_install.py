@@ -182,6 +182,7 @@ def test_status_tells_where_a_newer_backtest_says_another_threshold_than_the_one
     assert "newest backtest" not in ctx("hooks", "status", "claude")
     measured(person, 0.2, 0.7)
     text = ctx("hooks", "status", "claude")
+    assert re.search(r"installed with precision \S+, for which", text)
     assert "for which the newest backtest says: nothing is right so often at a prompt, proven lessons when a session starts" in text
     assert "ctx hooks install claude --precision 0.5" in text
     (state,) = json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"]

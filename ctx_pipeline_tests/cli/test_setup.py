@@ -44,7 +44,7 @@ def test_it_asks_what_to_watch_shows_what_it_will_do_and_does_it(person: Path) -
     assert done.exit_code == 0, done.output
     shown, _, _ = done.output.partition("Do it?")
     assert f"never capture {person}/codex/*, */client-x/*" in shown
-    assert f"enter hooks in {person}/claude/settings.json, after a backup" in shown
+    assert f"install hooks in {person}/claude/settings.json, after a backup" in shown
     assert "ctx sync every 15 minutes and ctx run daily at 03:17" in shown
     assert config(person)["ignore"] == {"paths": [f"{person}/codex/*", "*/client-x/*"]}
     assert "hook weave claude" in (person / "claude" / "settings.json").read_text()
@@ -96,6 +96,6 @@ def test_a_step_that_fails_is_told_and_the_others_are_done(person: Path) -> None
     done = setup("--yes", "--hooks", "claude", "--ignore", "*/x/*")
 
     assert done.exit_code == 1
-    assert "not done: enter hooks" in done.output
+    assert "not done: install hooks" in done.output
     assert (person / "claude" / "settings.json").read_text() == "{ not json"
     assert config(person)["ignore"] == {"paths": ["*/x/*"]}

@@ -1,4 +1,4 @@
-"""``ctx hooks``: what runs inside an agent's sessions, entered, taken out and shown."""
+"""``ctx hooks``: what runs inside an agent's sessions, installed, uninstalled and shown."""
 
 from __future__ import annotations
 
@@ -203,25 +203,24 @@ def _looked_up(options: dict[str, str]) -> str:
 
 
 def _stale(settings: Settings, options: dict[str, str]) -> str:
-    """Return what a newer backtest says of the precision with which hooks were entered; empty where it says the same."""
+    """Return what a newer backtest says of the precision with which hooks were installed; empty where it says the same."""
     from ctx_pipeline.integrations.status import moved
 
     newest = moved(settings, options)
     if newest is None:
         return ""
+    made = f"installed with precision {options['precision']}"
     if newest.at is None:
-        return (
-            f"entered with precision {options['precision']}, but no backtest is kept that says what is right so often: ctx memory backtest"
-        )
+        return f"{made}, but no backtest is kept that says what is right so often: ctx memory backtest"
     prompts = (
         "nothing is right so often at a prompt" if newest.threshold is None else f"a match of {newest.threshold:g} or more at a prompt"
     )
     start = f"{newest.start} lessons when a session starts"
-    return f"entered with precision {options['precision']}, for which the newest backtest says: {prompts}, {start}"
+    return f"{made}, for which the newest backtest says: {prompts}, {start}"
 
 
 def _warn(states: Iterable[HookState]) -> None:
-    """Say what keeps hooks that are entered from running, and what precision was promised without figures."""
+    """Say what keeps installed hooks from running, and what precision was promised without figures."""
     for s in states:
         if s.off:
             say(f"{s.path} turns all hooks off (disableAllHooks): none of them runs until that is taken out", fg="yellow", err=True)
@@ -401,7 +400,7 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
         elif s.way:
             say(f"{s.host}: {_looked_up(s.options)}")
         if stale := _stale(settings, s.options):
-            say(f"{s.host}: {stale}; enter what it says: ctx hooks install {s.host} --precision {s.options['precision']}", fg="yellow")
+            say(f"{s.host}: {stale}; install what it says: ctx hooks install {s.host} --precision {s.options['precision']}", fg="yellow")
     _warn(states)
     if quiet := [s.host for s in states if s.way != "hooks" or not s.options.get("handoff")]:
         say(f"each new chat begins with where the last session here ended: ctx hooks install {quiet[0]} --handoff")
