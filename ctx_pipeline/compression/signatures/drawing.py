@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.compression.signatures import brackets, wheels
+from ctx_pipeline.compression.signatures import brackets, scripts, wheels
 from ctx_pipeline.compression.signatures.dialects import DIALECTS, receiver_name
 from ctx_pipeline.compression.signatures.fields import fields_of
 from ctx_pipeline.compression.signatures.grammars import GRAMMARS, ends_soon
@@ -60,9 +60,6 @@ _STATIC = frozenset({"cpp", "csharp", "java", "javascript", "php", "swift", "tsx
 """languages that say ``static`` of a field"""
 
 _ZIG_TYPES = frozenset({"struct_declaration", "enum_declaration", "union_declaration", "opaque_declaration"})
-_BRANCHES = frozenset({"if_statement", "else_clause", "try_statement", "catch_clause", "finally_clause"})
-_CALLABLE_OR_CLASS = frozenset({"function_declaration", "generator_function_declaration", "class_declaration"})
-_MADE = FUNCTIONS | {"class", "call_expression"}
 _MOST_OBJECTS = 3
 """objects inside each other whose functions are told"""
 
@@ -103,14 +100,6 @@ def outline(text: str, language: str | None) -> Outline:
     declared = {symbol.name for symbol in symbols}
     exports = tuple(name for name in dict.fromkeys(drawn.exports) if name not in declared)
     return Outline(language, symbols, tuple(dict.fromkeys(drawn.imports)), exports, len(root.find_all(kind="ERROR")))
-
-
-def _given(statement: SgNode) -> SgNode:
-    """Return what a statement gives to a name, at the end of a row of names, or what it calls; itself where it does neither."""
-    found = next((c for c in statement.children() if c.kind() in {"assignment_expression", "call_expression"}), statement)
-    while found.kind() == "assignment_expression" and (right := found.field("right")) is not None:
-        found = right
-    return found
 
 
 def _meant(node: SgNode, name: str) -> str:
@@ -176,10 +165,10 @@ class Drawing:
                 self.calls(node, level)
             elif kind == "binary_expression" and not level and self._language in _SCRIPTS and (right := node.field("right")) is not None:
                 self.walk([right], level, shown=access)  # what is called where a condition holds
-            elif kind in _BRANCHES and not level and self._language in _SCRIPTS:
-                self._branch(node, shown=access)
+            elif kind in scripts.BRANCHES and not level and self._language in _SCRIPTS:
+                scripts.under_conditions(self, node, shown=access)
             elif kind == "call_expression" and not level and self._language in _SCRIPTS:
-                self._exported_by_call(node)
+                scripts.exported_by_call(self, node)
                 # a module of tests, or one that is wrapped in a function, declares everything there
                 for given in callbacks_of(node):
                     if given.field("name") is not None:
@@ -203,35 +192,6 @@ class Drawing:
             self.fields = {place: held for place, held in self.fields.items() if place < first}
             self.again.discard(first)
         self._assigned.add(added)
-
-    def _branch(self, node: SgNode, *, shown: bool) -> None:
-        """Look at the functions and classes that a script declares, or gives to a name, under a condition."""
-        waiting = [node]  # each else-if stands inside the one before, so a chain may be deeper than calls can go
-        while waiting:
-            one = waiting.pop()
-            if one.kind() in _BRANCHES or one.kind() == "statement_block":
-                waiting += reversed(one.children())
-            elif one.kind() in _CALLABLE_OR_CLASS or (one.kind() == "expression_statement" and _given(one).kind() in _MADE):
-                first = len(self.symbols)
-                self.walk([one], 0, shown=shown)
-                if one.kind() in _CALLABLE_OR_CLASS:
-                    self.once(first)
-
-    def _exported_by_call(self, node: SgNode) -> None:
-        """Note what compilers export by a call, ``__export(all, { a: () => a })`` or ``Object.defineProperty(exports, "a", ...)``."""
-        called, held = node.field("function"), node.field("arguments")
-        given = [c for c in held.children() if c.is_named()] if called is not None and held is not None else []
-        if len(given) == 2 and called is not None and called.text() == "__export" and given[1].kind() == "object":
-            got = [(one.field("key"), one.field("value")) for one in given[1].children() if one.kind() == "pair"]
-            bodies = [value.field("body") for _, value in got if value is not None and value.kind() == "arrow_function"]
-            self.named_exports.update(body.text() for body in bodies if body is not None and body.kind() == "identifier")
-        elif len(given) == 3 and called is not None and called.text() == "Object.defineProperty" and given[0].text() == "exports":
-            name = given[1].text().strip("'\"")
-            if name != "__esModule" and re.fullmatch(r"[\w$]{1,200}", name):
-                first = len(self.symbols)
-                self.only_exported(name)
-                self.add(node, Around(0, node, shown=True), "value", name, exported=True)
-                self.once(first)
 
     def declare(self, node: SgNode, kind: str, around: Around) -> None:
         """Add what a node declares, and the members of it."""
