@@ -591,12 +591,9 @@ def cold(found: Heat, *, path: str | None = None, cwd: str | None = None) -> lis
     """Return the tracked files of the repository around a folder that nobody touched; None where git does not answer."""
     from ctx_pipeline.recorded_paths.git import Failed, run
 
-    folder = cwd or working_folder()
-    roots = place_of(folder).roots
-    if not roots:
-        return None
-    said = run(roots[0], "ls-files", "--cached", "-z")
-    if isinstance(said, Failed):
+    roots = place_of(cwd or working_folder()).roots
+    said = run(roots[0], "ls-files", "--cached", "-z") if roots else None
+    if said is None or isinstance(said, Failed):
         return None
     known = {f.path for f in found.files}
     tracked = sorted(name for name in said.split("\0") if name and "\ufffd" not in name)

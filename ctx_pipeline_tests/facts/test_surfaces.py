@@ -475,7 +475,7 @@ TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
     ("failed commands", "work", lambda w: w.work.commands.failed),
     ("failed commands", "page", _done("failed_commands")),
     ("prompts", "panel numbers", _figure("Prompts")),
-    ("prompts", "page", lambda w: f"{_of_page('prompts')(w):,}"),
+    ("prompts", "page", lambda w: f"{sum(s.prompts for s in w.data.sessions if not s.copy_of):,}"),
     ("sessions", "panel numbers", _figure("Sessions")),
     ("sessions", "list", lambda w: f"{len(w.lines):,}"),
     ("findings", "api", lambda w: _titles(one.to_json() for one in w.findings)),
