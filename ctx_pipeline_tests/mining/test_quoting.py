@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import SessionState
 from ctx_pipeline.memory.consolidation import consolidate, store_candidate
+from ctx_pipeline.mining.lessons import quoting
 from ctx_pipeline.mining.lessons.failures import salient_line, shorten_paths
 from ctx_pipeline.mining.lessons.quoting import _outputs, _Printed, a_name, code, quotable, repeating, repeats
 from ctx_pipeline.mining.lessons.turns import turns, typed_by_person
@@ -153,6 +154,31 @@ def test_many_sentences_are_looked_for_in_one_pass_as_each_would_be(said, data):
     texts = [text for _, text in _outputs(seen)]
 
     assert _Printed(seen).of(rows) == {row for row in rows if any(row in text for text in texts)}
+
+
+@pytest.mark.feature("mining.agent-repeats")
+def test_what_stands_a_hundred_thousand_times_in_outputs_is_found_a_part_at_a_time(monkeypatch):
+    monkeypatch.setattr(quoting, "_AT_ONCE", 100)
+    row = " ".join(f"w{n}" for n in range(8))
+    seen = view()
+    for number in range(40):
+        seen.shell(f"cat {number}", text=f"{row} and {number}")
+    rows = {f"{word} absent" for word in "abcdefghijklmnopqrstuvw"} | {row, "and 0", "and 39"}
+    looked: list[int] = []
+    plain = ahocorasick_rs.BytesAhoCorasick
+
+    class Noted:
+        def __init__(self, given):
+            self._plain = plain(given)
+
+        def find_matches_as_indexes(self, text, **more):
+            looked.append(len(text))
+            return self._plain.find_matches_as_indexes(text, **more)
+
+    monkeypatch.setattr(ahocorasick_rs, "BytesAhoCorasick", Noted)
+    assert _Printed(seen.build()).of(rows) == {row, "and 0", "and 39"}
+    assert len(looked) > 5
+    assert max(looked) < 200
 
 
 @pytest.mark.feature("mining.agent-repeats")

@@ -14,6 +14,7 @@ from ctx_pipeline.facts.file_accesses import file_accesses
 from ctx_pipeline.mcp_server.answer_text import as_text
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.reports import metrics as metrics_module
 from ctx_pipeline.sessions.reports.metrics import CEP, WAYS, _shared, cep, echo, metrics, way
 from ctx_pipeline.sessions.reports.wrapped import (
     _every_day,
@@ -142,6 +143,19 @@ def test_code_in_answers_that_had_just_been_read_is_an_echo():
 
     assert echo(made.build()) == 0.5
     assert echo(view().answer("no code at all").build()) is None
+
+
+@pytest.mark.feature("session.bounce")
+def test_a_read_is_split_into_lines_once_for_all_answers_with_code(monkeypatch):
+    made = view(cwd="/w")
+    made.tool("Read", action="read", paths=("/w/a.py",), text="     1→def total(cart):\n     2→    return sum(cart)\n")
+    for _ in range(9):
+        made.answer("```python\ndef total(cart):\n```")
+    split: list[str] = []
+    code_lines = metrics_module._code_lines
+    monkeypatch.setattr(metrics_module, "_code_lines", lambda text: [split.append(text), code_lines(text)][1])
+    assert echo(made.build()) == 1.0
+    assert len([text for text in split if "return sum" in text]) == 1
 
 
 @pytest.mark.feature("session.cep")

@@ -85,6 +85,11 @@ def test_the_question_that_a_reply_answers_is_told_without_the_options_above_it(
         ("Is it right that\n\nthe database of the shop goes away?", "Is it right that the database of the shop goes away?"),
         ("Changed:\n- the parser of the cart\n- Shall I rename the callers too?", "Shall I rename the callers too?"),
         ("Left open.\n- Is the tax to be rounded?\n- Will the callers stay?", "Will the callers stay?"),
+        ("    pip install x\n\n- Shall I go on with this?", "Shall I go on with this?"),
+        (
+            "".join(f"- point number {n} says that the module was changed\n" for n in range(90)) + "- Shall I drop the old modules?",
+            "Shall I drop the old modules?",
+        ),
         (
             f"Shall I\n- {'rename each of the callers, ' * 12}one by one\n- drop the old tests?",
             "Shall I […] drop the old tests?",
@@ -565,6 +570,10 @@ FULL_NAME = (
         ("git log --oneline -2 --decorate", "7f2c1ab (HEAD -> main) fix: x\n1d2e3f4 (origin/main) old", False),
         ("git switch old && git status", "Switched to branch 'old'\nOn branch old\nYour branch is up to date with 'origin/old'.", False),
         ("git status && git commit -q --amend", "On branch main\nYour branch is up to date with 'origin/main'.", False),
+        ("cd vendor/lib && git status", "On branch main\nYour branch is up to date with 'origin/main'.", False),
+        ("git -C ../lib status", "On branch main\nYour branch is up to date with 'origin/main'.", False),
+        ("git status -s; cat notes.txt", "Your branch is up to date with 'origin/main'.", False),
+        ("git status", "On branch main\nYour branch is up to date with 'feature/base'.", False),
     ],
 )
 def test_a_commit_that_git_shows_at_the_remote_was_pushed(command: str, text: str, sent: bool):

@@ -251,6 +251,9 @@ def _handed(view: SessionView) -> list[tuple[str, int, str]]:
 _FEW = 16
 """Rows up to which one search each is faster than a pass for all."""
 
+_AT_ONCE = 200_000
+"""Characters that are looked through at once."""
+
 _ANY = "surrogatepass"
 """How words are written as bytes: half a sign, which some record holds, is one too."""
 
@@ -273,7 +276,15 @@ class _Printed:
         from ahocorasick_rs import BytesAhoCorasick
 
         automaton = BytesAhoCorasick([row.encode(errors=_ANY) for row in rows])
-        return {rows[n] for n, _, _ in automaton.find_matches_as_indexes(self._text.encode(errors=_ANY), overlapping=True)}
+        found: set[int] = set()
+        start = 0
+        while start < len(self._text) and len(found) < len(rows):
+            end = self._text.find("\n", start + _AT_ONCE)  # one row may stand in it a hundred thousand times
+            end = end if end >= 0 else len(self._text)
+            piece = self._text[start:end].encode(errors=_ANY)
+            found.update(n for n, _, _ in automaton.find_matches_as_indexes(piece, overlapping=True))
+            start = end
+        return {rows[n] for n in found}
 
 
 def _plain(text: str) -> list[str]:

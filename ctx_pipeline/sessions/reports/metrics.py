@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.file_accesses import MENTION, READ, accesses_by_call, inside, reads_of
@@ -199,18 +200,28 @@ def way(call: Any, accesses: Sequence[Any]) -> str:
 
 def echo(view: Any) -> float | None:
     """Return the share of code lines in answers (of twelve characters and more) that the last twenty reads before them had shown."""
-    shown: deque[str] = deque(maxlen=_LOOKED_BACK)
+    shown: deque[_Shown] = deque(maxlen=_LOOKED_BACK)
     results = {a.result_event for a in reads_of(view)}
     said = same = 0
     for e in view.events:
         if e.event_id in results:
-            shown.append(e.text or "")
+            shown.append(_Shown(e.text or ""))
         elif e.kind == "answer" and e.text and "```" in e.text:
             lines = [line for block in _FENCED.findall(e.text) for line in _code_lines(block)]
-            known = set().union(*map(_code_lines, shown)) if lines else set()
             said += len(lines)
-            same += sum(line in known for line in lines)
+            same += sum(any(line in one.lines for one in shown) for line in lines)
     return same / said if said else None
+
+
+class _Shown:
+    """What a read showed; its lines are split when an answer with code is compared with it, once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def lines(self) -> set[str]:
+        return _code_lines(self._text)
 
 
 _NUMBERED = re.compile(r"^\s{0,8}\d{1,7}(?:→|\t|: )")

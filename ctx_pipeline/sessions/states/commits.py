@@ -100,6 +100,7 @@ def last_commit(view: SessionView) -> Commit | None:
     made: tuple[Any, re.Match[str] | None] | None = None
     seen: tuple[Any, re.Match[str]] | None = None
     sent: _Sent | None = None
+    level = False  # git called some branch level with a remote one since
     moved, on, place = False, "", ""  # may the branch have moved; the branch that is checked out, and that of the commit
     # of several agents each runs commands of its own
     runs = sorted(command_runs(view), key=lambda r: r.ended or r.started or 0)
@@ -113,6 +114,7 @@ def last_commit(view: SessionView) -> Commit | None:
         commits = list(_COMMITTED.finditer(told))
         if commits or (_MERGED.search(told) and _MERGES.intersection(run.programs)):
             made, seen, sent, moved = (run, commits[-1] if commits else None), None, None, False
+            level = False
             on = place = commits[-1]["branch"] if commits else on
             told = told[commits[-1].end() :] if commits else told
             apart = False
@@ -128,7 +130,9 @@ def last_commit(view: SessionView) -> Commit | None:
             on, place = (new if name == old else name for name in (on, place))
         if made is not None:
             known = None if moved else seen[1]["sha"] if seen else made[1]["sha"] if made[1] else None
-            sent = _sent(run, told, place, on, known) or _level(told, done[moves + 1 :], place, on, known) or sent
+            there = run.folder == made[0].folder and not _ELSEWHERE.search(run.command)
+            sent = _sent(run, told, place, on, known) or (_level(told, done[moves + 1 :], place, on, known) if there else None) or sent
+            level = level or _UP_TO_DATE.search(told) is not None
         head = _head(run, told, [step.subject for step in done[moves + 1 :]]) if made is not None else None
         if made is None or head is None or (head["branch"] or on) != place:
             continue
@@ -145,7 +149,7 @@ def last_commit(view: SessionView) -> Commit | None:
     if sent is not None:
         text += f", pushed{f' to {sent.branch}' if sent.branch != place and a_name(sent.branch) else ''}"
     edited = edited_since(view, run)
-    unsent = sent is None and not _may_be_sent(view, runs[runs.index(made[0]) :])
+    unsent = sent is None and not level and not _may_be_sent(view, runs[runs.index(made[0]) :])
     return Commit(text + ("; files were changed since" if edited else ""), run.event, run.ended, edited, unsent)
 
 
@@ -238,13 +242,19 @@ def _names_branch(run: Any) -> bool:
     return any(len([word for word in words if not word.startswith("-")]) > 1 for words in pushed)
 
 
+_ELSEWHERE = lazy_pattern(r"\bgit\s+(?:-\S+\s+)*-C\b|(?:^|[;&|(\n]|\bdo)\s*(?:cd|pushd)\b|--git-dir|\bfor\b")
+"""A command that may look at another checkout."""
+_REMOTES = ("origin/", "upstream/")
+
+
 def _level(told: str, done: Sequence[Step], place: str, on: str, known: str | None) -> _Sent | None:
     """Return the remote branch that git calls level with the branch of a commit."""
     programs = {step.subject for step in done}
-    for found in _UP_TO_DATE.finditer(told) if on in ("", place) else ():
+    alone = all(program.startswith("git ") for program in programs)  # what else prints such a line quotes it
+    for found in _UP_TO_DATE.finditer(told) if alone and on in ("", place) else ():
         other = found["status"] or found["short"] or found["listed"]
         shown = "git branch" in programs if found["listed"] else "git status" in programs
-        if shown and "/" in other and not (known and found["sha"] and not _same(found["sha"], known)):
+        if shown and other.startswith(_REMOTES) and not (known and found["sha"] and not _same(found["sha"], known)):
             return _Sent(other.partition("/")[2], found["sha"])
     return None
 

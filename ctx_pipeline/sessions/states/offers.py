@@ -69,6 +69,8 @@ def _with_choices(lines: Sequence[str], at: int) -> str:
     for line in filter(str.strip, lines[first:]):
         mark = _POINT.match(line)
         points += [""] if mark else []
+        if not points:  # the rest of a line that was cut, or of code
+            continue
         points[-1] += f" {line[mark.end('bullet') if mark and mark['bullet'] else 0 :].strip(' *_')}"
     points = [point.strip().rstrip(",;") for point in points]
     last = _POINT.sub("", points[-1])
