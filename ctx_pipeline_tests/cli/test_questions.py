@@ -69,7 +69,7 @@ ANSWERS = {
     "ctx learn --all --agents-md": r"\n- Use uv instead of pip in the Dockerfile too\.",
     "ctx render latest --share": r"\[REDACTED:database-url\]",
     "ctx doctor --redactions": r"\ndatabase-url +\d+ +1\n",
-    "ctx doctor": r"\n6 sessions, \d+ sources captured\n(?:.*\n)*retention: .* deletes transcripts after \d+ days .*; all \d+ captured\n",
+    "ctx doctor": r"\n6 sessions, \d+ sources captured\n(?:.*\n)*retention: .* keeps transcripts for \d+ years .*; all \d+ captured\n",
 }
 
 
