@@ -69,7 +69,7 @@ _ELSEWHERE = lazy_pattern(r"(?i)\b(?:to|on|onto|into|in|from|so|because|since|as
 _BESIDE = lazy_pattern(
     r"(?i)(?:,|\b(?:or|and|nor))\s+(?:(?:or|and|nor)\s+)?(?:open|creat|mak|start|submit|rais|run|rebas|amend|tag|reset|stash|rewrit|install|chang|edit|add)"
     r"(?:e|es|s|(?:[gnt])?ing)?\b.*"
-    r"|\b(?:that|which|who|whose|with|while|when|if|before|after|via|using)\b.*",
+    r"|\b(?:that|which|who|whose|with|without|while|when|if|before|after|via|using|you|i|we)\b.*",
     re.DOTALL,
 )
 """Another act behind the one of the wish, and what is said of its object."""
@@ -83,7 +83,8 @@ _PARTS = lazy_pattern(
 
 _GENERAL_TEXT = """
 a an the my our your any anything something everything every all at it this that these those them stuff things thing work code change
-changes file files folder folders fix fixes feature features patch update updates edit edits refactoring big small large final
+changes file files folder folders fix fixes feature features patch update updates edit edits refactor refactors refactoring hotfix hotfixes draft wip half of
+result results more than one several many big small large final
 finished own pending local locally yet else ever again first directly straight yourself automatically blindly up out new me us just or
 and nor other even you pr prs mr mrs pull merge request requests branch branches main master commit commits git github remote origin
 upstream production prod staging live repo repository package packages version versions release releases app site service services

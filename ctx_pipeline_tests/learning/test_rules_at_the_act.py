@@ -415,6 +415,8 @@ def test_what_narrows_a_wish_to_be_asked_narrows_where_it_is_told(text, told, qu
         ("ask me before pushing the fix", "git push"),
         ("Do not commit these files without asking", "git commit -m x"),
         ("Ask me before you commit or rebase anything", "git commit -m x"),
+        ("never commit changes you are not sure about without asking", "git commit -m x"),
+        ("never commit big refactors without asking", "git commit -m x"),
         ("never delete users without asking", "rm -rf users"),
         ("never force-delete without asking", "rm -rf src"),
         ("never push, especially not with --force, without asking", "git push"),
