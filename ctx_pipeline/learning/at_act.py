@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.learning.unasked import unasked
+from ctx_pipeline.learning.unasked import QUOTED, at_every_act, unasked, words_of_command
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.shell.commands import Step
 
 _ABOUT_TO_RUN = lazy_pattern(r"^`([^`]+)` is about to run")
-_TEXTS = lazy_pattern(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 _PLACEHOLDER = frozenset({"NAME", "FILE", "path/", "./path/", "./path/...", "path/...", "FILE::NAME"})
 _LEAST_WORDS, _MOST_OF = 2, 0.5
 """Words of a rule that a command must have, and their share, to be what the rule forbids."""
@@ -139,7 +138,7 @@ def _named_in_error(memory: Memory) -> set[str]:
     """Return the words of the command that failed which its error quotes: without them another call of the program is another case."""
     failed = set(_NAMES.findall(str(memory.body.get("failed") or memory.text.split("` ", 1)[0])))
     subject = set(str(memory.body.get("subject") or "").split())
-    quoted = (name for text in _TEXTS.findall(str(memory.body.get("error") or "").replace("`", "'")) for name in _NAMES.findall(text))
+    quoted = (name for text in QUOTED.findall(str(memory.body.get("error") or "").replace("`", "'")) for name in _NAMES.findall(text))
     return {name for name in quoted if name in failed and name not in subject}
 
 
@@ -203,7 +202,6 @@ def _acts(command: str, every: Sequence[Step]) -> Iterator[tuple[list[Step], set
 
     That is the folder that the line changed to, and for a commit the files that it added to it before.
     """
-    from ctx_pipeline.mining.lessons.said_rules import terms
     from ctx_pipeline.shell.commands import steps_by_piece
 
     folder: set[str] = set()
@@ -215,7 +213,7 @@ def _acts(command: str, every: Sequence[Step]) -> Iterator[tuple[list[Step], set
             if steps:
                 yield steps, words
             steps, words = [], set(folder)
-        said = terms(re.sub(r"[-=/]", " ", _TEXTS.sub(" ", piece.text)))
+        said = words_of_command(piece.text)
         steps, words = [*steps, *(s for s in own if s in every)], words | said
         if piece.words[:1] in (("cd",), ("pushd",)):
             folder = set(said)
@@ -354,7 +352,7 @@ def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = T
         m
         for m in memories
         if _tells_where(m, prompt, words, making=making)
-        or (m.kind in RULE_KINDS and acts & _terms_of(m) and not (heard_at_act and unasked(m)))
+        or (m.kind in RULE_KINDS and acts & _terms_of(m) and not (heard_at_act and at_every_act(m)))
     ]
     return sorted(found, key=lambda m: (-m.confidence, m.memory_id))
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.memories import Memory
     from ctx_pipeline.shell.acts import Act
 
+QUOTED = lazy_pattern(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
+"""A text between quotation marks."""
+
 _NAMES = {
     "merg": "merge",
     "push": "push",
@@ -63,14 +66,39 @@ _OPPOSITE = lazy_pattern(
 _ELSEWHERE = lazy_pattern(r"(?i)\b(?:to|on|onto|into|in|from|so|because|since|as|for)\b.*|\Wor$", re.DOTALL)
 """Where an act goes, and why it is not wanted: no object of it."""
 
+_BESIDE = lazy_pattern(
+    r"(?i)(?:,|\b(?:or|and|nor))\s+(?:(?:or|and|nor)\s+)?(?:open|creat|mak|start|submit|rais|run|rebas|amend|tag|reset|stash|rewrit|install|chang|edit|add)"
+    r"(?:e|es|s|(?:[gnt])?ing)?\b.*"
+    r"|\b(?:that|which|who|whose|with|without|while|when|if|before|after|via|using|you|i|we)\b.*",
+    re.DOTALL,
+)
+"""Another act behind the one of the wish, and what is said of its object."""
+
+_SECRETS = lazy_pattern(r"(?i)\b(?:secrets?|credentials?|passwords|passphrases|tokens|(?:api|ssh|private|access)[ -]?keys?)\b")
+_PARTS = lazy_pattern(
+    r"(?i)\b(?:comments?|docstrings?|features?|functionality|functions?|methods?|imports?|dependenc(?:y|ies)|deps|logging|annotations?|types?"
+    r"|assertions?|validations?|checks?)\b"
+)
+"""What any act may lack, and what a deletion may: it is within files."""
+
 _GENERAL_TEXT = """
 a an the my our your any anything something everything every all at it this that these those them stuff things thing work code change
-changes else ever again first directly straight yourself automatically blindly up out new me us just or and nor other even you
-pr prs mr mrs pull merge request requests branch branches main master commit commits git github remote origin upstream
-production prod staging live repo repository package packages version versions release releases app site service services
+changes file files folder folders fix fixes feature features patch update updates edit edits refactor refactors refactoring hotfix hotfixes draft wip half of
+result results more than one several many big small large final
+finished own pending local locally yet else ever again first directly straight yourself automatically blindly up out new me us just or
+and nor other even you pr prs mr mrs pull merge request requests branch branches main master commit commits git github remote origin
+upstream production prod staging live repo repository package packages version versions release releases app site service services
 """
 _GENERAL = frozenset(_GENERAL_TEXT.split())
-"""Words of an object that narrow nothing."""
+"""Words of what is committed that narrow nothing."""
+
+_FLAGS = {
+    "push": ("force", lazy_pattern(r"(?i)--force|(?<!\S)[`'\"]?-f\b|\bwith force\b")),
+    "merge": ("squash", lazy_pattern(r"(?i)--squash")),
+}
+"""Act -> how it may be meant alone, and what says so behind it."""
+
+_EVEN = lazy_pattern(r"(?i)\b(?:even|especially|particularly)\b")
 
 
 class Limited(NamedTuple):
@@ -79,6 +107,8 @@ class Limited(NamedTuple):
     name: str
     how: frozenset[str] = frozenset()
     """only force, only squash; what alone must not be deleted"""
+    things: frozenset[str] = frozenset()
+    """words of which a command must have one: it may well lack what they name"""
 
 
 class Unasked(NamedTuple):
@@ -98,20 +128,32 @@ class Unasked(NamedTuple):
         """Tell whether a command line does one of the acts."""
         from ctx_pipeline.shell.acts import acts
 
-        return any(
-            act.name == limited.name and (not limited.how or limited.how & act.how) for act in acts(command, cwd) for limited in self.acts
-        )
+        found = list(acts(command, cwd))
+        return any(_does(act, limited, command) for act in found for limited in self.acts)
 
 
 def unasked(memory: Memory) -> Unasked | None:
     """Return which acts a rule wants to be asked before; None for another rule.
 
-    An act of a certain thing is none, "commit secrets", but for deletions of files, branches and data.
+    An act of what its command may lack, "commit secrets", is one only where the command names it.
     """
     text = memory.text.replace("\u2019", "'")
     every = (match for pattern in _RULES for match in pattern.finditer(text))
     found = next((match for match in every if not _OPPOSITE.search(text[: match.start()])), None)
     return Unasked(tuple(_limited(found["acts"], found["object"]))) if found else None
+
+
+def at_every_act(memory: Memory) -> bool:
+    """Tell whether a rule is a wish to be asked first that is told at each of its acts, whatever the command names."""
+    found = unasked(memory)
+    return found is not None and not any(limited.things for limited in found.acts)
+
+
+def words_of_command(text: str) -> frozenset[str]:
+    """Return what a command line works on and with, but for what it quotes."""
+    from ctx_pipeline.mining.lessons.said_rules import terms
+
+    return terms(re.sub(r"[-=/]", " ", QUOTED.sub(" ", text)))
 
 
 def words_for(act: Act) -> set[str]:
@@ -131,9 +173,35 @@ def _limited(said: str, last: str) -> Iterator[Limited]:
         word = found[place][0].lower()
         name = next((act for begins, act in _NAMES.items() if begins in word), "merge")
         kinds = {kind for kind, words in _OBJECTS if words.search(thing)} if name == "delete" else set()
-        if kinds or _words(_ELSEWHERE.sub("", thing)) <= _GENERAL:
-            how = {"force" if "force" in word else "", "squash" if "squash" in word else ""} - {""}
-            yield Limited(name, frozenset(kinds | how | ({"remote"} if "branch" in kinds else set())))
+        how = kinds | _only(name, word, thing) | ({"remote"} if "branch" in kinds else set())
+        yield Limited(name, frozenset(how), _lacked(name, kinds, thing))
+
+
+def _does(act: Act, limited: Limited, command: str) -> bool:
+    return (
+        act.name == limited.name
+        and bool(not limited.how or limited.how & act.how)
+        and bool(not limited.things or limited.things & words_of_command(re.sub(r"[._]", " ", command)))
+    )
+
+
+def _only(name: str, word: str, thing: str) -> set[str]:
+    """Return how alone an act is meant: by force, squashed."""
+    if name not in _FLAGS:
+        return set()
+    how, said = _FLAGS[name]
+    return {how} if how in word or (said.search(thing) and not _EVEN.search(thing)) else set()
+
+
+def _lacked(name: str, kinds: Collection[str], thing: str) -> frozenset[str]:
+    """Return the words of an object that a command may well lack: secrets, parts of files, of a commit all but general ones."""
+    said = _ELSEWHERE.sub("", thing)
+    narrow = [found[0] for found in _SECRETS.finditer(said)]
+    if name == "delete" and not kinds:
+        narrow += [found[0] for found in _PARTS.finditer(_BESIDE.sub("", said))]
+    elif name == "commit" and not narrow:
+        narrow = sorted(_words(_BESIDE.sub("", said)) - _GENERAL)
+    return words_of_command(" ".join(narrow)) if narrow else frozenset()
 
 
 def _words(text: str) -> set[str]:

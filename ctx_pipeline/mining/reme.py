@@ -232,10 +232,7 @@ def _of_program(command: str, said: str) -> dict[str, list[str]]:
     return {"want": sorted(meant.want), "instead_of": sorted(replaced(meant))} if meant else {}
 
 
-_THIS_TIME = re.compile(
-    r"(?i)\bfor (?:this|that)\b(?!\s+(?:project|repo|repository|codebase|workspace)\b)|\b(?:this|that) (?:one|time)\b"
-    r"|\b(?:here|today|(?<!from )now)\b"
-)
+_THIS_TIME = re.compile(r"(?i)\b(?:this (?:time|one|once)|(?:for|only) now)\b")
 
 
 def _lays_down(said: str) -> bool:
@@ -491,7 +488,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=18,
+    version=19,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

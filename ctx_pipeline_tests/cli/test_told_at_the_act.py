@@ -225,3 +225,22 @@ def test_few_tellings_of_a_backtest_silence_neither_a_rule_before_its_command_no
 def test_a_wish_to_be_asked_is_found_though_the_command_has_no_word_of_it(environ, learned, wish, command):
     learned(day("a", 1).prompt(wish), day("b", 2).prompt(wish))
     assert wish in before(environ, command)
+
+
+@pytest.mark.feature("hooks.asked-first")
+@pytest.mark.parametrize(
+    ("wish", "act", "at_prompt"),
+    [
+        ("never commit secrets without asking", "git commit -m x", True),
+        ("Ask me before you commit secrets", "git commit -m x", True),
+        ("Never push tags without asking", "git push --tags", False),
+        ("never deploy the backend without asking", "fly deploy", False),
+    ],
+)
+def test_a_wish_to_be_asked_is_told_at_the_act_or_where_that_may_not_show_its_object_at_the_prompt(environ, learned, wish, act, at_prompt):
+    learned(day("a", 1).prompt(wish), day("b", 2).prompt(wish))
+    prompt = {"commit": "commit all of the secrets and push", "push": "push the tags and the branch", "fly": "deploy the backend now"}
+    ordered = {"session_id": SESSION, "cwd": SHOP, "hook_event_name": "UserPromptSubmit"}
+    printed = hook(environ, ordered | {"prompt": prompt[next(word for word in prompt if word in act)]})
+    assert (wish in (note(printed, "UserPromptSubmit") if printed else "")) is at_prompt
+    assert (wish in before(environ, act, session_id="another")) is not at_prompt

@@ -368,6 +368,12 @@ def test_who_wants_to_be_asked_first_is_heard_before_that_act_and_at_no_other(ac
         ("never delete my files or push without asking", "git push", "git branch -D fix"),
         ("never delete my files or push without asking", "rm src/a.py", "git branch -D fix"),
         ("never commit secrets or deploy without asking", "npm run deploy", "git commit -m x"),
+        ("never push --force without asking", "git push --force", "git push"),
+        ("never push --force without asking", "git push -f origin main", "git push origin main"),
+        ("never merge with --squash without asking", "gh pr merge 3 --squash", "gh pr merge 3"),
+        ("Never commit secrets without asking", "git add secrets.yml && git commit -m x", "git commit -m 'hide the secrets'"),
+        ("Ask me before you commit the lockfile", "git add app.lockfile && git commit -m x", "git commit -am x"),
+        ("never remove features without asking", "rm -rf src/features", "rm old.py"),
     ],
 )
 def test_what_narrows_a_wish_to_be_asked_narrows_where_it_is_told(text, told, quiet):
@@ -396,6 +402,24 @@ def test_what_narrows_a_wish_to_be_asked_narrows_where_it_is_told(text, told, qu
         ("never push without asking", "ssh build 'git push'"),
         ("never publish without asking", "docker compose push"),
         ("never deploy without asking", "mvn deploy"),
+        ("Never push tags without asking", "git push --tags"),
+        ("Ask me before publishing the npm package", "npm publish"),
+        ("ask me before you commit, push or open a PR", "git commit -m x"),
+        ("ask me before you commit, push or open a PR", "git push"),
+        ("Ask before you commit or push or create a PR", "git commit -m x"),
+        ("Ask before you commit or push or create a PR", "git push"),
+        ("Never merge a pull request that has failing checks without asking", "gh pr merge 3"),
+        ("never deploy the API without asking", "fly deploy"),
+        ("never deploy the backend without asking", "fly deploy"),
+        ("never merge feature branches without asking me", "git merge feature/x"),
+        ("ask me before pushing the fix", "git push"),
+        ("Do not commit these files without asking", "git commit -m x"),
+        ("Ask me before you commit or rebase anything", "git commit -m x"),
+        ("never commit changes you are not sure about without asking", "git commit -m x"),
+        ("never commit big refactors without asking", "git commit -m x"),
+        ("never delete users without asking", "rm -rf users"),
+        ("never force-delete without asking", "rm -rf src"),
+        ("never push, especially not with --force, without asking", "git push"),
     ],
 )
 def test_each_act_of_a_wish_to_be_asked_is_heard_however_it_is_done(text, told):
@@ -409,6 +433,8 @@ def test_a_wish_to_be_asked_is_told_at_the_prompt_where_nothing_speaks_at_the_ac
     rules = [said("never push without asking")]
     assert at_prompt("push the branch", rules) == []
     assert at_prompt("push the branch", rules, heard_at_act=False) == rules
+    secrets = [said("never commit secrets without asking")]
+    assert at_prompt("commit the work", secrets) == secrets, "the commit may well not name them"
 
 
 @pytest.mark.feature("hooks.asked-first")
@@ -420,6 +446,8 @@ def test_a_wish_to_be_asked_is_told_at_the_prompt_where_nothing_speaks_at_the_ac
         ("do not ask for confirmation before deploying", "vercel deploy"),
         ("you don't need to ask before pushing", "git push"),
         ("Never commit secrets without asking", "git commit -m x"),
+        ("never push credentials without asking", "git push"),
+        ("never commit files that contain secrets without asking", "git commit -m x"),
         ("do not remove comments unless asked", "rm old.py"),
         ("never remove features without asking", "git branch -d fix"),
         ("never deploy without asking", "kubectl rollout status deploy/x"),

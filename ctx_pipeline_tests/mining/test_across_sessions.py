@@ -233,7 +233,8 @@ def test_of_commands_that_failed_alike_a_lesson_shows_what_they_have_in_common()
     ]
     (found,) = [m for m in lessons("reme", *runs) if m.kind == "failure_trigger"]
     assert found.text.startswith(
-        "`gh run view … --job … --log-failed` failed with “run … is still in progress; logs will be available” in 2 sessions; the cause"
+        "`gh run view … --job … --log-failed` failed with “run … is still in progress; logs will be available”"
+        " in 2 sessions, as a job had not ended yet"
     )
     fields = [day("c", 3).shell("gh pr view 7 --json a", exit=1, text='Unknown JSON field: "a"')]
     fields.append(day("d", 4).shell("gh pr view 8 --json b", exit=1, text='Unknown JSON field: "b"'))
@@ -276,12 +277,19 @@ def test_what_the_person_refused_with_a_rule_is_a_risk_rule_and_a_mere_no_is_not
     ("words", "every"),
     [
         ("use pnpm for this one, not npm", False),
-        ("use pnpm here, not npm", False),
+        ("use pnpm just this once, not npm", False),
+        ("use pnpm, not npm, but only now", False),
         ("not npm this time, use pnpm", False),
         ("use pnpm for now, not npm", False),
         ("use pnpm, not npm", True),
         ("use pnpm for this project, not npm", True),
         ("from now on use pnpm, not npm", True),
+        ("we use pnpm here, not npm", True),
+        ("use pnpm instead of npm, there is a lockfile here", True),
+        ("use pnpm instead of npm for this monorepo", True),
+        ("Use pnpm, not npm. I need to go now", True),
+        ("always use pnpm, never npm, for that reason we have a lockfile", True),
+        ("use pnpm, not npm. Same for that folder", True),
     ],
 )
 def test_a_refusal_for_this_time_holds_for_the_call_that_was_refused(words, every):
