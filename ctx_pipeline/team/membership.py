@@ -127,9 +127,7 @@ def membership(settings: Settings) -> Membership | None:
     path = settings.home / FILE
     try:
         found = json.loads(path.read_bytes())
-        return Membership(
-            **{**found, "share": {key_of(k): tuple(v) for k, v in found["share"].items()}, "key": tuple(found.get("key", ()))}
-        )
+        return Membership(**{**found, "share": _narrowest(found["share"]), "key": tuple(found.get("key", ()))})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -164,6 +162,15 @@ def policies(words: str) -> tuple[str, ...]:
 def key_of(project: str) -> str:
     """Return under which name the policies of a project stand: a repository, in whatever notation, under one."""
     return identity(project) if "/" in project else project
+
+
+def _narrowest(share: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return policies under one name each; of what an earlier version kept in several notations, what all of them allow."""
+    found: dict[str, tuple[str, ...]] = {}
+    for project, allowed in share.items():
+        key = key_of(project)
+        found[key] = tuple(policy for policy in found.get(key, allowed) if policy in allowed)
+    return found
 
 
 def shared(member: Membership, project: str, words: str) -> Membership:

@@ -581,6 +581,26 @@ def test_a_repository_may_be_named_in_any_notation_and_a_name_that_nothing_has_i
 
 
 @pytest.mark.feature("team.policy")
+@pytest.mark.parametrize(
+    ("kept", "shares"),
+    [
+        ({"github.com/Acme/App": [], "git@github.com:Acme/App.git": ["counts", "facts", "texts"]}, ()),
+        ({"git@github.com:Acme/App.git": ["counts", "facts", "texts"], "github.com/acme/app": []}, ()),
+        ({"github.com/Acme/App": ["counts", "lessons", "facts"], "github.com/acme/app": ["counts", "facts", "texts"]}, ("counts", "facts")),
+    ],
+)
+def test_of_a_repository_that_an_earlier_version_kept_in_two_notations_the_narrower_policy_holds(
+    tmp_path: Path, folder_bucket: str, kept: dict[str, list[str]], shares: tuple[str, ...]
+):
+    ann = machine(tmp_path).join(folder_bucket)
+    path = ann.settings.home / FILE
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"share": {**kept, "*": ["counts"]}}), "utf-8")
+
+    assert demand(ann.settings).policy_of("App", "github.com/Acme/App") == shares
+    assert demand(ann.settings).policy_of("other", None) == ("counts",)
+
+
+@pytest.mark.feature("team.policy")
 def test_why_an_accepted_lesson_does_not_leave_is_told(tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch):
     ann = machine(tmp_path).join(folder_bucket, share=("counts", "lessons"))
     about = {"kind": "repo_convention", "scope": "repo", "text": "Run `make schema` before the tests."}
