@@ -18,10 +18,9 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
 from ctx_pipeline.team import membership
-from ctx_pipeline.team.membership import FILE, TEAM_FILE, demand, join, save, shared
+from ctx_pipeline.team.membership import FILE, RECORD, TEAM_FILE, demand, join, save, shared
 from ctx_pipeline.team.publish import publish
 from ctx_pipeline.team.published_tables import PUBLISHED
-from ctx_pipeline.team.sent_record import RECORD
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
 
