@@ -209,6 +209,7 @@ def _say_elsewhere() -> None:
 
     for command in elsewhere(settings_module.load()):
         say(f"what this machine published under other names stays there; to erase it: {command}, then ctx team leave --erase")
+        say("after that join again, and set the policies anew: ctx team share PROJECT POLICIES")
 
 
 def _say_policies(member: Membership) -> None:
@@ -306,10 +307,10 @@ def _say_published(done: Published) -> None:
     kept = sum(done.withheld.values())
     if kept:
         names = ", ".join(sorted(done.withheld)[:5])
-        say(f"{counted(kept, 'session')} of projects without a policy stay here ({one_line(names, 100)})")
+        say(f"{counted(kept, 'session')} of projects without a policy {'stays' if kept == 1 else 'stay'} here ({one_line(names, 100)})")
     if done.lessons_withheld:
         told = ", ".join(f"{count:,} {why}" for why, count in done.lessons_withheld.most_common())
-        say(f"{counted(done.lessons_withheld.total(), 'accepted lesson')} stay here: {told}")
+        say(f"{counted(done.lessons_withheld.total(), 'accepted lesson stays', 'accepted lessons stay')} here: {told}")
 
 
 def _say_projects(done: Published) -> None:

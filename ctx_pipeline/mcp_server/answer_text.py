@@ -22,7 +22,10 @@ _OF_ROWS = frozenset({"by", "level", "period"})
 
 _NANO = "_nano"
 _COSTS = frozenset({"cost_nano", "cost_usd"})
-"""Members that say "unpriced" where they hold nothing, as the commands do."""
+"""Members that say "unpriced" where calls without a price are known, as the commands do."""
+
+_OF_CALLS = ("unpriced_calls", "model_calls", "calls")
+"""Members that tell of how many calls a cost is, the most exact one first."""
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::[\d.]+)?Z?")
 
@@ -32,7 +35,7 @@ _NOT_READ = ("title", "default", "minLength", "maxLength", "minimum", "maximum",
 
 def as_text(answer: dict[str, Any]) -> str:
     """Return an answer as text for a model: its own ``text`` where it has one, else its values; the cursor last."""
-    whole = {name: value for name, value in answer.items() if name not in _NOT_SAID}
+    whole = {name: value for name, value in _priced(answer).items() if name not in _NOT_SAID}
     rest = {name: value for name, value in whole.items() if not _blank(value)}
     if set(rest) == {"value"} and isinstance(rest["value"], dict):
         whole = {name: value for name, value in rest["value"].items() if name not in _NOT_SAID}
@@ -85,14 +88,20 @@ def _blank(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, list | dict) and not value)
 
 
+def _priced(values: dict[str, Any]) -> dict[str, Any]:
+    """Return members with a word for a cost that is not known of calls that are."""
+    calls = next((values[name] for name in _OF_CALLS if name in values), None)
+    return {name: "unpriced" if calls and value is None and name in _COSTS else value for name, value in values.items()}
+
+
 def _lines(values: dict[str, Any], prefix: str = "") -> list[str]:
     found: list[str] = []
-    for name, value in values.items():
-        if _blank(value) and name not in _COSTS:
+    for name, value in _priced(values).items():
+        if _blank(value):
             continue
         key = f"{prefix}{name}"
         if isinstance(value, dict):
-            scalars = {n: v for n, v in value.items() if not isinstance(v, list | dict) and (n in _COSTS or not _blank(v))}
+            scalars = {n: v for n, v in _priced(value).items() if not isinstance(v, list | dict) and not _blank(v)}
             if scalars:
                 unit = _NANO if key.endswith(_NANO) else ""
                 found.append(f"{_label(key)}: {', '.join(_named(f'{n}{unit}', v) for n, v in scalars.items())}")
@@ -116,8 +125,9 @@ def _label(name: str) -> str:
 
 def _table(key: str, rows: list[dict[str, Any]]) -> list[str]:
     """Return rows under one head; a value that all of them share stands in the head, a long or nested one below its row."""
+    rows = [_priced(row) for row in rows]
     names = list(dict.fromkeys(name for row in rows for name in row))
-    names = [n for n in names if n not in _FOR_A_PERSON and (n in _COSTS or any(not _blank(row.get(n)) for row in rows))]
+    names = [n for n in names if n not in _FOR_A_PERSON and any(not _blank(row.get(n)) for row in rows)]
     same = {n: rows[0].get(n) for n in names if len(rows) > 1 and _short(rows[0].get(n)) and all(r.get(n) == rows[0].get(n) for r in rows)}
     below = [n for n in names if n not in same and not all(_short(row.get(n)) for row in rows)]
     columns = [n for n in names if n not in same and n not in below]
@@ -149,7 +159,7 @@ def _short(value: Any) -> bool:
 
 def _written(value: Any, name: str = "") -> str:
     if value is None:
-        return "unpriced" if name in _COSTS else ""
+        return ""
     if name.endswith((_NANO, _NANO[1:])) and isinstance(value, int):
         return f"${value / 1e9:.4g}"
     if isinstance(value, bool):

@@ -31,7 +31,10 @@ _PIECE = 1 << 16
 _EDGE = 4_096
 """Bytes at either end of a message that is too large, in which its id is looked for."""
 
-_JSON = json.JSONDecoder()
+_DIGITS = 4_300
+"""Digits of an integer that Python reads."""
+
+_JSON = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else None)
 _SPACE = re.compile(r"[ \t\r]*")
 _LAST_ID = re.compile(rb',\s*"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
@@ -125,6 +128,7 @@ class MessageReader:
 
 
 _TOO_DEEP = "refused: its lists and objects are nested too deep; this server reads 200 levels"
+_TOO_MANY_DIGITS = f"refused: an integer in it has too many digits; this server reads {_DIGITS:,}"
 
 
 class Refused(NamedTuple):
@@ -141,10 +145,11 @@ def parsed(line: bytearray) -> JSONRPCMessage | Refused:
             value = from_json(line)
         except ValueError:
             value = _repaired(line)
-    except RecursionError:
-        return Refused(ErrorData(code=INVALID_REQUEST, message=_TOO_DEEP), request_id(bytes(line), bytes(line[-_EDGE:])))
-    except ValueError:
+    except json.JSONDecodeError:
         return Refused(ErrorData(code=PARSE_ERROR, message="not JSON: each message is one line of JSON in UTF-8"))
+    except (RecursionError, ValueError) as error:  # JSON, but no value of Python
+        why = _TOO_DEEP if isinstance(error, RecursionError) else _TOO_MANY_DIGITS
+        return Refused(ErrorData(code=INVALID_REQUEST, message=why), request_id(bytes(line), bytes(line[-_EDGE:])))
     finally:
         line.clear()
     try:
@@ -160,7 +165,7 @@ def parsed(line: bytearray) -> JSONRPCMessage | Refused:
 def _repaired(line: bytearray) -> Any:
     """Return the value of JSON with bytes that are no UTF-8, or halves of letters as a client cuts them, which are replaced.
 
-    Raises RecursionError for JSON that is nested too deep.
+    Raises RecursionError for JSON that is nested too deep, and ValueError alone for an integer of too many digits.
     """
     value = json.loads(line.decode("utf-8", "replace"))
     try:

@@ -26,10 +26,11 @@ _TRANSCRIPTS = (
     f"SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id AND {_OF_LINES} ORDER BY mtime_ns DESC LIMIT ?"
 )
 _OTHER_SOURCES = (
-    "SELECT host, session_id, root, rel, max(mtime_ns) AS mtime_ns FROM sources WHERE session_id IS NOT NULL"
-    " AND host NOT IN (SELECT value FROM json_each(?)) GROUP BY host, session_id ORDER BY mtime_ns DESC LIMIT ?"
+    "SELECT host, session_id, root, rel, mtime_ns FROM (SELECT host, session_id, root, rel, mtime_ns, row_number() OVER"
+    " (PARTITION BY host, session_id ORDER BY thread_id IS session_id DESC, mtime_ns DESC) AS place FROM sources"
+    " WHERE session_id IS NOT NULL AND host NOT IN (SELECT value FROM json_each(?))) WHERE place = 1 ORDER BY mtime_ns DESC LIMIT ?"
 )
-"""Of hosts that keep sessions in a database or in documents."""
+"""Of hosts without a transcript among the newest, and of those that keep sessions in a database: the main thread first."""
 
 
 class WrittenSession(NamedTuple):

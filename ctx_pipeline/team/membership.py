@@ -8,7 +8,7 @@ import shlex
 import socket
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -37,7 +37,13 @@ EVERY = "*"
 FOLDER = "team"
 FILE = MEMBERSHIP
 TAKEN = f"{FOLDER}/left.json"
-"""Names that this machine took and has not erased, those that it left too -> the id by which it may take them again."""
+"""Names that this machine took and has not erased, those that it left too -> :class:`Taken`, by whose id it may take them again."""
+
+RECORD = f"{FOLDER}/published.json"
+"""What this machine sent under its names of now."""
+
+_SENT = ("number", "pending", "sessions", "unsure", "lessons")
+"""Members of the record that hold something where something may have been sent."""
 
 PROTOCOL = 1
 """Rises when an older publisher or reader would misread what is in the bucket."""
@@ -68,6 +74,14 @@ def card_path(member: str, machine: str) -> str:
 def head_path(member: str, machine: str) -> str:
     """Return the object by which a machine says what it sent last."""
     return f"{HEADS}/{member}/{machine}.json"
+
+
+class Taken(NamedTuple):
+    """Names that this machine took."""
+
+    machine_id: str
+    published: bool
+    """whether something may have been published under them"""
 
 
 class NoAgreement(StoreError):
@@ -127,9 +141,7 @@ def membership(settings: Settings) -> Membership | None:
     path = settings.home / FILE
     try:
         found = json.loads(path.read_bytes())
-        return Membership(
-            **{**found, "share": {key_of(k): tuple(v) for k, v in found["share"].items()}, "key": tuple(found.get("key", ()))}
-        )
+        return Membership(**{**found, "share": _narrowest(found["share"]), "key": tuple(found.get("key", ()))})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -164,6 +176,15 @@ def policies(words: str) -> tuple[str, ...]:
 def key_of(project: str) -> str:
     """Return under which name the policies of a project stand: a repository, in whatever notation, under one."""
     return identity(project) if "/" in project else project
+
+
+def _narrowest(share: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return policies under one name each; of what an earlier version kept in several notations, what all of them allow."""
+    found: dict[str, tuple[str, ...]] = {}
+    for project, allowed in share.items():
+        key = key_of(project)
+        found[key] = tuple(policy for policy in found.get(key, allowed) if policy in allowed)
+    return found
 
 
 def shared(member: Membership, project: str, words: str) -> Membership:
@@ -205,7 +226,8 @@ def join(
     member = _name(name if name is not None else kept.member if kept else _person(settings), "--as")
     host = _name(machine if machine is not None else kept.machine if kept else _host(), "--machine")
     same = kept is not None and (kept.member, kept.machine) == (member, host)
-    own = kept.machine_id if kept is not None and same else taken.get(_names(place, member, host)) or uuid.uuid4().hex[:16]
+    names = _names(place, member, host)
+    own = kept.machine_id if kept is not None and same else taken[names].machine_id if names in taken else uuid.uuid4().hex[:16]
     if host == SHARD:
         raise UsageError(f"{SHARD} is the name of what workers publish", hint="give this machine another one: --machine NAME")
     pulls = pull if pull is not None else kept.pull if kept else True
@@ -228,8 +250,10 @@ def join(
                 member=member,
                 machine=host,
             )
-    earlier = {_names(before.url, before.member, before.machine): before.machine_id} if before else {}
-    _keep_taken(settings, {**taken, **earlier, _names(place, member, host): own})
+    if before is not None:
+        taken.setdefault(_names(before.url, before.member, before.machine), Taken(before.machine_id, published=False))
+    now = Taken(own, published=names in taken and taken.pop(names).published)
+    _keep_taken(settings, {**{other: _looked_up(settings, other, one) for other, one in taken.items()}, names: now})
     save(settings, made)
     return made
 
@@ -237,8 +261,9 @@ def join(
 def depart(settings: Settings, member: Membership, *, erased: bool) -> None:
     """Forget the membership; names under which something stays in the bucket can be taken again by this machine alone."""
     names = _names(member.url, member.member, member.machine)
-    others = {key: own for key, own in _taken(settings).items() if key != names}
-    _keep_taken(settings, others if erased else {**others, names: member.machine_id})
+    taken = _taken(settings)
+    known = taken.pop(names, Taken(member.machine_id, published=False))
+    _keep_taken(settings, taken if erased else {**taken, names: _looked_up(settings, names, known)})
     Files(settings.home).remove(FILE)
 
 
@@ -250,10 +275,9 @@ def elsewhere(settings: Settings) -> list[str]:
         now = None
     own = _names(now.url, now.member, now.machine) if now else ""
     found = []
-    for names in sorted(_taken(settings).keys() - {own}):
-        url, _, named = names.rpartition(" ")
-        member, _, machine = named.partition("/")
-        found.append(join_command(url, member, machine))
+    for names, one in sorted(_taken(settings).items()):
+        if one.published and names != own:
+            found.append(join_command(*_parts(names)))
     return found
 
 
@@ -262,17 +286,44 @@ def join_command(url: str, member: str, machine: str) -> str:
     return f"ctx team join {shlex.quote(url)} --as {member} --machine {machine}"
 
 
-def _taken(settings: Settings) -> Mapping[str, Any]:
-    path = settings.home / TAKEN
+def _taken(settings: Settings) -> dict[str, Taken]:
+    held = _noted(settings, TAKEN).items()
+    # an earlier version kept the id alone
+    return {n: Taken(one["machine_id"], one["published"]) if isinstance(one, dict) else Taken(one, published=True) for n, one in held}
+
+
+def _keep_taken(settings: Settings, taken: Mapping[str, Taken]) -> None:
+    Files(settings.home).write(TAKEN, json.dumps({names: one._asdict() for names, one in taken.items()}, indent=1).encode())
+
+
+def _looked_up(settings: Settings, names: str, taken: Taken) -> Taken:
+    """Return what is known of names now: by the record of what was sent, else by the head that the bucket holds."""
+    if taken.published:
+        return taken
+    record = _noted(settings, RECORD)
+    if record.get("machine_id") == taken.machine_id:
+        return taken._replace(published=any(record.get(name) for name in _SENT) or bool(record.get("raw", {}).get("sessions")))
+    url, member, machine = _parts(names)
+    try:
+        bucket = Bucket(url)
+        return taken._replace(published=not bucket.is_there() or bucket.read(head_path(member, machine)) is not None)
+    except StoreError:  # who cannot look is told rather once too often
+        return taken._replace(published=True)
+
+
+def _noted(settings: Settings, name: str) -> Mapping[str, Any]:
+    path = settings.home / name
     return json_object(path.read_bytes() if path.exists() else None)
-
-
-def _keep_taken(settings: Settings, taken: Mapping[str, Any]) -> None:
-    Files(settings.home).write(TAKEN, json.dumps(taken, indent=1).encode())
 
 
 def _names(url: str, member: str, machine: str) -> str:
     return f"{url} {member}/{machine}"
+
+
+def _parts(names: str) -> tuple[str, str, str]:
+    url, _, named = names.rpartition(" ")
+    member, _, machine = named.partition("/")
+    return url, member, machine
 
 
 def agreement(bucket: Bucket) -> Agreement | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ctx_pipeline.team.membership import FOLDER
+from ctx_pipeline.team.membership import RECORD
 from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH
 from ctx_pipeline.team.raw_out import RawRecord
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
     from ctx_pipeline.team.membership import Membership
 
-RECORD = f"{FOLDER}/published.json"
 LEASE = "team/publish"
 
 _UNSURE = "unsure"

@@ -16,10 +16,10 @@ from ctx_pipeline.storage.team_tables.bucket import NotATable, at_once, json_obj
 from ctx_pipeline.storage.team_tables.delta import TeamTable, fenced
 from ctx_pipeline.storage.team_tables.local_rows import LocalSession, SentSession, published_rows
 from ctx_pipeline.team.lessons_out import lessons_table
-from ctx_pipeline.team.membership import CARD, PROTOCOL, SHARD, NoAgreement, card_path, demand_agreement, head_path
+from ctx_pipeline.team.membership import CARD, PROTOCOL, RECORD, SHARD, NoAgreement, card_path, demand_agreement, head_path
 from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED, PublishedTable, fits, tables_of
 from ctx_pipeline.team.raw_out import RawSender, folder_of
-from ctx_pipeline.team.sent_record import RECORD, Known, Sent
+from ctx_pipeline.team.sent_record import Known, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

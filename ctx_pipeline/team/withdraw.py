@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.team.membership import demand, depart
-from ctx_pipeline.team.sent_record import LEASE, RECORD, read_record
+from ctx_pipeline.team.membership import RECORD, demand, depart
+from ctx_pipeline.team.sent_record import LEASE, read_record
 from ctx_pipeline.team.table_sender import Batch, Sender
 
 if TYPE_CHECKING:
@@ -57,6 +57,6 @@ def leave(store: Store, settings: Settings, *, erase: bool = False) -> int:
             sender = Sender(store, member, record)
             sender.demand_own_place()
             sender.erase_all()
-        store.files.remove(RECORD)
         depart(settings, member, erased=erase)
+        store.files.remove(RECORD)
     return erased

@@ -66,12 +66,15 @@ class Block:
         """Nano-dollars by the cost mode, None where no call has a cost."""
         return self.sums["cost_nano"] if self.sums["unpriced_calls"] < self.sums["calls"] else None
 
-    def burn(self) -> dict[str, float] | None:
-        """Return tokens a minute and dollars an hour between first and last call; None while there is only one moment."""
+    def burn(self) -> dict[str, Any] | None:
+        """Return tokens a minute and dollars an hour between first and last call; None while there is only one moment.
+
+        Dollars are None where no call has a cost.
+        """
         minutes = (self.last - self.first) / _MINUTE
         if minutes <= 0:
             return None
-        return {"tokens_per_minute": self.tokens / minutes, "usd_per_hour": self.sums["cost_nano"] / 1e9 / minutes * 60}
+        return {"tokens_per_minute": self.tokens / minutes, "usd_per_hour": None if self.cost is None else self.cost / 1e9 / minutes * 60}
 
     def projection(self, now: int) -> dict[str, Any] | None:
         """Return tokens and dollars at the window's end if it goes on like this; None for a closed window."""
@@ -82,7 +85,7 @@ class Block:
         return {
             "minutes_left": round(left),
             "tokens": round(self.tokens + burn["tokens_per_minute"] * left),
-            "cost_usd": round(self.sums["cost_nano"] / 1e9 + burn["usd_per_hour"] * left / 60, 6),
+            "cost_usd": None if self.cost is None else round(self.cost / 1e9 + burn["usd_per_hour"] * left / 60, 6),
         }
 
     def to_json(self, now: int) -> dict[str, Any]:
@@ -320,7 +323,7 @@ def statusline(told: str = "", *, settings: Settings | None = None, now: int | N
             left = max(0, (block.end - at) // 60_000_000)
             text = f"{block.host} window {_dollars(block.cost)}, {left // 60} h {left % 60:02d} min left"
             burn = block.burn()
-            text += f", ${burn['usd_per_hour']:,.2f}/h" if burn else ""
+            text += f", ${burn['usd_per_hour']:,.2f}/h" if burn and burn["usd_per_hour"] is not None else ""
             limit = block.limits.get("primary")
             parts.append(text + (f", {limit['used_percent']:.0f}% of the limit" if limit else ""))
     return " | ".join("".join(ch for ch in part if ch.isprintable()) for part in parts)

@@ -209,21 +209,28 @@ class Outcomes:
     units: dict[str, int] = field(default_factory=lambda: dict.fromkeys(UNITS, 0))
     known: dict[str, list[int]] = field(default_factory=lambda: {unit: [0, 0, 0] for unit in UNITS})
     """unit -> sessions of which it is known, their tokens and their nano-dollars"""
+    priced: set[str] = field(default_factory=set)
+    """units that are known of a session of which a call has a price"""
     left_out: tuple[int, int] = (0, 0)
     """of the total: sessions without a model call that counts, and their tool calls; they are in no other figure"""
     host: str | None = None
     """of a model: its own, since models of one name cost and count differently in each"""
 
     @property
+    def cost(self) -> int | None:
+        """Nano-dollars; None where no call has a price."""
+        return None if self.unpriced_calls == self.calls else self.cost_nano
+
+    @property
     def per_session(self) -> int | None:
         """Nano-dollars for each session; None where no call has a price."""
-        return None if self.unpriced_calls == self.calls or not self.sessions else round(self.cost_nano / self.sessions)
+        return None if self.cost is None or not self.sessions else round(self.cost / self.sessions)
 
-    def per(self, unit: str) -> tuple[float, float] | None:
-        """Return tokens and nano-dollars for each one of a unit; None where there was none."""
+    def per(self, unit: str) -> tuple[float, float | None] | None:
+        """Return tokens and nano-dollars, None where no call has a price, for each one of a unit; None where there was none."""
         count = self.units[unit]
         _, tokens, nano = self.known[unit]
-        return (tokens / count, nano / count) if count else None
+        return (tokens / count, nano / count if unit in self.priced else None) if count else None
 
     def to_json(self, by: str) -> dict[str, Any]:
         """Return sums, units and figures per unit, in dollars."""
@@ -233,7 +240,7 @@ class Outcomes:
             "sessions": self.sessions,
             "calls": self.calls,
             "total_tokens": self.tokens,
-            "cost_usd": round(self.cost_nano / 1e9, 9),
+            "cost_usd": None if self.cost is None else round(self.cost / 1e9, 9),
             "usd_per_session": None if self.per_session is None else round(self.per_session / 1e9, 6),
             "unpriced_calls": self.unpriced_calls,
         }
@@ -243,7 +250,7 @@ class Outcomes:
                 unit: self.units[unit],
                 f"{unit}_known_sessions": self.known[unit][0],
                 f"tokens_per_{unit.removesuffix('s')}": None if each is None else round(each[0], 1),
-                f"usd_per_{unit.removesuffix('s')}": None if each is None else round(each[1] / 1e9, 6),
+                f"usd_per_{unit.removesuffix('s')}": None if each is None or each[1] is None else round(each[1] / 1e9, 6),
             }
         return told
 
@@ -258,6 +265,8 @@ class Outcomes:
         for unit, count in units.items():
             if count is not None:
                 self.units[unit] += count
+                if counted["unpriced_calls"] < counted["calls"]:
+                    self.priced.add(unit)
                 for place, amount in enumerate((1, tokens, counted["cost_nano"])):
                     self.known[unit][place] += amount
 

@@ -109,9 +109,13 @@ def test_the_days_of_two_agents_are_one_day_and_colours_hold_a_quarter_of_the_da
         page.DayLine(date(2026, 3, 1), "codex", page.Usage(output_tokens=5, calls=3, cost_nano=4)),
         page.DayLine(date(2026, 3, 9), "codex", page.Usage(calls=0)),
         page.DayLine(date(2026, 3, 4), "codex", page.Usage(calls=1)),
+        page.DayLine(date(2026, 3, 5), "codex", page.Usage(calls=1, unpriced_calls=1)),
     )
 
-    assert year.records(_data(days=days)) == {"days": [["2026-03-01", 5, 15, 5], ["2026-03-04", 1, 0, 0]], "steps": [1, 5]}
+    assert year.records(_data(days=days)) == {
+        "days": [["2026-03-01", 5, 15, 5], ["2026-03-04", 1, 0, 0], ["2026-03-05", 1, 0, None]],
+        "steps": [1, 5],
+    }
     assert year.thresholds([1, 2, 3, 4, 5, 6, 7, 80]) == [2, 4, 6, 80]
     assert year.thresholds([3, 3, 3]) == [3]
     assert year.thresholds([]) == []

@@ -76,17 +76,18 @@ def test_rows_stand_under_one_head_and_what_all_share_is_said_once():
             "host": "claude",
             "id": "a",
             "cost_nano": 2_500_000_000,
+            "calls": 2,
             "at": "2026-03-01T10:00:01.000000Z",
             "cut": 0,
             "none": None,
             "text": "one\ntwo",
         },
-        {"host": "claude", "id": "b", "cost_nano": None, "at": None, "cut": 0, "none": None, "text": ""},
+        {"host": "claude", "id": "b", "cost_nano": None, "calls": 2, "at": None, "cut": 0, "none": None, "text": ""},
     ]
     said = as_text({"rows": rows, "left": [], "total": 2, "next_cursor": "7-ab"})
 
     assert said.splitlines() == [
-        "rows (all: host claude): id | cost | at",
+        "rows (all: host claude, calls 2): id | cost | at",
         "- a | $2.5 | 2026-03-01 10:00",
         "one",
         "two",
@@ -132,6 +133,27 @@ def test_sums_are_told_in_dollars_and_rows_of_which_there_is_nothing_are_not():
         }
     )
     assert told.splitlines() == ["streams: stream | dollars", "- output | $2.5", "- input | $1e-09", "avoidable: certain $2.05"]
+
+
+@pytest.mark.feature("mcp.text-answers")
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        ({"unpriced_calls": 2, "calls": 2}, "- b | unpriced | 2"),
+        ({"model_calls": 2}, "- b | unpriced"),
+        ({"model_calls": 0}, "- b"),
+        ({}, "- b"),
+    ],
+)
+def test_a_cost_is_unpriced_where_calls_without_a_price_are_known_and_else_empty(calls: dict[str, int], told: str):
+    rows = [{"id": "a", "cost_usd": 2.5}, {"id": "b", "cost_usd": None, **calls}]
+
+    assert as_text({"rows": rows}).splitlines()[2].startswith(told)
+    assert ("unpriced" in as_text({"rows": rows})) is ("unpriced" in told)
+    assert ("unpriced" in as_text({"totals": rows[1]})) is ("unpriced" in told)
+    assert as_text({"rows": [{"day": "2026-01-01", "cost_usd": None}, {"day": "2026-01-02", "cost_usd": None}]}) == (
+        "rows: day\n- 2026-01-01\n- 2026-01-02"
+    )
 
 
 @pytest.mark.feature("mcp.text-answers")

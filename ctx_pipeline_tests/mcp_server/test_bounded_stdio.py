@@ -176,6 +176,21 @@ def test_a_line_that_is_no_json_or_no_message_is_answered_with_an_error_and_the_
 
 
 @pytest.mark.feature("mcp.no-message")
+def test_an_integer_of_more_digits_than_python_reads_is_refused_so_and_by_its_id():
+    long = b'"method":"ping","params":{"n":%s,"of":"\xff"}' % (b"9" * 5_000)
+    for line, asked in (
+        (b'{"jsonrpc":"2.0","id":6,%s}' % long, 6),
+        (b'{"jsonrpc":"2.0",%s,"id":"six"}' % long, "six"),
+        (b'{"jsonrpc":"2.0",%s,"id":6,"more":1}' % long.replace(b"\xff", b""), 6),
+        (b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % (b"9" * 5_000), None),
+    ):
+        refused = parsed(bytearray(line))
+        assert isinstance(refused, Refused)
+        assert (refused.answered, refused.error.code) == (asked, -32600)
+        assert refused.error.message == "refused: an integer in it has too many digits; this server reads 4,300"
+
+
+@pytest.mark.feature("mcp.no-message")
 def test_a_response_of_the_client_that_is_none_is_not_answered_with_an_id_of_the_server():
     deep = b"[" * 300 + b"]" * 300
     for line in (

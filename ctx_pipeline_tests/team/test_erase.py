@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.team.hub import Hub
-from ctx_pipeline.team.membership import demand, join, save, shared
+from ctx_pipeline.team.membership import RECORD, TAKEN, demand, elsewhere, join, save, shared
 from ctx_pipeline.team.withdraw import leave, withdraw
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
@@ -303,6 +304,46 @@ def test_what_was_published_under_an_earlier_name_is_named_and_can_still_be_eras
     said("team", "leave", "--erase", "--yes")
     assert unpacked(folder_bucket, "lighthouse", session_id(1), "ann") == set()
     assert again not in said("team", "join", folder_bucket, "--as", "mary", "--machine", "desk")
+
+
+@pytest.mark.feature("team.erase")
+@pytest.mark.parametrize("left", [False, True])
+def test_names_under_which_nothing_was_published_are_not_said_to_hold_anything_and_can_be_taken_again(
+    tmp_path: Path, folder_bucket: str, left: bool
+):
+    ann = machine(tmp_path, folder_bucket)
+    if left:
+        with open_store(ann.settings) as store:
+            leave(store, ann.settings)
+    anna = TeamMachine(ann.folder, "anna").join(folder_bucket)
+    anna.works(1)
+    anna.publish()
+
+    assert elsewhere(anna.settings) == []
+    with open_store(anna.settings) as store:
+        leave(store, anna.settings)
+    assert elsewhere(anna.settings) == [f"ctx team join {folder_bucket} --as anna --machine laptop"]
+    ann.join(folder_bucket)
+    assert demand(ann.settings).member == "ann"
+
+
+@pytest.mark.feature("team.erase")
+@pytest.mark.parametrize("lost", ["record", "bucket", "earlier version"])
+def test_where_it_is_not_known_whether_something_was_published_under_names_they_are_told(tmp_path: Path, folder_bucket: str, lost: str):
+    ann = machine(tmp_path, folder_bucket)
+    ann.works(1)
+    ann.publish()
+    (ann.settings.home / RECORD).unlink()
+    if lost == "bucket":
+        Path(folder_bucket).rename(tmp_path / "not mounted")
+    if lost == "earlier version":
+        Path(folder_bucket).rename(tmp_path / "not mounted")
+        names = {f"{folder_bucket} ann/laptop": demand(ann.settings).machine_id}
+        (ann.settings.home / TAKEN).write_text(json.dumps(names), "utf-8")
+
+    TeamMachine(ann.folder, "anna").join(str(tmp_path / "second"))
+
+    assert elsewhere(ann.settings) == [f"ctx team join {folder_bucket} --as ann --machine laptop"]
 
 
 @pytest.mark.feature("team.erase")

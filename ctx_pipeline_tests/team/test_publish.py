@@ -18,10 +18,9 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.team_tables.bucket import Bucket
 from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
 from ctx_pipeline.team import membership
-from ctx_pipeline.team.membership import FILE, TEAM_FILE, demand, join, save, shared
+from ctx_pipeline.team.membership import FILE, RECORD, TEAM_FILE, demand, join, save, shared
 from ctx_pipeline.team.publish import publish
 from ctx_pipeline.team.published_tables import PUBLISHED
-from ctx_pipeline.team.sent_record import RECORD
 from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
 
 
@@ -578,6 +577,26 @@ def test_a_repository_may_be_named_in_any_notation_and_a_name_that_nothing_has_i
         "*": False,
     }
     assert "did you mean shop" in told["shpo"]
+
+
+@pytest.mark.feature("team.policy")
+@pytest.mark.parametrize(
+    ("kept", "shares"),
+    [
+        ({"github.com/Acme/App": [], "git@github.com:Acme/App.git": ["counts", "facts", "texts"]}, ()),
+        ({"git@github.com:Acme/App.git": ["counts", "facts", "texts"], "github.com/acme/app": []}, ()),
+        ({"github.com/Acme/App": ["counts", "lessons", "facts"], "github.com/acme/app": ["counts", "facts", "texts"]}, ("counts", "facts")),
+    ],
+)
+def test_of_a_repository_that_an_earlier_version_kept_in_two_notations_the_narrower_policy_holds(
+    tmp_path: Path, folder_bucket: str, kept: dict[str, list[str]], shares: tuple[str, ...]
+):
+    ann = machine(tmp_path).join(folder_bucket)
+    path = ann.settings.home / FILE
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"share": {**kept, "*": ["counts"]}}), "utf-8")
+
+    assert demand(ann.settings).policy_of("App", "github.com/Acme/App") == shares
+    assert demand(ann.settings).policy_of("other", None) == ("counts",)
 
 
 @pytest.mark.feature("team.policy")

@@ -24,8 +24,8 @@ from ctx_pipeline.team import deployment
 from ctx_pipeline.team.auto import pull_lessons
 from ctx_pipeline.team.hub import Hub
 from ctx_pipeline.team.hub_page import build_page
+from ctx_pipeline.team.membership import RECORD
 from ctx_pipeline.team.published_tables import PUBLISHED
-from ctx_pipeline.team.sent_record import RECORD
 from ctx_pipeline_tests.factories.services import postgres, redis
 from ctx_pipeline_tests.factories.team_machines import DAY, TeamMachine, session_id
 from ctx_pipeline_tests.team.test_failing_bucket import rows

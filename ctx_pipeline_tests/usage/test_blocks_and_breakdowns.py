@@ -14,10 +14,12 @@ from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
 from ctx_pipeline.model.codec import micros
+from ctx_pipeline.sessions.reports.wrapped import line_card, wrapped
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.blocks import _fill, _windows, blocks, statusline
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.limits import outcomes
 from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.rollup import SUMS
 from ctx_pipeline.usage.usage_figures import TimedCalls
@@ -340,6 +342,39 @@ def test_a_window_of_an_unknown_model_is_unpriced_and_not_free(tmp_path: Path):
 
     assert (block.cost, block.to_json(now)["cost_usd"], block.to_json(now)["unpriced_calls"]) == (None, None, 1)
     assert statusline(settings=settings, now=now).startswith("unpriced today | claude window unpriced")
+
+
+@pytest.mark.feature("usage.unpriced")
+def test_an_hour_and_a_day_a_commit_and_a_card_of_an_unknown_model_are_unpriced_and_not_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settings = home(
+        tmp_path,
+        line(1, "2026-10-02T00:30:00Z", 80_000, ("Bash", {"command": "ls"}), model="nobody-9"),
+        line(2, "2026-10-02T00:40:00Z", 80_000, model="nobody-9"),
+    )
+    now = at("2026-10-02T01:00:00Z")
+
+    (block,) = blocks(settings=settings, now=now)
+    told = block.to_json(now)
+    assert (told["burn_rate"]["usd_per_hour"], told["projection"]["cost_usd"]) == (None, None)
+    assert told["burn_rate"]["tokens_per_minute"] > 0
+    assert "/h" not in statusline(settings=settings, now=now)
+
+    ingested(settings)
+    (row,), everything = outcomes("project", settings=settings)
+    assert (row.to_json("project")["cost_usd"], row.to_json("project")["usd_per_tool_call"]) == (None, None)
+    assert everything.to_json("project")["tokens_per_tool_call"] == 160_000
+    card = wrapped("all", settings=settings)
+    assert (card.to_json()["cost_nano"], card.to_json()["models"][0]["cost_nano"]) == (None, None)
+    assert "tokens, unpriced, 1 session" in line_card(card)
+    monkeypatch.setenv("CTX_HOME", str(settings.home))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    for command in (["usage", "outcomes"], ["wrapped", "all", "--format", "line"], ["usage", "blocks"]):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 0, done.output
+        assert "unpriced" in done.output
+        assert "$0.00" not in done.output
 
 
 @pytest.mark.feature("usage.blocks")

@@ -222,11 +222,11 @@ def _cheapest(models: Sequence[Outcomes]) -> str:
 
 def _shown(one: Outcomes, by: str, *, narrow: bool) -> dict[str, Any]:
     row = {"session": dollars(one.per_session), "host": one.host, by: one.key, "sessions": one.sessions}
-    row |= {"tokens": tokens(one.tokens), "cost": dollars(one.cost_nano)}
+    row |= {"tokens": tokens(one.tokens), "cost": dollars(one.cost)}
     for unit, count in one.units.items():
         each = one.per(unit)
         row[unit] = count if one.known[unit][0] else ""
-        spent = "" if each is None else dollars(round(each[1]))
+        spent = "" if each is None else dollars(each[1] if each[1] is None else round(each[1]))
         row[unit.removesuffix("s")] = spent if narrow or each is None else f"{spent}, {tokens(round(each[0]))}"
     return row
 
@@ -437,8 +437,8 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
                 "calls": block.sums["calls"],
                 "tokens": tokens(block.tokens) if terminal_width() else block.tokens,
                 "cost": dollars(block.cost),
-                "rate": f"{burn['tokens_per_minute']:,.0f}/min, {money(round(burn['usd_per_hour'] * 1e9))}/h" if burn else "",
-                "ahead": f"{tokens(ahead['tokens'])}, {money(round(ahead['cost_usd'] * 1e9))}" if ahead else "",
+                "rate": ", ".join([f"{burn['tokens_per_minute']:,.0f}/min", *_at(burn["usd_per_hour"], "/h")]) if burn else "",
+                "ahead": ", ".join([tokens(ahead["tokens"]), *_at(ahead["cost_usd"])]) if ahead else "",
                 "limits": ", ".join(
                     f"{_length(limit['window_minutes']) or name} {limit['used_percent']:.0f}%"
                     for name, limit in sorted(block.limits.items())
@@ -461,6 +461,11 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, limit: in
         if active and newest:
             used = f"{tokens(newest.tokens)} tokens, {dollars(newest.cost)}"
             say(f"the last one began {local_time(newest.start, zone)}: {newest.host}, {used}; all: ctx usage blocks", dim=True)
+
+
+def _at(usd: float | None, unit: str = "") -> list[str]:
+    """Return dollars with their unit; nothing where no call has a price, which the cost says."""
+    return [] if usd is None else [f"{money(round(usd * 1e9))}{unit}"]
 
 
 def _flat(told: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ ctx.near("year", (body, { days, steps }) => {
   const found = new Map(days.map((row) => [row[0], row]));
   const iso = (ms) => new Date(ms).toISOString().slice(0, 10);
   const said = (ms, words) => ctx.month(new Date(ms).toLocaleDateString("en-GB", { timeZone: "UTC", ...words }));
+  const cost = (nano) => ctx.money(nano === null ? null : nano / 1e9);
   const level = (calls) => (calls ? 1 + Math.max(0, steps.findIndex((most) => calls <= most)) : 0);
 
   function map(first, last) {
@@ -19,7 +20,7 @@ ctx.near("year", (body, { days, steps }) => {
     for (let ms = first, number = 0; ms <= last; ms += DAY, number++) {
       const [week, weekday] = [Math.floor(number / 7), number % 7];
       const row = found.get(iso(ms));
-      const words = `${said(ms, { weekday: "short", day: "numeric", month: "short", year: "numeric" })}: ${row ? `${ctx.plural(row[1], "call")}, ${ctx.short(row[2])} tokens, ${ctx.money(row[3] / 1e9)}` : "nothing"}`;
+      const words = `${said(ms, { weekday: "short", day: "numeric", month: "short", year: "numeric" })}: ${row ? `${ctx.plural(row[1], "call")}, ${ctx.short(row[2])} tokens, ${cost(row[3])}` : "nothing"}`;
       cells.push(svg(`rect.y${level(row ? row[1] : 0)}`, { x: LEFT + week * STEP, y: TOP + weekday * STEP, width: SIDE, height: SIDE, rx: 2 }, svg("title", null, words)));
       if (!weekday && new Date(ms).getUTCDate() <= 7) months.push(svg("text", { x: LEFT + week * STEP, y: 10 }, said(ms, { month: "short" })));
     }
@@ -44,7 +45,7 @@ ctx.near("year", (body, { days, steps }) => {
     const active = days.filter(([day]) => day >= iso(first) && day <= iso(last));
     if (!active.length) return null;
     const sum = (place) => active.reduce((whole, row) => whole + row[place], 0);
-    const about = `${ctx.plural(active.length, "day")} with a model call, ${ctx.plural(sum(1), "call")}, ${ctx.money(sum(3) / 1e9)}, at most ${ctx.plural(streak(active), "day")} in a row`;
+    const about = `${ctx.plural(active.length, "day")} with a model call, ${ctx.plural(sum(1), "call")}, ${cost(active.every((row) => row[3] === null) ? null : sum(3))}, at most ${ctx.plural(streak(active), "day")} in a row`;
     const month = { month: "short", year: "numeric" };
     return el("figure.year", el("figcaption", `${said(first, month)} to ${said(last, month)} `, el("span", about)), map(first, last));
   }

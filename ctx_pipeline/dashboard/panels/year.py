@@ -17,13 +17,16 @@ LEVELS = 4
 
 
 def records(data: PageData) -> dict[str, Any]:
-    """Return [day, calls, tokens, nano-dollars] of every active day, oldest first, and the highest calls a day of each color."""
+    """Return [day, calls, tokens, nano-dollars] of every active day, oldest first, and the highest calls a day of each color.
+
+    Nano-dollars are None where no call of the day has a price.
+    """
     days: dict[date, Usage] = {}
     for line in data.days:
         days[line.day] = days.get(line.day, Usage()).plus(line.usage)
     active = {day: usage for day, usage in sorted(days.items()) if usage.calls}
     return {
-        "days": [[day.isoformat(), u.calls, u.tokens, u.cost_nano] for day, u in active.items()],
+        "days": [[day.isoformat(), u.calls, u.tokens, u.cost] for day, u in active.items()],
         "steps": thresholds([u.calls for u in active.values()]),
     }
 

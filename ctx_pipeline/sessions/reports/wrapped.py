@@ -16,6 +16,8 @@ from ctx_pipeline.usage.periods import Period, period
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctx_pipeline.settings import Settings
 
 
@@ -33,7 +35,8 @@ class Wrapped:
     period: Period
     timezone: str
     tokens: int
-    cost_nano: int
+    cost_nano: int | None
+    """None where no call has a price"""
     saved_by_cache_nano: int
     avoidable_nano: tuple[int, int, int]
     sessions: int
@@ -46,8 +49,8 @@ class Wrapped:
     """host, session, tokens of the session with the most"""
     commands: list[tuple[str, int]]
     tools: list[tuple[str, int]]
-    models: list[tuple[str, int]]
-    """model, nano-dollars"""
+    models: list[tuple[str, int | None]]
+    """model, nano-dollars (None where no call of it has a price)"""
     cached: float | None
     score: int | None
     daily: list[tuple[str, int]]
@@ -117,7 +120,7 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
         one,
         daily.timezone,
         _tokens(total),
-        int(total["cost_nano"]),
+        _cost(total),
         told.total.saved_by_cache,
         told.avoidable,
         len(by_session),
@@ -128,11 +131,16 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
         (*longest[0], longest[1]) if longest else None,
         _top(programs),
         _top(tools),
-        sorted(((r["model"], int(r["cost_nano"] or 0)) for r in usage("model", **common).rows), key=lambda m: (-m[1], m[0]))[:_TOP],
+        sorted(((r["model"], _cost(r)) for r in usage("model", **common).rows), key=lambda m: (-(m[1] or 0), m[0]))[:_TOP],
         round(int(total["cache_read_tokens"]) / prompt, 4) if prompt else None,
         score(told.total),
         _every_day(by_day, one),
     )
+
+
+def _cost(row: Mapping[str, Any]) -> int | None:
+    """Return the nano-dollars of calls; None where none of them has a price."""
+    return None if row["calls"] and row["unpriced_calls"] == row["calls"] else int(row["cost_nano"] or 0)
 
 
 def _latest(one: Period, timezone: str | None, settings: Settings) -> date | None:
@@ -210,7 +218,7 @@ def plain_card(card: Wrapped) -> str:
 def line_card(card: Wrapped) -> str:
     """Return the card as one line to share."""
     cached = f", {percent(card.cached)} cached" if card.cached is not None else ""
-    spent = f"{count(card.tokens)} tokens, {money(card.cost_nano)}"
+    spent = f"{count(card.tokens)} tokens, {'unpriced' if card.cost_nano is None else money(card.cost_nano)}"
     return f"{card.title}: {spent}, {_many(card.sessions, 'session')}, {_many(card.active_days, 'active day')}{cached}"
 
 
@@ -268,7 +276,7 @@ def _many(number: int, noun: str) -> str:
 def _facts(card: Wrapped) -> list[str]:
     return [
         f"{count(card.tokens)} tokens",
-        f"{money(card.cost_nano)} spent",
+        "unpriced" if card.cost_nano is None else f"{money(card.cost_nano)} spent",
         _many(card.sessions, "session"),
         _many(card.calls, "model call"),
         _many(card.active_days, "active day"),
