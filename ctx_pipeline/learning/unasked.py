@@ -82,12 +82,12 @@ _PARTS = lazy_pattern(
 """What any act may lack, and what a deletion may: it is within files."""
 
 _GENERAL_TEXT = """
-a an the my our your any anything something everything every all at it this that these those them stuff things thing work code change
-changes file files folder folders fix fixes feature features patch update updates edit edits refactor refactors refactoring hotfix hotfixes draft wip half of
-result results more than one several many big small large final
-finished own pending local locally yet else ever again first directly straight yourself automatically blindly up out new me us just or
-and nor other even you pr prs mr mrs pull merge request requests branch branches main master commit commits git github remote origin
-upstream production prod staging live repo repository package packages version versions release releases app site service services
+a an the my our your any anything something everything every all at it this that these those them stuff things thing work code
+change changes file files folder folders fix fixes feature features patch update updates edit edits refactor refactors refactoring
+hotfix hotfixes draft wip half of result results more than one several many big small large final finished own pending local
+locally yet else ever again first directly straight yourself automatically blindly up out new me us just or and nor other even you
+pr prs mr mrs pull merge request requests branch branches main master commit commits git github remote origin upstream production
+prod staging live repo repository package packages version versions release releases app site service services
 """
 _GENERAL = frozenset(_GENERAL_TEXT.split())
 """Words of what is committed that narrow nothing."""
