@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +21,7 @@ from ctx_pipeline.compression.project_files import (
     MOST_REPOSITORIES,
     REPOSITORIES,
     Project,
+    bytes_at,
     files_by_git,
     is_plain_text,
     project_at,
@@ -48,7 +51,7 @@ LONGEST_HIT = 240
 """Characters of a line that are shown."""
 
 _LONGEST_LOOKED = 2_000
-"""Characters of a line that ripgrep tells: of them those around the hit are shown."""
+"""Bytes of a line that ripgrep tells; of a longer one those around the hit are read from the file."""
 
 _MOST_ALIKE = 5
 
@@ -417,10 +420,33 @@ def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str 
             f"the pattern cannot be searched: {said[-1][:200] if said else 'no reason given'}", hint="without regex it is plain text"
         )
     told = (re.match(rb"([^\0]*)\0(\d+):(\d+):(.*)", line.rstrip(b"\r\n"), re.DOTALL) for line in lines)
-    return [_hit(match[1].decode("utf-8", "replace").removeprefix("./"), match[2], match[3], match[4]) for match in told if match]
+    return _uncut(root, [match.groups() for match in told if match])
 
 
-def _hit(path: str, number: str | bytes, column: str | bytes, line: bytes) -> Hit:
+def _uncut(root: Path, told: Iterable[tuple[bytes, ...]]) -> list[Hit]:
+    """Return hits of ripgrep: path, line, column and text; what it cut, and ended with words of its own, is read from the file."""
+    found: list[Hit] = []
+    last, lines = b"", list[bytes]()
+    for name, number, column, text in told:
+        path, line, begin = name.decode("utf-8", "replace").removeprefix("./"), text, 0
+        if len(text) > _LONGEST_LOOKED:
+            if name != last:
+                last, lines = name, _lines_of(root / os.fsdecode(name), root)
+            line = text[:_LONGEST_LOOKED]
+            if int(number) <= len(lines) and int(column) <= len(lines[int(number) - 1]):
+                begin = max(0, int(column) - 1 - _LONGEST_LOOKED // 2)
+                line = lines[int(number) - 1][begin : begin + _LONGEST_LOOKED]
+        found.append(_hit(path, number, int(column) - begin, line))
+    return found
+
+
+def _lines_of(path: Path, root: Path) -> list[bytes]:
+    """Return the lines of a text file without its byte order mark; none where it cannot be read any more."""
+    data = bytes_at(path, root)
+    return data.removeprefix(codecs.BOM_UTF8).split(b"\n") if isinstance(data, bytes) else []
+
+
+def _hit(path: str, number: str | bytes, column: str | int, line: bytes) -> Hit:
     """Return a hit of a program that tells the column in bytes, from 1."""
     before = line[: int(column) - 1].decode("utf-8", "replace")
     return Hit(path, int(number), line.decode("utf-8", "replace"), len(before))

@@ -54,7 +54,7 @@ def source_at(path: Path | str, *, root: Path | None = None, name: str | None = 
     above :data:`LARGEST` bytes, and a binary one.
     """
     place = Path(path) if root is None else root / path
-    data = _read(place, root)
+    data = bytes_at(place, root)
     if isinstance(data, str):
         hints = {"binary": "name a text file", "too large": f"files of up to {LARGEST:,} bytes are read", "folder": "name a file in it"}
         hint = hints.get(data, "name a file")
@@ -75,7 +75,7 @@ _SAID = {
 }
 
 
-def _read(place: Path, root: Path | None) -> bytes | str:
+def bytes_at(place: Path, root: Path | None) -> bytes | str:
     """Return the bytes of a file, or why they are not read."""
     try:
         real = place.resolve(strict=True)
@@ -138,7 +138,7 @@ def sources_of(project: Project) -> tuple[dict[str, Source], dict[str, int]]:
     found: dict[str, Source] = {}
     room = MOST_BYTES
     for name in project.files:
-        data = _read(project.root / name, project.root) if room > 0 else "beyond the first bytes"
+        data = bytes_at(project.root / name, project.root) if room > 0 else "beyond the first bytes"
         if isinstance(data, str):
             left_out[data] += 1
         else:

@@ -528,6 +528,31 @@ def test_a_pattern_of_several_lines_is_an_error_and_not_several_patterns(project
         code_reading.search_code(pattern, roots=(project,))
 
 
+@pytest.mark.feature("mcp.read-hints")
+def test_what_ripgrep_cuts_of_a_long_line_is_read_from_the_file(tmp_path, monkeypatch):
+    (tmp_path / "made.js").write_bytes(
+        b"\xef\xbb\xbf" + b"q" * 5_000 + b"needle_1" + b"r" * 5_000 + b"\r\n" + "\xe9".encode() * 1_500 + b"needle_2\n"
+    )
+    program = tmp_path / "bin" / "rg"
+    program.parent.mkdir()
+    told = [
+        r"print('gone.js\x001:5:' + 'q' * 2000 + ' [... 1 more match]')",
+        r"print('made.js\x001:5001:' + 'q' * 2000 + ' [... 1 more match]')",
+        r"print('made.js\x002:3001:' + '\xe9' * 1000 + ' [... omitted end of long line]')",
+    ]
+    program.write_text("\n".join([f"#!{sys.executable} -Xutf8", *told]))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+    shown = search_code("needle_", roots=[tmp_path]).text.split("\n")
+
+    assert shown[0] == "gone.js"
+    assert shown[1] == f" 1: {'q' * 240}…"
+    assert shown[3] == f" 1: …{'q' * 120}needle_1{'r' * 112}…"
+    assert shown[4] == f" 2: …{chr(233) * 120}needle_2"
+    assert not any("[..." in line for line in shown)
+
+
 @pytest.mark.feature("mcp.true-counts")
 def test_ripgrep_is_ended_behind_the_last_hit_that_is_counted_and_its_refusal_is_told(project, monkeypatch):
     program = project / "bin" / "rg"

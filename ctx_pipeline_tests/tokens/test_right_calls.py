@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ctx_pipeline.compression.signatures import wheels
@@ -656,6 +658,14 @@ def test_a_script_with_thousands_of_branches_inside_each_other_is_outlined_as_an
         ("exports.a = a;\nexports.a = a;", ["const pub a"]),
         ("exports.a = void 0;\nexports.a = function (x) {};\nexports.a = a;", ["fn pub a(x)"]),
         ("exports.a = exports.b = exports.a = function (x) {};", ["fn pub a(x)", "fn pub b(x)"]),
+        ("exports.a = null;\nexports.a = function (x, y) {};", ["fn pub a(x, y)"]),
+        ("exports.a = function (x, y) {};\nexports.a = null;\nexports.a = {};\nexports.a = void 0;", ["fn pub a(x, y)"]),
+        ("exports.a = function (x) {};\nexports.a = function (x, y, z) {};", ["fn pub a(x, y, z)"]),
+        ("A.prototype.get = function (x) {};\nA.prototype.get = function (x, y) {};", ["fn A.prototype.get(x, y)"]),
+        ("exports.K = class { m(a) {} };\nexports.K = class { n(a) {} };", ["class pub K", " fn pub n(a)"]),
+        ("exports.a = null;\nif (b) {\n  exports.a = function (x) {};\n}", ["fn pub a(x)"]),
+        ("exports.a = exports.b = {\n  m(x) {}\n};", ["const pub a", "const pub b", " fn pub m(x)"]),
+        ("exports.K = L.K = class {\n  m(x) {}\n};", ["class L.K", "class pub K", " fn pub m(x)"]),
     ],
 )
 def test_a_name_that_a_script_gives_several_times_is_told_once(text: str, wanted: list[str]):
@@ -667,6 +677,25 @@ def test_names_that_a_module_exports_as_both_of_its_names_are_told_once():
     assert outline("module.exports = exports = { a, b };\nmodule.exports = { a };", "javascript").exports == ("a", "b")
     many = outline(f"{'exports.a = ' * 3000}function (x) {{}};", "javascript")
     assert lines(many.symbols) == ["fn pub a(x)"]
+
+
+@pytest.mark.feature("compress.signature-modules")
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("if (a) { function f() {} }" + " else if (a) { function f() {} }" * 6_000, 1),
+        ("if (a) {}" + "".join(f" else if (a) {{ function f{n}() {{}} }}" for n in range(6_000)), 1_000),
+        ("".join(f"exports.a{n} = " for n in range(1_000)) + "{" + ", ".join(f"m{n}() {{}}" for n in range(1_000)) + "}", 50),
+        ("".join(f"exports.a{n} = " for n in range(50)) + "{" + ", ".join(f"m{n}() {{}}" for n in range(500)) + "}", 550),
+    ],
+    ids=["the same under conditions", "others under conditions", "a long row", "a row"],
+)
+def test_long_rows_and_chains_of_a_script_take_little_time(text: str, most: int):
+    began = time.thread_time()
+    found = outline(text, "javascript").symbols
+
+    assert 0 < len(found) <= most
+    assert time.thread_time() - began < 3
 
 
 def test_what_a_call_is_handed_is_no_function_of_what_it_gives_back():

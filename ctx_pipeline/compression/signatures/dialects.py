@@ -30,34 +30,44 @@ if TYPE_CHECKING:
 
 
 _EXPORTS = frozenset({"module.exports", "exports"})
+_EXPORTED = ("exports.", "module.exports")
+_MOST_OF_A_ROW = 50
+"""Names of ``exports.a = exports.b = ...`` that are told: compilers write so many in a row. Each takes time with its place in the row."""
 
 
 def _javascript_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
     """``module.exports`` and ``exports.name`` say what is exported; ``A.prototype.b`` may be given a function; others declare nothing."""
     if node.kind() != "assignment_expression" or around.level:
         return node.kind() == "assignment_expression"
-    row, right = [node], node.field("right")
+    row, right, length = [node], node.field("right"), 1
     while right is not None and right.kind() == "assignment_expression":
-        row.append(right)
+        length += 1
+        if length <= _MOST_OF_A_ROW:
+            row.append(right)
         right = right.field("right")
     named = {left.text(): one for one in row if (left := one.field("left")) is not None}
     if "module.exports" in named:
         named.pop("exports", None)  # the same object
     if right is None:
         return True
-    for name, one in reversed(named.items()):
-        first = len(drawing.symbols)
-        _given_a_name(drawing, one, name, right, around)
+    names = [*reversed(named)]
+    exported = {name for name in names if name.startswith(_EXPORTED)}
+    members = length <= _MOST_OF_A_ROW
+    for name in sorted(names, key=exported.__contains__):
+        first, theirs = len(drawing.symbols), members and (name in exported or not exported)
+        _given_a_name(drawing, named[name], name, right, around, with_members=theirs)
+        members = members and not (theirs and len(drawing.symbols) > first)
         drawing.once(first)
     return True
 
 
-def _given_a_name(drawing: Drawing, node: SgNode, name: str, right: SgNode, around: Around) -> None:
-    """Add what a script gives to a name, where that declares or exports something."""
+def _given_a_name(drawing: Drawing, node: SgNode, name: str, right: SgNode, around: Around, *, with_members: bool) -> None:
+    """Add what a script gives to a name, where that declares or exports something; the members of it for one name of a row."""
     if right.kind() == "class" and re.fullmatch(r"[\w$]+(?:\.[\w$]+)*", name) and not name.startswith("this."):
-        exported = name.startswith(("exports.", "module.exports"))
+        exported = name.startswith(_EXPORTED)
         short = name.rpartition(".")[2] if exported and name != "module.exports" else name
-        drawing.named_class(node, right, around, name_of(right) or name if name == "module.exports" else short, exported=exported)
+        own = name_of(right) or name if name == "module.exports" else short
+        drawing.named_class(node, right, around, own, exported=exported, with_members=with_members)
     elif name in _EXPORTS and right.kind() in FUNCTIONS:
         taken, is_async, named = parameters_of(right, drawing.grammar), right.text().startswith("async"), right.field("name")
         own = named.text() if named is not None else "module.exports"
@@ -65,7 +75,7 @@ def _given_a_name(drawing: Drawing, node: SgNode, name: str, right: SgNode, arou
     elif name == "module.exports":
         found = [c.text() for c in right.children() if c.kind() == "shorthand_property_identifier"] or [right.text()]
         names = [one for one in found if re.fullmatch(r"[\w$]{1,100}", one)]
-        if right.kind() == "object":
+        if right.kind() == "object" and with_members:
             drawing.object(right, shown=True)
         drawing.named_exports.update(names)
         drawing.exports += names
@@ -76,7 +86,7 @@ def _given_a_name(drawing: Drawing, node: SgNode, name: str, right: SgNode, arou
         parameters = parameters_of(right, drawing.grammar) if function else None
         kind = "function" if function else "value"
         drawing.add(node, around, kind, short, exported=True, parameters=parameters, returns=inferred(right))
-        if right.kind() == "object":
+        if right.kind() == "object" and with_members:
             drawing.object(right, shown=True)
     elif re.fullmatch(r"[\w$]+(?:\.[\w$]+)+", name) and not name.startswith("this."):
         if right.kind() in FUNCTIONS:
@@ -85,7 +95,8 @@ def _given_a_name(drawing: Drawing, node: SgNode, name: str, right: SgNode, arou
             c.kind() == "method_definition" or c.find(kind="function_expression") for c in right.children()
         ):
             drawing.add(node, around, "value", name, exported=False)
-            drawing.object(right, shown=False)
+            if with_members:
+                drawing.object(right, shown=False)
 
 
 def _c_value(drawing: Drawing, node: SgNode, around: Around) -> bool:

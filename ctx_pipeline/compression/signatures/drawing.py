@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MOST_SYMBOLS = 10_000
 """Symbols of a file that are drawn; a generated file may have any number."""
 
+_MOST_LEVELS = 500_000
+"""Branches and blocks around what is declared under conditions, summed, behind which no more of that is drawn: each takes time."""
+
 _DEEPEST = 40
 """Scopes inside each other that are followed."""
 
@@ -87,11 +90,12 @@ def outline(text: str, language: str | None) -> Outline:
     drawn = Drawing(language)
     drawn.walk(root.children(), 0, shown=True)
     exported = drawn.named_exports
-    own = {s.name for n, s in enumerate(drawn.symbols) if not s.level and n not in drawn.again}
+    left_out = drawn.replaced
+    own = {s.name for n, s in enumerate(drawn.symbols) if not s.level and n not in drawn.again and n not in left_out}
     held = [
         s._replace(members=tuple(dict.fromkeys(drawn.fields[n]))) if n in drawn.fields else s
         for n, s in enumerate(drawn.symbols)
-        if n not in drawn.again or s.name not in own
+        if n not in left_out and (n not in drawn.again or s.name not in own)
     ]
     symbols = tuple(
         symbol._replace(exported=True) if symbol.name in exported and not symbol.level else symbol
@@ -125,7 +129,14 @@ class Drawing:
         self.named_exports: set[str] = set()
         self.again: set[int] = set()
         """places of symbols that only say that a name is exported, which is declared elsewhere"""
-        self._assigned: set[tuple[str, bool, bool]] = set()
+        self.replaced: set[int] = set()
+        """places of symbols whose name a script gave something else afterwards"""
+        self.under = 0
+        """branches and blocks of conditions around what is looked at"""
+        self._levels = 0
+        """those around what was added, summed"""
+        self._assigned: dict[tuple[str, bool], range] = {}
+        """name, exported -> places of what a script gave to it last"""
         self._depth = 0
 
     def walk(self, nodes: Iterable[SgNode], level: int, *, shown: bool, said: SgNode | None = None) -> None:
@@ -135,7 +146,7 @@ class Drawing:
         self._depth += 1
         grammar, access = self.grammar, shown
         for node in nodes:
-            if len(self.symbols) >= MOST_SYMBOLS:
+            if len(self.symbols) - len(self.replaced) >= MOST_SYMBOLS or (self.under and self._levels >= _MOST_LEVELS):
                 break
             kind = node.kind()
             if kind == "access_specifier" or (kind == "identifier" and node.text() in {"private", "protected", "public"}):
@@ -183,15 +194,28 @@ class Drawing:
         self.named_exports.add(name)
 
     def once(self, first: int) -> None:
-        """Drop what was added from a place on, where a script gave its name something of that sort before."""
+        """Let what was added from a place on hold for its name, in place of what a script gave to that before.
+
+        What tells less, such as ``null`` or ``{}`` behind a function, is dropped. Of branches the first holds.
+        """
         if len(self.symbols) <= first or self.symbols[first].level:
             return
-        added = (self.symbols[first].name, self.symbols[first].exported, first in self.again)
-        if added in self._assigned:
+        added, places = (self.symbols[first].name, self.symbols[first].exported), range(first, len(self.symbols))
+        before = self._assigned.get(added, range(0))
+        if before and self._weight(places) < self._weight(before) + bool(self.under):
             del self.symbols[first:]
-            self.fields = {place: held for place, held in self.fields.items() if place < first}
-            self.again.discard(first)
-        self._assigned.add(added)
+            for place in places:
+                self.fields.pop(place, None)
+                self.again.discard(place)
+            return
+        self.replaced.update(before)
+        self._assigned[added] = places
+
+    def _weight(self, places: range) -> int:
+        """Return how much is told of a name: 0 only that it is exported, 1 that it has a value of any sort, 2 what it is."""
+        first = self.symbols[places[0]]
+        known = first.kind != "value" or first.returns or places[0] in self.fields or len(places) > 1
+        return 0 if places[0] in self.again else 2 if known else 1
 
     def declare(self, node: SgNode, kind: str, around: Around) -> None:
         """Add what a node declares, and the members of it."""
@@ -317,6 +341,7 @@ class Drawing:
         asynchronous: bool = False,
     ) -> None:
         """Add a symbol with its lines, type parameters and documentation."""
+        self._levels += self.under
         place = node.range()
         doc = documented(node, self.grammar) or documented(around.said, self.grammar)
         last = place.end.line + (0 if place.end.column == 0 and place.end.line > place.start.line else 1)
@@ -396,10 +421,11 @@ class Drawing:
         elif value.kind() == "table_constructor":
             self.table(value, f"{name}.", around, shown=shown)
 
-    def named_class(self, node: SgNode, made: SgNode, around: Around, name: str, *, exported: bool) -> None:
+    def named_class(self, node: SgNode, made: SgNode, around: Around, name: str, *, exported: bool, with_members: bool = True) -> None:
         """Add a class without a declaration, to which a script gives a name or which it exports."""
         self.add(node, around, "class", name, exported=exported, returns=bases_of(made))
-        self.members(made.children(), around.level + 1, shown=exported, always=False)
+        if with_members:
+            self.members(made.children(), around.level + 1, shown=exported, always=False)
 
     def _patterns(self, node: SgNode, around: Around) -> None:
         """Add the names that a script takes out of a value at once: ``const { a, b: c } = f()``."""

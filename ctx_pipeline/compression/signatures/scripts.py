@@ -19,16 +19,18 @@ _MADE = FUNCTIONS | {"class", "call_expression"}
 
 def under_conditions(drawing: Drawing, node: SgNode, *, shown: bool) -> None:
     """Look at the functions and classes that a script declares, or gives to a name, under a condition."""
-    waiting = [node]  # each else-if stands inside the one before, so a chain may be deeper than calls can go
+    outside = drawing.under
+    waiting = [(node, outside)]  # each else-if stands inside the one before, so a chain may be deeper than calls can go
     while waiting:
-        one = waiting.pop()
+        one, drawing.under = waiting.pop()
         if one.kind() in BRANCHES or one.kind() == "statement_block":
-            waiting += reversed(one.children())
+            waiting += [(child, drawing.under + 1) for child in reversed(one.children())]
         elif one.kind() in _CALLABLE_OR_CLASS or (one.kind() == "expression_statement" and _given(one).kind() in _MADE):
             first = len(drawing.symbols)
             drawing.walk([one], 0, shown=shown)
             if one.kind() in _CALLABLE_OR_CLASS:
                 drawing.once(first)
+    drawing.under = outside
 
 
 def exported_by_call(drawing: Drawing, node: SgNode) -> None:
