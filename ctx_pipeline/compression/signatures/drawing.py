@@ -20,6 +20,7 @@ from ctx_pipeline.compression.signatures.parts import (
     generics_of,
     inferred,
     keys_of,
+    meant,
     name_of,
     objects_of,
     parameters_of,
@@ -104,15 +105,6 @@ def outline(text: str, language: str | None) -> Outline:
     declared = {symbol.name for symbol in symbols}
     exports = tuple(name for name in dict.fromkeys(drawn.exports) if name not in declared)
     return Outline(language, symbols, tuple(dict.fromkeys(drawn.imports)), exports, len(root.find_all(kind="ERROR")))
-
-
-def _meant(node: SgNode, name: str) -> str:
-    """Return what an alias stands for; empty for an object, whose members are told below it."""
-    value = node.field("value") or node.field("right") or node.field("type")
-    value = value or next((c for c in reversed(node.children()) if c.is_named() and c.text() != name), None)
-    if value is None or (value.kind() == "object_type" and value.find(kind="mapped_type_clause") is None):
-        return ""
-    return flat(value.text()).removeprefix(": ")
 
 
 class Drawing:
@@ -248,7 +240,7 @@ class Drawing:
             if self._language in {"c", "cpp"} and (declared := node.field("declarator")) is not None:
                 returns += "".join(re.findall(r"^[*&]+", declared.text()))
         elif kind == "type":
-            returns = _meant(node, name)
+            returns = meant(node, name)
         elif kind in {"class", "interface", "enum"} or (kind == "implementation" and self._language == "swift"):
             returns = bases_of(node)
         if kind == "function" and (self._language, node.kind()) in _ACCESSORS and re.search(r"\b[gs]et\s+$", words):

@@ -459,3 +459,12 @@ def first_line(text: str) -> str:
 
 FUNCTIONS = frozenset({"arrow_function", "function_expression", "function", "function_definition", "generator_function"})
 """Values that are functions."""
+
+
+def meant(node: SgNode, name: str) -> str:
+    """Return what an alias stands for; empty for an object, whose members are told below it."""
+    value = node.field("value") or node.field("right") or node.field("type")
+    value = value or next((c for c in reversed(node.children()) if c.is_named() and c.text() != name), None)
+    if value is None or (value.kind() == "object_type" and value.find(kind="mapped_type_clause") is None):
+        return ""
+    return flat(value.text()).removeprefix(": ")
