@@ -30,7 +30,7 @@ FILES = {
 """asset -> the file without which it is gone"""
 
 BESIDE = {
-    "memory/consolidated": ["cases.db", "memory_checks.json"],
+    "memory/consolidated": ["cases.db", "memory_checks.json", "combined_candidates.json"],
     "warehouse/duckdb": ["serving/made.json", "signals/summary.md", "signals/aggregates.json"],
 }
 """asset -> the files that it makes beside its table or file"""
