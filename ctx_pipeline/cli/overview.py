@@ -23,7 +23,7 @@ def overview(*, as_json: bool = False) -> None:
     """Print the last seven days against the usual, three findings of them, and one line for what is not urgent."""
     from ctx_pipeline.findings.rules import overview as run
     from ctx_pipeline.storage.lake.queries import shared_database
-    from ctx_pipeline.usage.live_usage import plans
+    from ctx_pipeline.usage.homes.live_usage import plans
 
     shared_database.keep()  # it is asked several times
     settings = for_reading()

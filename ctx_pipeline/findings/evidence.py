@@ -17,10 +17,10 @@ from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.storage.lake.queries import LakeConnection
 from ctx_pipeline.storage.own_sessions import holds_sessions
-from ctx_pipeline.usage import live_usage
-from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.cache_efficiency import cache_read_cost, stored_cache_read_cost
 from ctx_pipeline.usage.engine import calls, kept_usages, stored_usages, total, usage
+from ctx_pipeline.usage.homes import live_usage
+from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline.usage.usage_figures import cache_read_of
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.display import money, session_title
 from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, at_first, ranked
 from ctx_pipeline.storage.own_sessions import holds_sessions
-from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage.engine import parse_filters, usage
 from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.homes import live_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -386,7 +386,7 @@ def _first_look(settings: Settings, scan: capture.Scan, wanted: set[tuple[str, s
     """Return what is shown of sessions that are not captured yet."""
     if not wanted:
         return {}
-    from ctx_pipeline.usage import live_usage as live
+    from ctx_pipeline.usage.homes import live_usage as live
 
     paths = {
         p.path

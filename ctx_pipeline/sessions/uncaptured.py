@@ -18,7 +18,7 @@ from ctx_pipeline.storage.ledger.forgotten import Forgotten
 from ctx_pipeline.storage.ledger.rows import SessionRow
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.store_marker import begun
-from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.homes import live_usage as live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,9 @@ from ctx_pipeline.model.display import money
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.usage import groupings
-from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls, calls_for, cleaner, has_store, kept_at, parse_filters, pricer, total
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
+from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup
 from ctx_pipeline.usage.usage_figures import TimedCalls, calls_of, limits_of, thinned
 
@@ -182,7 +182,7 @@ def _stored_calls(settings: Settings, filters: Filters, *, alone: bool) -> tuple
     ``alone``: without a look at what changed.
     """
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
+    from ctx_pipeline.usage.homes.usage_delta import UsageDelta, usage_delta
 
     clean, host = cleaner(settings), filters.host
     with reading(settings) as (store, _):

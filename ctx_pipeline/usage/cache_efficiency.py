@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.pricing.price_book import Rates
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.lake.queries import LakeConnection
-    from ctx_pipeline.usage.live_usage import Counted
+    from ctx_pipeline.usage.homes.live_usage import Counted
     from ctx_pipeline.usage.rollup import Filters
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.usage.groupings import Grouping, Uses
-    from ctx_pipeline.usage.live_usage import Counted, LiveSource
+    from ctx_pipeline.usage.homes.live_usage import Counted, LiveSource
+    from ctx_pipeline.usage.homes.usage_delta import About
     from ctx_pipeline.usage.missing_output import MissingOutput
     from ctx_pipeline.usage.other_units import Charged
-    from ctx_pipeline.usage.usage_delta import About
 
 
 COUNTS = SUMS[:7]
@@ -284,8 +284,8 @@ def calls(
     if since_ns or not (stored or has_store(chosen)):
         return Calls(list(_homes(chosen, host, since_ns=since_ns, seen=seen)), set(), "homes")
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.usage import live_usage as live
-    from ctx_pipeline.usage.usage_delta import UsageDelta, holders, ownership, stored_calls, usage_delta
+    from ctx_pipeline.usage.homes import live_usage as live
+    from ctx_pipeline.usage.homes.usage_delta import UsageDelta, holders, ownership, stored_calls, usage_delta
 
     with reading(chosen) as (store, _):
         new = UsageDelta() if stored else usage_delta(store, chosen, whole=seen is not None)
@@ -305,7 +305,7 @@ def _homes(
     settings: Settings, host: str | None, *, since_ns: int = 0, seen: Callable[[Counted], None] | None = None
 ) -> Iterator[tuple[Counted, list[tuple]]]:
     """Yield the sessions of the homes with the calls that count, without a store."""
-    from ctx_pipeline.usage import live_usage as live
+    from ctx_pipeline.usage.homes import live_usage as live
 
     everything = live.sources(settings, host=host)
     counted = live.read(live.sessions([s for s in everything if s.mtime_ns >= since_ns], settings), seen=seen, finish=pricer(settings))
@@ -315,7 +315,7 @@ def _homes(
 
 def _parents_left_out(counted: Sequence[Counted], older: Sequence[LiveSource], settings: Settings) -> list[Counted]:
     """Return the sessions that forks may repeat slowly, of files left out for their age that bear the names of these sessions."""
-    from ctx_pipeline.usage import live_usage as live
+    from ctx_pipeline.usage.homes import live_usage as live
 
     found: list[Counted] = []
     known = {(one.host, one.session_id) for one in counted}
@@ -349,7 +349,7 @@ def _from_tables(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str, int]:
     """Return the rows of the tables with those of newer sessions, the part of gone sessions, which of both it is, and unread files."""
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
+    from ctx_pipeline.usage.homes.usage_delta import UsageDelta, usage_delta
 
     clean = cleaner(settings)
     fresh: Uses = {}
@@ -378,7 +378,7 @@ def _from_tables(
         rollup.add_sums(kept)
         lost.add_sums(leaving)
     if new.sessions:
-        from ctx_pipeline.usage import live_usage
+        from ctx_pipeline.usage.homes import live_usage
 
         if again:
             fresh.update({key: uses for key, uses in stored_uses(settings).items() if key not in fresh})
@@ -475,7 +475,7 @@ def stored_sums(
     With ``kept`` the connection is to a warehouse, whose sums of calls are read.
     """
     from ctx_pipeline.storage.warehouse.usage_sql import sums_sql
-    from ctx_pipeline.usage.live_usage import Counted
+    from ctx_pipeline.usage.homes.live_usage import Counted
 
     first, after = bounds = filters.bounds()
     timed = any(g.of_time is not None or g.quarter for g in groupings)
@@ -505,7 +505,7 @@ def stored_sums(
 
 def _place(settings: Settings, sessions: Iterable[Counted], host: str | None, *, stored: bool) -> None:
     """Give sessions their home: of captured ones as the ledger knows it, of others as they lie now."""
-    from ctx_pipeline.usage import live_usage
+    from ctx_pipeline.usage.homes import live_usage
 
     found: dict[tuple[str, str], str] = {}
     places: list[tuple[tuple[str, str], str]] = []

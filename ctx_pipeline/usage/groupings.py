@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.usage.live_usage import Counted
+    from ctx_pipeline.usage.homes.live_usage import Counted
 
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables

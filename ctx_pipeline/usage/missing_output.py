@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.storage.warehouse.usage_sql import MISSING_OUTPUT_SQL, PLACED_CALLS_SQL
-from ctx_pipeline.usage.live_usage import Counted
+from ctx_pipeline.usage.homes.live_usage import Counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection

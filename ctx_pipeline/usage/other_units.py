@@ -11,14 +11,14 @@ from ctx_pipeline import discovery
 from ctx_pipeline.model.host_records import BILLED
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage.store_marker import begun
-from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.homes import live_usage as live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.usage.live_usage import Counted
+    from ctx_pipeline.usage.homes.live_usage import Counted
     from ctx_pipeline.usage.rollup import Filters
 
 _TS, _SUBTYPE, _TEXT = (EVENTS.names.index(name) for name in ("ts", "subtype", "text"))
@@ -69,7 +69,7 @@ def _events(settings: Settings, host: Host, *, stored: bool) -> Iterator[tuple[C
         yield from _parsed(live.read(sessions, whole=True))
         return
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
+    from ctx_pipeline.usage.homes.usage_delta import UsageDelta, usage_delta
 
     with reading(settings) as (store, _):
         held = any(cell.host == host.key for cell in store.ledger.cells())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ctx_pipeline.usage.groupings import Grouping, Uses
-    from ctx_pipeline.usage.live_usage import Counted
+    from ctx_pipeline.usage.homes.live_usage import Counted
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _TS, _MODEL, _HOST = _C["ts"], _C["model"], _C["host"]

@@ -13,7 +13,7 @@ from ctx_pipeline.model.codec import row_micros as micros
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.usage.cache_efficiency import by_stream, effects_in_session, rates_of
 from ctx_pipeline.usage.groupings import GROUPINGS, share_of
-from ctx_pipeline.usage.live_usage import Counted
+from ctx_pipeline.usage.homes.live_usage import Counted
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import StoredSum
 from ctx_pipeline.usage.session_figures import QUARTER, Figure, SessionFigure, figures, quarter_of

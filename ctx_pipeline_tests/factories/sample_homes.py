@@ -9,7 +9,7 @@ from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.usage import live_usage
+from ctx_pipeline.usage.homes import live_usage
 from ctx_pipeline_tests.contracts.test_hosts import SAMPLES
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.pricing import PriceBook, price_book
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.explain import explain
 from ctx_pipeline.usage.prices import price_of
+from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.claude import usage as used
 from ctx_pipeline_tests.usage.conftest import ingested

@@ -23,7 +23,7 @@ from ctx_pipeline.pipeline.ingest.decoding import decode
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.redactor import MARKER
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.usage.source_records import record_of
+from ctx_pipeline.usage.provenance.source_records import record_of
 from ctx_pipeline_tests.factories import claude as build
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.secret_kinds import KINDS

@@ -10,8 +10,8 @@ from ctx_pipeline import discovery
 from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.transcript_files import _source
+from ctx_pipeline.usage.homes import live_usage as live
+from ctx_pipeline.usage.homes.transcript_files import _source
 from ctx_pipeline_tests.conftest import CORPUS
 
 _HOMES = Settings(home=Path("none"), demo_roots={"codex": (CORPUS / "codex",)})

@@ -23,8 +23,8 @@ from ctx_pipeline.pipeline.mine import candidates
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.explain import explain
 from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.claude import usage as used

@@ -19,8 +19,8 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.blocks import _fill, _windows, blocks, statusline
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.homes.live_usage import Counted
 from ctx_pipeline.usage.limits import outcomes
-from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.rollup import SUMS
 from ctx_pipeline.usage.usage_figures import TimedCalls
 from ctx_pipeline_tests.factories import claude, gemini

@@ -13,9 +13,9 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.blocks import blocks
-from ctx_pipeline.usage.ccusage_comparison import against
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.explain import explain
+from ctx_pipeline.usage.provenance.ccusage_comparison import against
+from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline_tests.usage.conftest import ingested
 
 OPUS, HAIKU = "claude-opus-4-5-20251101", "claude-haiku-4-5-20251001"

@@ -15,7 +15,7 @@ import pytest
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.transcript_files import FileUsage, count_file
+from ctx_pipeline.usage.homes.transcript_files import FileUsage, count_file
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.usage.conftest import ingested
 from ctx_pipeline_tests.usage.stated import beyond

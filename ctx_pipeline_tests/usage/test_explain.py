@@ -20,10 +20,10 @@ from ctx_pipeline.findings.rules import overview
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.usage import explain as explain_module
-from ctx_pipeline.usage import usage_delta
-from ctx_pipeline.usage.explain import explain
-from ctx_pipeline.usage.source_records import record_of
+from ctx_pipeline.usage.homes import usage_delta
+from ctx_pipeline.usage.provenance import explain as explain_module
+from ctx_pipeline.usage.provenance.explain import explain
+from ctx_pipeline.usage.provenance.source_records import record_of
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested
 

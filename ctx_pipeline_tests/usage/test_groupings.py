@@ -15,9 +15,9 @@ from ctx_pipeline.model.usage_rules import COST_MODES, COST_RULE, cost_of
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.explain import explain
 from ctx_pipeline.usage.groupings import GROUPINGS, Grouping
-from ctx_pipeline.usage.live_usage import Counted
+from ctx_pipeline.usage.homes.live_usage import Counted
+from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline.usage.rollup import SUMS, Filters, Rollup, StoredSum
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.usage.conftest import ingested, without_store

@@ -14,8 +14,8 @@ from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.homes.live_usage import plans
 from ctx_pipeline.usage.limits import by_limit, outcomes, reached
-from ctx_pipeline.usage.live_usage import plans
 from ctx_pipeline_tests.factories import claude, codex
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 

@@ -16,9 +16,9 @@ from ctx_pipeline.model.raw import SessionInput
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage.warehouse import usage_sql
-from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 

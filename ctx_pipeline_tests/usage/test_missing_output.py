@@ -13,8 +13,8 @@ from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import parse_filters, usage
-from ctx_pipeline.usage.explain import explain
 from ctx_pipeline.usage.missing_output import missing_output
+from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.claude import usage as used
 from ctx_pipeline_tests.usage.conftest import ingested

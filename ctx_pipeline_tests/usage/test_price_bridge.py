@@ -14,10 +14,10 @@ from ctx_pipeline.cli.root import cli
 from ctx_pipeline.model.host_records import Sum
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.usage.ccusage_comparison import LISTED, RECORDED, against
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.explain import explain
-from ctx_pipeline.usage.price_bridge import Bridge, added
+from ctx_pipeline.usage.provenance.ccusage_comparison import LISTED, RECORDED, against
+from ctx_pipeline.usage.provenance.explain import explain
+from ctx_pipeline.usage.provenance.price_bridge import Bridge, added
 
 CHANGED = "gpt-5.6-sol"
 """5 and 30 dollars a million until 2026-08-21, then 4 and 20."""

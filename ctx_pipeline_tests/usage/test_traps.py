@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.usage.ccusage_comparison import against
 from ctx_pipeline.usage.engine import calls, usage
-from ctx_pipeline.usage.explain import explain
+from ctx_pipeline.usage.provenance.ccusage_comparison import against
+from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline_tests.factories.traps import TRAPS, Tokens, Trap, write
 from ctx_pipeline_tests.usage.conftest import ingested
 

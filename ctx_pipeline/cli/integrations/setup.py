@@ -73,7 +73,7 @@ def _keys(text: str | None) -> list[str] | None:
 
 
 def _counted(settings: Settings, found: list[Home]) -> list[dict[str, Any]]:
-    from ctx_pipeline.usage import live_usage as live
+    from ctx_pipeline.usage.homes import live_usage as live
 
     rows = []
     for home in found:

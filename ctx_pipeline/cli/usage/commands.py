@@ -353,7 +353,7 @@ def _on_plans(report: Usage, settings: Settings) -> Usage:
     """Return the report with the flat plans that its hosts are used on."""
     from dataclasses import replace
 
-    from ctx_pipeline.usage.live_usage import plans
+    from ctx_pipeline.usage.homes.live_usage import plans
 
     found = plans({row["host"] for row in report.rows}, recorded=report.source != "stored", settings=settings)
     return replace(report, plans=found) if found else report

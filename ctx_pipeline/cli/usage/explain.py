@@ -18,8 +18,8 @@ from ctx_pipeline.cli.session_names import complete_anything, session_argument, 
 from ctx_pipeline.errors import NothingFound, StoreError
 from ctx_pipeline.model.display import percent, size
 from ctx_pipeline.model.usage_rules import UNNAMED
-from ctx_pipeline.usage.cost_streams import BEFORE, LEAST
 from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.provenance.cost_streams import BEFORE, LEAST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.ledger.rows import SessionRow
-    from ctx_pipeline.usage.ccusage_comparison import Against, Side
-    from ctx_pipeline.usage.explain import Explained, Made
-    from ctx_pipeline.usage.price_bridge import Bridge
+    from ctx_pipeline.usage.provenance.ccusage_comparison import Against, Side
+    from ctx_pipeline.usage.provenance.explain import Explained, Made
+    from ctx_pipeline.usage.provenance.price_bridge import Bridge
 
 
 _CELLS = """\b
@@ -64,9 +64,9 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     name as evidence, leads to the record that it was read from.
     """
     from ctx_pipeline import discovery
-    from ctx_pipeline.usage.explain import explain as run
     from ctx_pipeline.usage.periods import said_period
-    from ctx_pipeline.usage.source_records import EVENT_ID
+    from ctx_pipeline.usage.provenance.explain import explain as run
+    from ctx_pipeline.usage.provenance.source_records import EVENT_ID
 
     if EVENT_ID.fullmatch(what):
         _record(what, as_json=as_json)
@@ -179,7 +179,7 @@ _DAYS = 3
 
 def _plans_and_days(found: Explained, zone: str | None, settings: Settings) -> None:
     """Print which agents are used on a flat plan, and of several days those with most of the cost."""
-    from ctx_pipeline.usage.live_usage import plans
+    from ctx_pipeline.usage.homes.live_usage import plans
 
     for host, plan in sorted(plans({made.session[0] for made in found.calls}, settings=settings).items()):
         paragraph(f"{host} is used on a flat plan ({plain(plan)}): this is what its calls would cost at list prices, not what was paid")
@@ -298,7 +298,7 @@ def _copies(number: int) -> str:
 
 
 def _record(event_id: str, *, as_json: bool) -> None:
-    from ctx_pipeline.usage.source_records import record_of
+    from ctx_pipeline.usage.provenance.source_records import record_of
 
     found = record_of(event_id, settings=for_reading())
     if as_json:
@@ -320,7 +320,7 @@ _OF_THE_DAY = "cost, prices of the day"
 
 
 def _against(tool: str, what: str, settings: Settings, *, limit: int, as_json: bool, **chosen: Any) -> None:
-    from ctx_pipeline.usage.ccusage_comparison import VERSIONS, against
+    from ctx_pipeline.usage.provenance.ccusage_comparison import VERSIONS, against
 
     found: Against = _of_any_name(partial(against, tool), what, settings, chosen)
     if as_json:

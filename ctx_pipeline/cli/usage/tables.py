@@ -137,7 +137,7 @@ def add_new(sessions: dict[tuple[str, str], Shown], rows: Iterable[Mapping[str, 
     """Add what the homes say of the sessions of these rows that are not captured, where they are few."""
     unknown = {(host, row["session_id"]) for row in rows for host in row["hosts"]} - sessions.keys()
     if 0 < len(unknown) <= _SESSIONS:
-        from ctx_pipeline.usage import live_usage
+        from ctx_pipeline.usage.homes import live_usage
 
         sessions |= live_usage.shown(settings, unknown)
 

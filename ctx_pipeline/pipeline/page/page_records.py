@@ -26,7 +26,7 @@ from ctx_pipeline.storage.warehouse.days import offset_seconds
 from ctx_pipeline.usage.blocks import limits_now
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
-from ctx_pipeline.usage.live_usage import plans
+from ctx_pipeline.usage.homes.live_usage import plans
 from ctx_pipeline.usage.other_units import other_units
 from ctx_pipeline.usage.repeated_calls import Repeated, repeated_calls
 

@@ -9,7 +9,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import SourceError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
-from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.homes import live_usage as live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

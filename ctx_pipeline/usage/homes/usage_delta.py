@@ -17,7 +17,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Identity, SessionInput, StreamBytes
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import is_running_total
-from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.homes import live_usage as live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -19,11 +19,11 @@ from ctx_pipeline.model.host_records import RivalEntry, Sum
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.pricing import PriceBook
-from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls
-from ctx_pipeline.usage.explain import Explained, Spot, explain, files_of, picks
 from ctx_pipeline.usage.groupings import Days
-from ctx_pipeline.usage.price_bridge import Bridges
+from ctx_pipeline.usage.homes import live_usage as live
+from ctx_pipeline.usage.provenance.explain import Explained, Spot, explain, files_of, picks
+from ctx_pipeline.usage.provenance.price_bridge import Bridges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,7 +157,7 @@ def against(
 
     Our cost is that of the usage tables, by the cost mode; the tool believes a cost that a
     record holds, and all other records have list prices on both sides. Raises UnknownName for a tool that no host knows, and
-    UsageError as :func:`ctx_pipeline.usage.explain.explain` does, and for what the tool has
+    UsageError as :func:`ctx_pipeline.usage.provenance.explain.explain` does, and for what the tool has
     no numbers of: threads, tools, windows, stretches of time.
     """
     from ctx_pipeline import settings as settings_module

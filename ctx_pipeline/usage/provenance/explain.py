@@ -15,16 +15,16 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED, cost_of
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.cost_streams import BEFORE, cost_streams, usual
 from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
-from ctx_pipeline.usage.long_prompts import long_prompts
+from ctx_pipeline.usage.homes import live_usage as live
+from ctx_pipeline.usage.homes.usage_delta import About
 from ctx_pipeline.usage.missing_output import missing_of_calls
 from ctx_pipeline.usage.periods import day, is_period, monday_of
+from ctx_pipeline.usage.provenance.cost_streams import BEFORE, cost_streams, usual
+from ctx_pipeline.usage.provenance.long_prompts import long_prompts
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import Call, moment
-from ctx_pipeline.usage.usage_delta import About
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.host_records import RivalEntry
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.usage.cost_streams import Stream, Usual
     from ctx_pipeline.usage.engine import Calls
     from ctx_pipeline.usage.groupings import Grouping, Uses
+    from ctx_pipeline.usage.provenance.cost_streams import Stream, Usual
 
 
 # The model calls behind one row of a usage table.
