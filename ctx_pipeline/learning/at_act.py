@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.learning.unasked import QUOTED, at_every_act, unasked, words_of_command
+from ctx_pipeline.learning.ask_first import QUOTED, ask_first_of, at_every_act, words_of_command
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
@@ -111,9 +111,9 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         if memory.kind == "risk_rule" and body.get("refused") == f"`{command.strip()}`":
             return True
         if memory.kind != "risk_rule" and not body.get("want") and (limited := _branch_limit(memory)):
-            ask_first = unasked(memory)
+            ask_first = ask_first_of(memory)
             return _changes_branch(limited, command, cwd) or bool(ask_first and ask_first.beside(limited.acts).done_by(command, cwd))
-        if ask_first := unasked(memory):
+        if ask_first := ask_first_of(memory):
             return ask_first.done_by(command, cwd)
         if memory.kind == "risk_rule":
             return False
@@ -248,7 +248,7 @@ def _branch_limit(memory: Memory) -> _BranchLimit | None:
     found = _BRANCH_ACTS.search(said)
     if found is None:
         return None
-    ask_first = unasked(memory)
+    ask_first = ask_first_of(memory)
     named = next((match for match in _TO_BRANCHES.finditer(said, found.end()) if _branches(match[1])), None)
     listed = said[found.start() : named.start()] if ask_first and named else found[0]
     acts = frozenset(PUSH if _OF_PUSH.search(act) else COMMIT for act in _BRANCH_ACT.findall(listed))

@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import CtxError
+from ctx_pipeline.learning.ask_first import at_every_act, words_for
 from ctx_pipeline.learning.at_act import after_failure, asks_where, at_prompt, before_command, command_of, output_of
 from ctx_pipeline.learning.error_lines import words_of_error
 from ctx_pipeline.learning.repository_identity import place_among
-from ctx_pipeline.learning.unasked import at_every_act, words_for
 from ctx_pipeline.memory.injection_policy import (
     ACCEPTED,
     AT_FAILURE,

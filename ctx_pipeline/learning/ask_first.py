@@ -111,7 +111,7 @@ class Limited(NamedTuple):
     """words of which a command must have one: it may well lack what they name"""
 
 
-class Unasked(NamedTuple):
+class AskFirst(NamedTuple):
     """What a person wants to be asked before."""
 
     acts: tuple[Limited, ...]
@@ -120,9 +120,9 @@ class Unasked(NamedTuple):
         """Return the names of the acts."""
         return frozenset(limited.name for limited in self.acts)
 
-    def beside(self, names: Collection[str]) -> Unasked:
+    def beside(self, names: Collection[str]) -> AskFirst:
         """Return what is left without the acts of these names."""
-        return Unasked(tuple(limited for limited in self.acts if limited.name not in names))
+        return AskFirst(tuple(limited for limited in self.acts if limited.name not in names))
 
     def done_by(self, command: str, cwd: str | None) -> bool:
         """Tell whether a command line does one of the acts."""
@@ -132,7 +132,7 @@ class Unasked(NamedTuple):
         return any(_does(act, limited, command) for act in found for limited in self.acts)
 
 
-def unasked(memory: Memory) -> Unasked | None:
+def ask_first_of(memory: Memory) -> AskFirst | None:
     """Return which acts a rule wants to be asked before; None for another rule.
 
     An act of what its command may lack, "commit secrets", is one only where the command names it.
@@ -140,12 +140,12 @@ def unasked(memory: Memory) -> Unasked | None:
     text = memory.text.replace("\u2019", "'")
     every = (match for pattern in _RULES for match in pattern.finditer(text))
     found = next((match for match in every if not _OPPOSITE.search(text[: match.start()])), None)
-    return Unasked(tuple(_limited(found["acts"], found["object"]))) if found else None
+    return AskFirst(tuple(_limited(found["acts"], found["object"]))) if found else None
 
 
 def at_every_act(memory: Memory) -> bool:
     """Tell whether a rule is a wish to be asked first that is told at each of its acts, whatever the command names."""
-    found = unasked(memory)
+    found = ask_first_of(memory)
     return found is not None and not any(limited.things for limited in found.acts)
 
 
