@@ -38,10 +38,12 @@ def week(settings: Settings, today: date, *, warehouse: DuckDBPyConnection | Non
     weeks before, of those with calls; there is none below two such weeks. With a connection
     to a ``warehouse`` all is read from there, and homes and tables are not looked at.
     """
-    # a long history is read whole only where these days have no call
-    by_day = _by_day(settings, today - timedelta(days=WEEK_DAYS * (WEEKS + 1)), warehouse)
+    # a long history is read whole only where all these weeks have no call
+    read = timedelta(days=WEEK_DAYS * (WEEKS + 1))
+    by_day = _by_day(settings, today - read, warehouse)
     if not any(today - timedelta(days=WEEK_DAYS) < day <= today for day in by_day):
-        by_day = _by_day(settings, None, warehouse)
+        last = max((day for day in by_day if day <= today), default=None)
+        by_day = _by_day(settings, last - read if last else None, warehouse)
     if not by_day:
         return None
     last = max([day for day in by_day if day <= today] or by_day)

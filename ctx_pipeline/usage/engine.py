@@ -422,7 +422,7 @@ def _stored_sums(
         left_out = set(without)
         return [
             one
-            for one in sums_of(store, settings)
+            for one in sums_of(store, settings, filters.bounds())
             if (key := (one.session.host, one.session.session_id)) not in left_out and (only is None or key in only)
         ]
     with closing(store.lake.connect()) as connection:
@@ -445,7 +445,7 @@ def kept_usages(store: Store, settings: Settings, names: Sequence[str], filters:
         return None
     from ctx_pipeline.usage.usage_figures import sums_of
 
-    return _usages(list(sums_of(store, settings)), [GROUPINGS[name] for name in names], filters)
+    return _usages(list(sums_of(store, settings, filters.bounds())), [GROUPINGS[name] for name in names], filters)
 
 
 def _usages(kept: Sequence[StoredSum], groupings: Sequence[Grouping], filters: Filters) -> dict[str, Usage]:

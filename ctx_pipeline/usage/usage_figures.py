@@ -50,28 +50,35 @@ class TimedCalls(NamedTuple):
     """in the order of :data:`ctx_pipeline.usage.rollup.SUMS`"""
 
 
-def sums_of(store: Store, settings: Settings) -> Iterator[StoredSum]:
+def sums_of(store: Store, settings: Settings, bounds: tuple[int | None, int | None] = (None, None)) -> Iterator[StoredSum]:
     """Yield the sums of the calls that count by session, model, thread and quarter of an hour, at the cost mode in force.
 
     Behind the sums stand the calls that rebuilt their thread's cache, and the nano-dollars that the cache saved.
+    Sessions whose calls all lie outside of the bounds are left out; of the others all is told.
     """
+    for session, rows in _touching(store, settings, bounds):
+        for quarter, model, main, _, *sums in rows:
+            yield StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums)
+
+
+def _touching(store: Store, settings: Settings, bounds: tuple[int | None, int | None]) -> Iterator[tuple[Counted, list[Any]]]:
+    first, last = (None if bound is None else bound // QUARTER for bound in bounds)
     for (host, session_id), values in figures(store, settings, USAGE):
         for project, repository, branch, rows in values:
-            session = Counted(host, session_id, project, None, [], repository=repository, branch=branch)
-            for quarter, model, main, _, *sums in rows:
-                yield StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums)
+            began, ended = (rows[0][0], rows[-1][0]) if rows else (None, None)  # by time, what has none first
+            if (first is not None and ended is not None and ended < first) or (last is not None and began is not None and began >= last):
+                continue
+            yield Counted(host, session_id, project, None, [], repository=repository, branch=branch), rows
 
 
 def cache_read_of(store: Store, settings: Settings, filters: Filters) -> int:
     """Return the nano-dollars that the selected calls of the tables paid for what came from the cache."""
     keep = filters.keeps()
     again = 0
-    for (host, session_id), values in figures(store, settings, USAGE):
-        for project, repository, _, rows in values:
-            session = Counted(host, session_id, project, None, [], repository=repository)
-            for quarter, model, _, nano, *_ in rows:
-                if keep is None or keep(session, model, None if quarter is None else quarter * QUARTER):
-                    again += nano
+    for session, rows in _touching(store, settings, filters.bounds()):
+        for quarter, model, _, nano, *_ in rows:
+            if keep is None or keep(session, model, None if quarter is None else quarter * QUARTER):
+                again += nano
     return again
 
 
