@@ -376,6 +376,10 @@ def test_the_usual_is_the_mean_of_at_least_two_weeks_with_calls(environ):
     assert (enough.spent.seconds, enough.compared) == (None, False), "no store says how long turns took; three sessions are few"
     assert few.usual is None, "one week before it"
     assert (late.recent, late.until) == (False, date(2026, 10, 24))
+    on_its_last_day = week(settings, date(2026, 10, 24))
+    assert on_its_last_day is not None
+    for today in (date(2026, 11, 12), date(2026, 12, 1), date(2027, 6, 1)):  # the weeks before lie partly, hardly, not within nine weeks
+        assert week(settings, today) == on_its_last_day._replace(recent=False)
 
 
 @pytest.mark.feature("cli.week")
