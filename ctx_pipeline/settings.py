@@ -233,6 +233,11 @@ def bare(home: Path | str | None = None) -> Settings:
     return Settings(home=_store(env, home), environ=env)
 
 
+def variable(name: str) -> str:
+    """Return what a variable of the environment says now; empty where it is not set."""
+    return os.environ.get(name, "")
+
+
 def _store(env: Mapping[str, str], home: Path | str | None) -> Path:
     return Path(_expand(str(home or env.get("CTX_HOME") or "~/.ctx_pipeline"), env)).absolute()
 

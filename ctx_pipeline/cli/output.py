@@ -92,10 +92,9 @@ def _broken(text: str, room: int, behind: str | None = None) -> str:
 @cache
 def colored() -> bool:
     """Tell whether text may be styled: not with NO_COLOR set, and not on a terminal that is dumb."""
-    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.settings import variable
 
-    environ = settings_module.bare().environ
-    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    return not variable("NO_COLOR") and variable("TERM") != "dumb"
 
 
 @contextmanager
@@ -263,11 +262,11 @@ def cells(text: str) -> int:
 
 def terminal_width(*, err: bool = False) -> int | None:
     """Return the cells of a line of the terminal; None for a pipe or a file, which take lines of any length unless COLUMNS says one."""
-    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.settings import variable
 
     if (sys.stderr if err else sys.stdout).isatty():
         return shutil.get_terminal_size().columns
-    said = settings_module.bare().environ.get("COLUMNS", "")
+    said = variable("COLUMNS")
     return int(said) if said.isdecimal() and int(said) else None
 
 
