@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = {"events": [n for n in EVENTS.names if n not in ("stream", "generation", "start", "end", "line")]}
-"""What measuring and mining read: the place of an event is said by its id already."""
+"""What is read of a table where no columns are named: the place of an event is said by its id already."""
 
 
 class Due:
@@ -283,12 +283,11 @@ def _show(store: Store, cell: Cell, visitors: Sequence[Visitor], also: Also | No
 
 def _columns(visitors: Iterable[Seeing], tables: Iterable[str]) -> dict[str, list[str]]:
     """Return the columns of each table that the visitors want together."""
-    chosen = {table: COLUMNS.get(table, list(TABLES[table].names)) for table in tables}
-    for table, every in chosen.items():
-        wanting = [v.columns.get(table) for v in visitors if table in v.tables]
-        if all(names is not None for names in wanting):
-            wanted = {name for names in wanting for name in names or ()}
-            chosen[table] = [name for name in every if name in wanted]
+    chosen = {}
+    for table in tables:
+        every = COLUMNS.get(table, TABLES[table].names)
+        wanted = {name for v in visitors if table in v.tables for name in v.columns.get(table, every)}
+        chosen[table] = [name for name in TABLES[table].names if name in wanted]
     return chosen
 
 

@@ -31,7 +31,7 @@ from ctx_pipeline.usage.blocks import blocks
 from ctx_pipeline.usage.engine import calls_for, stored_sums, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.rollup import Filters, Rollup
-from ctx_pipeline_tests.factories.claude import ClaudeHome, tool_use
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
 from ctx_pipeline_tests.usage.conftest import ingested
 
 pytestmark = pytest.mark.feature("usage.session-figures")
@@ -298,13 +298,25 @@ def derived(settings):
         return background.derive(store, settings)
 
 
+def gone_back(settings):
+    """Write a session of which the person took the second prompt back before going on; return its id and the task that is left."""
+    made = ClaudeHome(settings.demo_roots["claude"][0]).session(NEW.replace("3", "4"), mark="b").prompt("write a parser for dates")
+    answer = made.answer(text("Written."), message_id="msg_b1").records[-1]["uuid"]
+    made.prompt("rewrite the whole shop page in French").answer(text("Rewritten."), message_id="msg_b2").prompt("yes, go on")
+    made.records[-1]["parentUuid"] = answer
+    made.answer(text("Done."), message_id="msg_b3").save()
+    return made.session_id, "write a parser for dates"
+
+
 @pytest.mark.feature("work.copies")
 @pytest.mark.parametrize("bytes_at_once", [1, 1 << 20])
 def test_a_read_of_many_sessions_makes_their_figures_too_and_they_are_those_that_are_made_alone(homes, monkeypatch, bytes_at_once):
     monkeypatch.setattr(made_figures, "_AT_ONCE", bytes_at_once)
     copied(homes)[0].save()
+    back, task = gone_back(homes)
     keep_all(ingested(homes))
     alone = kept(homes)
+    assert next(row for row in listed(limit=1_000, settings=homes)[0] if row["session_id"] == back)["task"] == task
     (homes.home / session_figures.FILE).unlink()
     monkeypatch.setattr(background, "_MANY", 1)
 
