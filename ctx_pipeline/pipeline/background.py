@@ -382,7 +382,7 @@ def derive(
     return run_cells(store, stages, cells, progress=progress, also=_figures_of_many(store, settings))
 
 
-_MANY = 10
+_MANY = 5
 """Sessions in one read from which on their figures are made as well; those of fewer the warehouse makes."""
 
 _figures_ahead: Callable[..., Any] = Deferred("ctx_pipeline.sessions.reports.kept_figures:ahead")

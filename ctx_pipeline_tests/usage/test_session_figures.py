@@ -325,7 +325,8 @@ def test_a_read_of_many_sessions_makes_their_figures_too_and_they_are_those_that
     assert keep_all(homes) == 0
 
 
-def test_a_read_of_few_sessions_leaves_their_figures_to_the_warehouse(homes):
+def test_a_read_of_few_sessions_leaves_their_figures_to_the_warehouse(homes, monkeypatch):
+    monkeypatch.setattr(background, "_MANY", 1_000)
     derived(ingested(homes))
 
     assert not (homes.home / session_figures.FILE).exists()
