@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ctx_pipeline.errors import CtxError, StoreError
+from ctx_pipeline.model.declared import Deferred
 from ctx_pipeline.pipeline import StageReport
 from ctx_pipeline.pipeline.derived_partitions import run_cells
 from ctx_pipeline.pipeline.facts import plan as making
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.pipeline.capture import Scan
+    from ctx_pipeline.pipeline.derived_partitions import Also
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
@@ -317,7 +319,7 @@ def _run_parts(settings: Settings, scan: Scan, pipe: Any, parts: Sequence[str]) 
         if part == TAIL:
             return [*reports(_TABLES), *reports(_PAGE)]
         with Ahead(settings, scan) as ahead:
-            ahead.launch(partial(_alone, part))
+            ahead.launch(functools.partial(_alone, part))
             return ahead.wait(part, lambda *step: pipe.send(("progress", *step)))
 
     with _passing_errors(pipe):
@@ -373,10 +375,23 @@ def derive(
     """Bring facts, readings and candidates up to date and return the reports of the facts, of measuring and of mining.
 
     The same as one stage after the other. What is stale of them in a cell is made in one
-    read: each session's facts first, then its readings, then its candidates.
+    read: each session's facts first, then its readings, then its candidates; of many
+    sessions also the figures that reports add up.
     """
     stages = {"facts": making(store), "measure": measuring(store, settings), "mine": mining(store)}
-    return run_cells(store, stages, cells, progress=progress)
+    return run_cells(store, stages, cells, progress=progress, also=_figures_of_many(store, settings))
+
+
+_MANY = 5
+"""Sessions in one read from which on their figures are made as well; those of fewer the warehouse makes."""
+
+_figures_ahead: Callable[..., Any] = Deferred("ctx_pipeline.sessions.reports.kept_figures:ahead")
+
+
+def _figures_of_many(store: Store, settings: Settings) -> Also:
+    """Return what begins the figures of the sessions of a cell that are about to be read, where they are many."""
+    begin = functools.cache(lambda: _figures_ahead(store, settings))
+    return lambda cell, sessions: begin()(cell, sessions) if len(sessions) >= _MANY else None
 
 
 def due(store: Store) -> dict[Cell, int]:

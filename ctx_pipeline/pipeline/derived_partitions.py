@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     Begin = Callable[[Cell, Collection[str], Mapping[str, Any]], "Visitor"]
     """cell, assets to make in it, stage -> visitor of the stages that see each session of this read before this one"""
 
+    Also = Callable[[Cell, Collection[str]], "Beside | None"]
+    """cell, sessions that are about to be read -> who sees them too"""
+
 
 COLUMNS = {"events": [n for n in EVENTS.names if n not in ("stream", "generation", "start", "end", "line")]}
-"""What measuring and mining read: the place of an event is said by its id already."""
+"""What is read of a table where no columns are named: the place of an event is said by its id already."""
 
 
 class Due:
@@ -66,12 +69,8 @@ class Due:
         ]
 
 
-class Visitor(Protocol):
-    """One stage in one cell: says what it has to see, sees it session by session, and commits."""
-
-    @property
-    def assets(self) -> Collection[str]:
-        """Assets that it makes, of those it was asked for."""
+class Seeing(Protocol):
+    """Says what it has to see of a cell, and sees it session by session."""
 
     @property
     def sessions(self) -> Collection[str]:
@@ -89,12 +88,27 @@ class Visitor(Protocol):
     def columns(self) -> Mapping[str, Collection[str]]:
         """Columns that the rows are to hold, by table; all of a table that is not named."""
 
+    def see(self, view: SessionView) -> None:
+        """Take what is wanted from a session."""
+
+
+class Beside(Seeing, Protocol):
+    """Sees sessions that the stages of a read look at, and never fails."""
+
+    def close(self) -> None:
+        """Keep what was taken."""
+
+
+class Visitor(Seeing, Protocol):
+    """One stage in one cell, which commits in the end."""
+
+    @property
+    def assets(self) -> Collection[str]:
+        """Assets that it makes, of those it was asked for."""
+
     @property
     def recomputed(self) -> Mapping[str, Mapping[str, int]]:
         """Asset -> why -> sessions whose rows were made, after the commit."""
-
-    def see(self, view: SessionView) -> None:
-        """Take what the stage wants from a session."""
 
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Make what was taken the content of the cell, by assets with the fingerprints of their input; return what was counted."""
@@ -107,12 +121,14 @@ def run_cells(
     *,
     progress: Callable[[str, int, int], None] | None = None,
     force: bool = False,
+    also: Also | None = None,
 ) -> list[StageReport]:
     """Make what is due of one or more stages cell by cell and return their reports; a cell that raises is held and the others go on.
 
     A cell is read once for all the stages. Its assets are made under their leases; what
     another process made meanwhile is not made again. A cell that no session is in any
-    more is made by dropping it. Without ``cells`` all are looked at.
+    more is made by dropping it. Without ``cells`` all are looked at. What ``also`` gives
+    is shown the sessions that are read.
     """
     began = time.perf_counter()
     reports = {stage: StageReport(stage) for stage in stages}
@@ -123,7 +139,9 @@ def run_cells(
         for place, cell in enumerate(chosen, 1):
             held = cell in alive or store.lake.manifest("normalized", cell) is not None
             made = (
-                _made(store, stages, cell, force=force) if held else {s: _dropped(store, d.versions, cell) for s, (d, _) in stages.items()}
+                _made(store, stages, cell, also, force=force)
+                if held
+                else {s: _dropped(store, d.versions, cell) for s, (d, _) in stages.items()}
             )
             for stage, report in made.items():
                 reports[stage].cells[cell.key] = report
@@ -138,14 +156,16 @@ def run_cells(
     return list(reports.values())
 
 
-def _made(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, force: bool) -> dict[str, CellReport]:
+def _made(
+    store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, also: Also | None = None, *, force: bool
+) -> dict[str, CellReport]:
     """Make a cell for all stages at once; when that fails, stage by stage and asset by asset, so that only the one that fails is held."""
     began = time.perf_counter()
     counts: dict[str, Counter[str]] = {}
     failed: dict[str, CellReport] = {}
     written: dict[str, dict[str, Mapping[str, int]]] = {}
     try:
-        _together(store, stages, cell, counts, written, force=force)
+        _together(store, stages, cell, counts, written, also=also, force=force)
     except (StoreLocked, StoreFull):
         raise
     except Exception as error:  # noqa: BLE001 - one bad cell holds back itself alone
@@ -154,10 +174,14 @@ def _made(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, 
             ((name, (due, begin)),) = stages.items()
             stale = due.stale(cell, force=force)
             if len(stale) > 1:
-                return {name: _apart([_made(store, {name: (due.only(asset), begin)}, cell, force=force)[name] for asset in stale])}
+                return {
+                    name: _apart([_made(store, {name: (due.only(asset), begin)}, cell, also=also, force=force)[name] for asset in stale])
+                }
             why = reason(error)
             return {name: CellReport(HELD, seconds=time.perf_counter() - began, error=why, held=dict.fromkeys(stale, why))}
-        failed = {name: report for stage in left.items() for name, report in _made(store, dict([stage]), cell, force=force).items()}
+        failed = {
+            name: report for stage in left.items() for name, report in _made(store, dict([stage]), cell, also=also, force=force).items()
+        }
     seconds = (time.perf_counter() - began) / max(1, len(counts))
     return {
         name: failed.get(name)
@@ -197,6 +221,7 @@ def _together(
     counts: dict[str, Counter[str]],
     written: dict[str, dict[str, Mapping[str, int]]],
     *,
+    also: Also | None,
     force: bool,
 ) -> None:
     """Make what is stale in one read, then what only that made stale in another; add what each stage did.
@@ -214,7 +239,7 @@ def _together(
             for name, assets in _waiting(stages, cell, made, force=force).items():
                 if held := [asset for asset in assets if asset in waiting.get(name, ())]:
                     visitors[name] = stages[name][1](cell, held, dict(visitors))
-            _show(store, cell, list(visitors.values()))
+            _show(store, cell, list(visitors.values()), also)
             for name, visitor in visitors.items():
                 made_of = {asset: stages[name][0].fingerprint(asset, cell, contents) for asset in visitor.assets}
                 counted = visitor.commit(made_of)
@@ -236,29 +261,33 @@ def _waiting(stages: Mapping[str, tuple[Due, Begin]], cell: Cell, made: Collecti
     return {name: assets for name, assets in stale.items() if assets}
 
 
-def _show(store: Store, cell: Cell, visitors: Sequence[Visitor]) -> None:
+def _show(store: Store, cell: Cell, visitors: Sequence[Visitor], also: Also | None) -> None:
     """Read what the visitors want of a cell, once, and show each its sessions; a view may hold more than one of them asked for."""
-    wanting = [v for v in visitors if v.sessions]
+    wanting: list[Seeing] = [v for v in visitors if v.sessions]
+    asked = {session for v in wanting for session in v.sessions}
+    beside = also(cell, asked) if also and asked else None
+    if beside and beside.sessions:
+        wanting.append(beside)
     if not wanting:
         return
     tables = sorted({table for v in wanting for table in v.tables})
     whole = any(not v.kinds and "events" in v.tables for v in wanting)
     kinds = None if whole else sorted({kind for v in wanting for kind in v.kinds}) or None
-    asked = {session for v in wanting for session in v.sessions}
     for view in store.lake.read_sessions(cell, asked, tables, _columns(wanting, tables), kinds=kinds):
         for visitor in wanting:
             if view.session_id in visitor.sessions:
                 visitor.see(view)
+    if beside:
+        beside.close()
 
 
-def _columns(visitors: Iterable[Visitor], tables: Iterable[str]) -> dict[str, list[str]]:
+def _columns(visitors: Iterable[Seeing], tables: Iterable[str]) -> dict[str, list[str]]:
     """Return the columns of each table that the visitors want together."""
-    chosen = {table: COLUMNS.get(table, list(TABLES[table].names)) for table in tables}
-    for table, every in chosen.items():
-        wanting = [v.columns.get(table) for v in visitors if table in v.tables]
-        if all(names is not None for names in wanting):
-            wanted = {name for names in wanting for name in names or ()}
-            chosen[table] = [name for name in every if name in wanted]
+    chosen = {}
+    for table in tables:
+        every = COLUMNS.get(table, TABLES[table].names)
+        wanted = {name for v in visitors if table in v.tables for name in v.columns.get(table, every)}
+        chosen[table] = [name for name in TABLES[table].names if name in wanted]
     return chosen
 
 

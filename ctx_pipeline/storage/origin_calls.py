@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 _COLUMNS = {"tool_calls": ("call_id",)}
 
 
-def with_origin_calls(store: Store, views: Iterable[SessionView]) -> Iterator[SessionView]:
+def with_origin_calls(
+    store: Store, views: Iterable[SessionView], known: dict[tuple[str, str], frozenset[str]] | None = None
+) -> Iterator[SessionView]:
     """Yield sessions with the ids of the tool calls of each session for which model calls of theirs count.
 
     Reads ``owner`` and ``copy_of`` of ``model_calls``. A session that is not there recorded none.
+    What was read goes into ``known``, where it is not read again.
     """
-    known: dict[tuple[str, str], frozenset[str]] = {}
+    known = {} if known is None else known
     for view in views:
         origins = {str(call.copy_of) for call in view.model_calls if not call.owner and call.copy_of}
         wanted = {(view.host, one) for one in origins} - known.keys()

@@ -17,7 +17,7 @@ from ctx_pipeline.storage.connections import readable_text, reading
 from ctx_pipeline.storage.lake.manifests import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from ctx_pipeline.model.raw import Cell
@@ -140,14 +140,19 @@ def read_figures(home: Path, figure: str, version: str, known: Mapping[Key, Kept
     return {}
 
 
-def made_of(home: Path, versions: Mapping[str, str]) -> dict[str, dict[Key, str]]:
-    """Return figure -> session -> what its figure was made of, of the figures that are kept by these versions."""
+def made_of(home: Path, versions: Mapping[str, str], keys: Collection[Key] | None = None) -> dict[str, dict[Key, str]]:
+    """Return figure -> session (all, or these) -> what its figure was made of, of the figures that are kept by these versions."""
     found: dict[str, dict[Key, str]] = {figure: {} for figure in versions}
     if (home / FILE).is_file():
         with suppress(sqlite3.Error), closing(_reader(home)) as connection:
             known = set(connection.execute("SELECT figure, version FROM versions").fetchall()) & set(versions.items())
+            of_figure = "SELECT host, session_id, made_of FROM figures WHERE figure = ?"
             for figure, _ in known:
-                rows = connection.execute("SELECT host, session_id, made_of FROM figures WHERE figure = ?", (figure,))
+                if keys is None:
+                    rows = connection.execute(of_figure, (figure,)).fetchall()
+                else:
+                    of_session = f"{of_figure} AND host = ? AND session_id = ?"
+                    rows = [row for key in keys for row in connection.execute(of_session, (figure, *key))]
                 found[figure] = {(host, session): text for host, session, text in rows}
     return found
 
@@ -207,28 +212,28 @@ def sealed_as_kept(home: Path) -> bool:
         return all(_opened(sealed, *about) is not None for rows in (figures, by_quarter) for sealed, *about in rows)
 
 
-def keep(home: Path, versions: Mapping[str, str], new: Iterable[NewFigure], there: Collection[Key]) -> None:
-    """Keep new figures, and drop those of other versions and of sessions that are not there any more.
+def keep(home: Path, versions: Mapping[str, str], new: Sequence[NewFigure], there: Collection[Key] | None = None) -> None:
+    """Keep new figures, and drop those of other versions and, where it is told which are there, of sessions that are not any more.
 
     Where nothing can be written now, nothing is: what is not kept is worked out when it is asked for.
     """
-    path, rows = home / FILE, list(new)
+    path = home / FILE
     with suppress(OSError, sqlite3.Error):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            _write(path, versions, rows, there)
+            _write(path, versions, new, there)
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode not in _NO_SUCH_FILE:
                 raise
             path.unlink(missing_ok=True)  # what it held is worked out again
-            _write(path, versions, rows, there)
+            _write(path, versions, new, there)
 
 
 _NO_SUCH_FILE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 """Errors of a file that is no database, or one of other tables."""
 
 
-def _write(path: Path, versions: Mapping[str, str], rows: Sequence[NewFigure], there: Collection[Key]) -> None:
+def _write(path: Path, versions: Mapping[str, str], rows: Sequence[NewFigure], there: Collection[Key] | None) -> None:
     with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
         path.chmod(0o600)
         connection.execute("PRAGMA secure_delete = ON")
@@ -240,9 +245,10 @@ def _write(path: Path, versions: Mapping[str, str], rows: Sequence[NewFigure], t
                 for table in ("figures", "parts", "versions"):
                     connection.execute(f"DELETE FROM {table} WHERE figure = ?", (figure,))
         connection.executemany("INSERT OR REPLACE INTO versions VALUES (?, ?)", sorted(versions.items()))
-        gone = set(connection.execute("SELECT DISTINCT host, session_id FROM figures").fetchall()) - set(there)
-        for table in ("figures", "parts"):
-            connection.executemany(f"DELETE FROM {table} WHERE host = ? AND session_id = ?", sorted(gone))
+        if there is not None:
+            gone = set(connection.execute("SELECT DISTINCT host, session_id FROM figures").fetchall()) - set(there)
+            for table in ("figures", "parts"):
+                connection.executemany(f"DELETE FROM {table} WHERE host = ? AND session_id = ?", sorted(gone))
         connection.executemany(
             "INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?, ?, ?, ?)",
             [(n.figure, *n.key, *n.kept[:3], _sealed(n.kept.total, n.figure, *n.key, *n.kept[:3])) for n in rows],

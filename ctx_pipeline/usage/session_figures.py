@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict, defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from ctx_pipeline.storage.origin_calls import with_origin_calls
 from ctx_pipeline.storage.session_figures import KeptFigure, NewFigure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
@@ -109,28 +110,87 @@ def keep(store: Store, settings: Settings, wanted: Sequence[Figure], *, most: in
     Of more than ``most`` so many of the newest are done, and the rest the next times.
     """
     there = storage.present(store)
-    versions = {figure.name: _version(figure, settings) for figure in wanted}
-    missing: dict[Key, list[Figure]] = defaultdict(list)
-    known = storage.made_of(settings.home, versions)
-    for figure in wanted:
-        for key, one in there.items():
-            if one.made_of and known[figure.name].get(key) != figure.made_of(one):
-                missing[key].append(figure)
+    waiting = _Waiting(settings, wanted)
+    missing = _missing(wanted, there, storage.made_of(settings.home, waiting.versions))
     count = len(missing)
     if most is not None and count > most:
         newest = sorted(missing, key=lambda key: (there[key].cell.month, key), reverse=True)
-        missing = defaultdict(list, {key: missing[key] for key in newest[:most]})
+        missing = {key: missing[key] for key in newest[:most]}
     by_figures: dict[tuple[str, ...], list[Key]] = defaultdict(list)
     for key, chosen in missing.items():
         by_figures[tuple(figure.name for figure in chosen)].append(key)
     named = {figure.name: figure for figure in wanted}
-    new = [
-        found
-        for names, keys in by_figures.items()
-        for _, found in _made(store, settings, [named[name] for name in names], {key: there[key] for key in keys})
-    ]
-    storage.keep(settings.home, versions, new, there)
+    for names, keys in by_figures.items():
+        for new in _read_anew(store, settings, [named[name] for name in names], {key: there[key] for key in keys}):
+            waiting.add(new)
+    waiting.write(there)
     return count
+
+
+class FiguresOfCell:
+    """What is missing of the figures of a cell's sessions, made of views that are read for something else as well.
+
+    What is not made here is left to :func:`keep`.
+    """
+
+    def __init__(self, store: Store, settings: Settings, wanted: Sequence[Figure], there: Mapping[Key, Present]) -> None:
+        self._store, self._settings, self._there = store, settings, there
+        self._waiting = _Waiting(settings, wanted)
+        self._missing = _missing(wanted, there, storage.made_of(settings.home, self._waiting.versions, there))
+        self._origins: dict[Key, frozenset[str]] = {}
+        asked = [figure for figure in wanted if any(figure in chosen for chosen in self._missing.values())]
+        self.sessions = {session for _, session in self._missing}
+        self.columns = _columns(asked)
+        self.tables = list(self.columns)
+        self.kinds = _kinds(asked) or ()
+
+    def see(self, view: SessionView) -> None:
+        """Make what a session lacks; a figure that raises is left out, and raises again in :func:`keep`."""
+        key = (view.host, view.session_id)
+        with suppress(Exception):
+            for seen in with_origin_calls(self._store, [view], self._origins):
+                self._waiting.add(_of_view(seen, self._settings, self._missing.pop(key, ()), self._there[key]))
+
+    def close(self) -> None:
+        """Write what waits."""
+        self._waiting.write()
+
+
+def _missing(wanted: Sequence[Figure], there: Mapping[Key, Present], known: Mapping[str, Mapping[Key, str]]) -> dict[Key, list[Figure]]:
+    """Return session -> figures that are not kept of its rows as they are; rows that are being replaced have none."""
+    found: dict[Key, list[Figure]] = defaultdict(list)
+    for figure in wanted:
+        for key, one in there.items():
+            if one.made_of and known[figure.name].get(key) != figure.made_of(one):
+                found[key].append(figure)
+    return dict(found)
+
+
+_AT_ONCE = 4 << 20
+"""Bytes of figures that wait in memory; what they are more is written."""
+
+
+class _Waiting:
+    """Figures that wait to be written, those of many sessions at once."""
+
+    def __init__(self, settings: Settings, wanted: Sequence[Figure]) -> None:
+        self._home = settings.home
+        self.versions = {figure.name: _version(figure, settings) for figure in wanted}
+        self._new: list[NewFigure] = []
+        self._bytes = 0
+
+    def add(self, new: Sequence[NewFigure]) -> None:
+        """Add the figures of a session."""
+        self._new += new
+        self._bytes += sum(len(one.kept.total) + len(one.parts) for one in new)
+        if self._bytes > _AT_ONCE:
+            self.write()
+
+    def write(self, there: Collection[Key] | None = None) -> None:
+        """Write what waits; where it is told which sessions are there, drop the figures of others."""
+        if self._new or there is not None:
+            storage.keep(self._home, self.versions, self._new, there)
+        self._new, self._bytes = [], 0
 
 
 def warm(store: Store, settings: Settings, wanted: Iterable[Figure]) -> None:
@@ -179,33 +239,56 @@ def _made(
     store: Store, settings: Settings, wanted: Sequence[Figure], missing: Mapping[Key, Present]
 ) -> Iterator[tuple[tuple[str, Key], NewFigure]]:
     """Yield (figure, session) -> what is worked out of the tables; what this process has worked out before is not read again."""
-    waiting: dict[Any, set[str]] = defaultdict(set)
+    waiting: dict[Key, Present] = {}
     for key, one in missing.items():
         held = [_unkept.get((str(settings.home), f.name, key)) for f in wanted]
         of = [f"{figure.made_of(one)}{settings.cost_mode}" for figure in wanted]
         if one.made_of and all(pair is not None and pair[0] == rows for pair, rows in zip(held, of, strict=True)):
             yield from (((f.name, key), pair[1]) for f, pair in zip(wanted, held, strict=True) if pair)
         else:
-            waiting[one.cell].add(key[1])
-    tables: dict[str, list[str]] = {}
-    for figure in wanted:
-        for table, names in figure.columns.items():
-            tables[table] = list(dict.fromkeys([*tables.get(table, ()), *names]))
-    reads_events = [figure for figure in wanted if "events" in figure.columns]
-    every_kind = not all(figure.kinds for figure in reads_events)
-    kinds = None if every_kind else {kind for figure in reads_events for kind in figure.kinds} or None
-    of_origins = any(figure.of_origins for figure in wanted)
-    for cell, sessions in waiting.items():
-        views = store.lake.read_sessions(cell, sessions, list(tables), tables, kinds)
-        for view in with_origin_calls(store, views) if of_origins else views:
-            key = (view.host, view.session_id)
-            for figure in wanted:
-                new = _new(figure, key, figure.made_of(missing[key]), figure.make(view, settings))
-                _unkept[str(settings.home), figure.name, key] = (f"{new.kept.made_of}{settings.cost_mode}", new)
-                yield (figure.name, key), new
+            waiting[key] = one
+    for made in _read_anew(store, settings, wanted, waiting):
+        for new in made:
+            _unkept[str(settings.home), new.figure, new.key] = (f"{new.kept.made_of}{settings.cost_mode}", new)
+            yield (new.figure, new.key), new
     with _lock:
         while len(_unkept) > _MOST:
             _unkept.popitem(last=False)
+
+
+def _read_anew(store: Store, settings: Settings, wanted: Sequence[Figure], missing: Mapping[Key, Present]) -> Iterator[list[NewFigure]]:
+    """Yield the figures of each session, worked out of the tables."""
+    waiting: dict[Any, set[str]] = defaultdict(set)
+    for key, one in missing.items():
+        waiting[one.cell].add(key[1])
+    columns = _columns(wanted)
+    of_origins = any(figure.of_origins for figure in wanted)
+    for cell, sessions in waiting.items():
+        views = store.lake.read_sessions(cell, sessions, list(columns), columns, _kinds(wanted))
+        for view in with_origin_calls(store, views) if of_origins else views:
+            yield _of_view(view, settings, wanted, missing[view.host, view.session_id])
+
+
+def _columns(wanted: Iterable[Figure]) -> dict[str, list[str]]:
+    """Return table -> columns that some figures look at together."""
+    found: dict[str, list[str]] = {}
+    for figure in wanted:
+        for table, names in figure.columns.items():
+            found[table] = list(dict.fromkeys([*found.get(table, ()), *names]))
+    return found
+
+
+def _kinds(wanted: Iterable[Figure]) -> set[str] | None:
+    """Return the kinds of events that some figures look at together; None for all, or where none looks at events."""
+    reads_events = [figure for figure in wanted if "events" in figure.columns]
+    every_kind = not all(figure.kinds for figure in reads_events)
+    return None if every_kind else {kind for figure in reads_events for kind in figure.kinds} or None
+
+
+def _of_view(view: SessionView, settings: Settings, wanted: Iterable[Figure], one: Present) -> list[NewFigure]:
+    """Return the figures of a session."""
+    key = (view.host, view.session_id)
+    return [_new(figure, key, figure.made_of(one), figure.make(view, settings)) for figure in wanted]
 
 
 def _new(figure: Figure, key: Key, made_of: str, quarters: Mapping[int | None, Any]) -> NewFigure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,41 +134,60 @@ def selected(store: Store, settings: Settings, figure: Figure, filters: Filters)
     return figures(store, settings, figure, bounds=filters.bounds(), only=lambda key: key not in copied and meant(key))
 
 
+class _OwnCall(NamedTuple):
+    """A call that counts in its session."""
+
+    call: Any
+    ts: int | None
+    quarter: int | None
+    amounts: list[int]
+    """in the order of :data:`ctx_pipeline.usage.rollup.SUMS`"""
+
+
+@cache
+def _own_calls(mode: str) -> Callable[[SessionView], list[_OwnCall]]:
+    """Return what gives the calls of a session that count, at a cost mode."""
+
+    def own_calls(view: SessionView) -> list[_OwnCall]:
+        own = ((call, micros(call.ts)) for call in view.model_calls if call.owner)
+        return [_OwnCall(call, ts, quarter_of(ts), _amounts(call, mode)) for call, ts in own]
+
+    return own_calls
+
+
 def _amounts(call: Any, mode: str) -> list[int]:
-    cost = cost_of(mode, call.recorded_cost, call.cost)
-    recorded = call.recorded_cost
+    recorded, calculated = call.recorded_cost, call.cost
+    cost = cost_of(mode, recorded, calculated)
     tokens = (call.input, call.output, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.reasoning)
-    return [*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, call.cost or 0]
+    return [*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0]
 
 
 def _usage(view: SessionView, settings: Settings) -> dict[int | None, Any]:
-    found: dict[tuple[int | None, str, bool], list[int]] = {}
+    found = defaultdict[tuple[int | None, str, bool], list[list[int]]](list)
     rate_of = rates_of(settings)
-    calls = [call._replace(ts=micros(call.ts)) for call in view.model_calls if call.owner]
-    for call, effect in zip(calls, effects_in_session(calls, rate_of), strict=True):
+    own = view.once(_own_calls(settings.cost_mode))
+    effects = effects_in_session([call._replace(ts=ts) for call, ts, *_ in own], rate_of)
+    for (call, ts, quarter, amounts), effect in zip(own, effects, strict=True):
         cost = cost_of(settings.cost_mode, call.recorded_cost, call.cost)
-        counts = (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output)
-        rates = rate_of(call.model, call.ts, call.context_tokens) if cost is not None and call.cache_read else None
-        again = 0 if cost is None else by_stream(counts, cost, rates)[3]
-        _sum(
-            found,
-            (quarter_of(call.ts), call.model, call.thread_id == call.session_id),
-            [again, *_amounts(call, settings.cost_mode), *effect],
-        )
+        again = 0
+        if cost is not None and call.cache_read:
+            counts = (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output)
+            again = by_stream(counts, cost, rate_of(call.model, ts, call.context_tokens))[3]
+        found[quarter, call.model, call.thread_id == call.session_id].append([again, *amounts, *effect])
     session = view.session
-    rows = [[*place, *sums] for place, sums in sorted(found.items(), key=lambda one: (one[0][0] or 0, *one[0][1:]))]
+    rows = [[*place, *_sums(sums)] for place, sums in sorted(found.items(), key=lambda one: (one[0][0] or 0, *one[0][1:]))]
     return {None: [session.project or "", session.repository or "", session.branch or "", rows]}
 
 
 def _timed(view: SessionView, settings: Settings) -> dict[int | None, Any]:
-    dated = ((micros(call.ts), call) for call in view.model_calls if call.owner)
-    rows = sorted(((ts, call) for ts, call in dated if ts is not None), key=itemgetter(0))
+    own = view.once(_own_calls(settings.cost_mode))
+    rows = sorted(((ts, call, amounts) for call, ts, _, amounts in own if ts is not None), key=itemgetter(0))
     if not rows:
         return {}
-    models = sorted({call.model for _, call in rows})
+    models = sorted({call.model for _, call, _ in rows})
     place = {model: number for number, model in enumerate(models)}
-    sums: Iterable[tuple[int, ...]] = zip(*(_amounts(call, settings.cost_mode) for _, call in rows), strict=True)
-    columns: list[list[int]] = [[place[call.model] for _, call in rows], [ts for ts, _ in rows], *map(list, sums)]
+    sums: Iterable[tuple[int, ...]] = zip(*(amounts for *_, amounts in rows), strict=True)
+    columns: list[list[int]] = [[place[call.model] for _, call, _ in rows], [ts for ts, *_ in rows], *map(list, sums)]
     session = view.session
     packed: list[Any] = [_packed(column) for column in columns]
     where = [session.project or "", session.repository or "", session.branch or ""]
@@ -212,9 +231,9 @@ def _limits(view: SessionView, settings: Settings) -> dict[int | None, Any]:  # 
     return {None: thinned(found)} if found else {}
 
 
-def _sum(found: dict[Any, list[int]], place: Any, amounts: list[int]) -> None:
-    known = found.get(place)
-    found[place] = amounts if known is None else [a + b for a, b in zip(known, amounts, strict=True)]
+def _sums(rows: Iterable[Sequence[int]]) -> list[int]:
+    """Return the sum of each column."""
+    return list(map(sum, zip(*rows, strict=True)))
 
 
 def uses_of(view: SessionView) -> dict[str, list[Use]]:
@@ -230,24 +249,26 @@ def uses_of(view: SessionView) -> dict[str, list[Use]]:
 
 def _shares(view: SessionView, settings: Settings, *, grouping: Grouping) -> dict[int | None, Any]:
     uses = view.once(uses_of)
-    found: dict[int | None, dict[tuple[str, str], list[int]]] = defaultdict(dict)
-    for call in view.model_calls:
-        if not call.owner:
-            continue
-        names = [name for use in uses.get(call.call_key, ()) for name in grouping.of_use(use)]
-        shared = names or [grouping.none]
-        amounts = _amounts(call, settings.cost_mode)
-        for number, name in enumerate(shared):
-            own = amounts if len(shared) == 1 else [share_of(amount, len(shared), number) for amount in amounts]
-            _sum(found[quarter_of(micros(call.ts))], (call.model, name), [*own, int(bool(names))])
-    return {quarter: [[*place, *sums] for place, sums in sorted(rows.items())] for quarter, rows in found.items()}
+    found = defaultdict[tuple[int | None, str, str], list[list[int]]](list)
+    for call, _, quarter, amounts in view.once(_own_calls(settings.cost_mode)):
+        used = uses.get(call.call_key)
+        names = [name for use in used for name in grouping.of_use(use)] if used else ()
+        if len(names) < 2:
+            found[quarter, call.model, names[0] if names else grouping.none].append([*amounts, len(names)])
+        else:
+            for number, name in enumerate(names):
+                found[quarter, call.model, name].append([*(share_of(amount, len(names), number) for amount in amounts), 1])
+    shares = defaultdict[int | None, dict[tuple[str, str], list[int]]](dict)
+    for (quarter, model, name), rows in found.items():
+        shares[quarter][model, name] = _sums(rows)
+    return {quarter: [[*place, *sums] for place, sums in sorted(rows.items())] for quarter, rows in shares.items()}
 
 
 def _added(values: Iterable[Any]) -> list[Any]:
-    found: dict[tuple[str, str], list[int]] = {}
+    found = defaultdict[tuple[str, str], list[list[int]]](list)
     for model, name, *sums in (row for rows in values for row in rows):
-        _sum(found, (model, name), sums)
-    return [[*place, *sums] for place, sums in sorted(found.items())]
+        found[model, name].append(sums)
+    return [[*place, *_sums(rows)] for place, rows in sorted(found.items())]
 
 
 def _only(values: Iterable[Any]) -> Any:

@@ -12,10 +12,12 @@ import pytest
 
 from ctx_pipeline.dashboard.panels.numbers import figures
 from ctx_pipeline.maintenance.verify import verify
+from ctx_pipeline.pipeline import background
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.pipeline.page.page_records import current
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.sessions.listing import listed
+from ctx_pipeline.sessions.reports import kept_figures
 from ctx_pipeline.sessions.reports.gain import gain
 from ctx_pipeline.sessions.reports.kept_figures import keep
 from ctx_pipeline.sessions.reports.work import work
@@ -24,11 +26,12 @@ from ctx_pipeline.sessions.states.state import session_state
 from ctx_pipeline.storage import open_store, session_figures
 from ctx_pipeline.storage.byte_search import Wanted, search
 from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.usage import session_figures as made_figures
 from ctx_pipeline.usage.blocks import blocks
 from ctx_pipeline.usage.engine import calls_for, stored_sums, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.rollup import Filters, Rollup
-from ctx_pipeline_tests.factories.claude import ClaudeHome, tool_use
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
 from ctx_pipeline_tests.usage.conftest import ingested
 
 pytestmark = pytest.mark.feature("usage.session-figures")
@@ -243,6 +246,17 @@ def test_words_are_found_in_what_is_kept_compressed(homes):
         assert session_figures.FILE in search(homes.home, Wanted([line])).found
 
 
+def copied(settings):
+    """Write a session with two calls and one that was copied from it and goes on; return both."""
+    folder = ClaudeHome(settings.demo_roots["claude"][0])
+    origin = folder.session(NEW, mark="n").prompt("list the files")
+    origin.answer(tool_use("n1", "Bash", command="ls"), tool_use("n2", "Bash", command="ls -la"), message_id="msg_new")
+    fork = folder.session(NEW.replace("3", "2"), mark="f")
+    fork.records = [record | {"sessionId": fork.session_id, "forkedFrom": {"sessionId": NEW}} for record in origin.records]
+    fork.prompt("go on").answer(tool_use("f1", "Bash", command="pwd")).save()
+    return origin, fork
+
+
 @pytest.mark.feature("work.copies")
 def test_a_call_that_the_origin_never_recorded_counts_in_its_copy_until_the_origin_records_it(homes):
     def total():
@@ -251,12 +265,7 @@ def test_a_call_that_the_origin_never_recorded_counts_in_its_copy_until_the_orig
 
     keep_all(ingested(homes))
     before = total()
-    folder = ClaudeHome(homes.demo_roots["claude"][0])
-    origin = folder.session(NEW, mark="n").prompt("list the files")
-    origin.answer(tool_use("n1", "Bash", command="ls"), tool_use("n2", "Bash", command="ls -la"), message_id="msg_new")
-    fork = folder.session(NEW.replace("3", "2"), mark="f")
-    fork.records = [record | {"sessionId": fork.session_id, "forkedFrom": {"sessionId": NEW}} for record in origin.records]
-    fork.prompt("go on").answer(tool_use("f1", "Bash", command="pwd")).save()
+    origin, fork = copied(homes)
     rest = origin.records.pop()
     origin.save()
     keep_all(ingested(homes))
@@ -275,3 +284,68 @@ def test_a_call_that_the_origin_never_recorded_counts_in_its_copy_until_the_orig
     told = next(figure for name, figure, _ in figures(data) if name == "Tool calls")
     assert (forked.tool_calls, forked.repeated_tool_calls) == (3, 2)
     assert told == f"{sum(one.tool_calls.times for one in work(settings=homes)[:1]):,}"
+
+
+def kept(settings):
+    """Return all that is kept."""
+    with closing(sqlite3.connect(settings.home / session_figures.FILE)) as connection:
+        return {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in ("figures", "parts")}
+
+
+def derived(settings):
+    """Make facts, readings and candidates of every cell and return the reports."""
+    with open_store(settings) as store:
+        return background.derive(store, settings)
+
+
+def gone_back(settings):
+    """Write a session of which the person took the second prompt back before going on; return its id and the task that is left."""
+    made = ClaudeHome(settings.demo_roots["claude"][0]).session(NEW.replace("3", "4"), mark="b").prompt("write a parser for dates")
+    answer = made.answer(text("Written."), message_id="msg_b1").records[-1]["uuid"]
+    made.prompt("rewrite the whole shop page in French").answer(text("Rewritten."), message_id="msg_b2").prompt("yes, go on")
+    made.records[-1]["parentUuid"] = answer
+    made.answer(text("Done."), message_id="msg_b3").save()
+    return made.session_id, "write a parser for dates"
+
+
+@pytest.mark.feature("work.copies")
+@pytest.mark.parametrize("bytes_at_once", [1, 1 << 20])
+def test_a_read_of_many_sessions_makes_their_figures_too_and_they_are_those_that_are_made_alone(homes, monkeypatch, bytes_at_once):
+    monkeypatch.setattr(made_figures, "_AT_ONCE", bytes_at_once)
+    copied(homes)[0].save()
+    back, task = gone_back(homes)
+    keep_all(ingested(homes))
+    alone = kept(homes)
+    assert next(row for row in listed(limit=1_000, settings=homes)[0] if row["session_id"] == back)["task"] == task
+    (homes.home / session_figures.FILE).unlink()
+    monkeypatch.setattr(background, "_MANY", 1)
+
+    derived(homes)
+    assert kept(homes) == alone
+    assert keep_all(homes) == 0
+
+
+def test_a_read_of_few_sessions_leaves_their_figures_to_the_warehouse(homes, monkeypatch):
+    monkeypatch.setattr(background, "_MANY", 1_000)
+    derived(ingested(homes))
+
+    assert not (homes.home / session_figures.FILE).exists()
+
+
+def test_a_figure_that_raises_in_a_read_of_many_sessions_fails_no_cell_and_is_made_by_the_warehouse(homes, monkeypatch):
+    raised: list[str] = []
+
+    def once_raising(view, settings):
+        if not raised:
+            raised.append(view.session_id)
+            raise LookupError
+        return kept_figures.WORK.make(view, settings)
+
+    monkeypatch.setattr(kept_figures, "KEPT", (kept_figures.WORK._replace(make=once_raising), kept_figures.TIME))
+    monkeypatch.setattr(background, "_MANY", 1)
+    reports = derived(ingested(homes))
+
+    assert raised
+    assert not any(report.failed_partitions for report in reports)
+    assert raised[0] not in {row[2] for row in kept(homes)["figures"]}
+    assert keep_all(homes) == 1

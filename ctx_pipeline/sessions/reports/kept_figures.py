@@ -16,13 +16,18 @@ from ctx_pipeline.sessions.reports.work import WORK
 from ctx_pipeline.sessions.session_choice import lines
 from ctx_pipeline.storage.lake.queries import shared_database
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.session_figures import present
 from ctx_pipeline.usage import session_figures
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.repeated_calls import REPEATED
+from ctx_pipeline.usage.session_figures import FiguresOfCell
 from ctx_pipeline.usage.unrecorded_agents import UNRECORDED
 from ctx_pipeline.usage.usage_figures import CALLS, LIMITS, SHARES, USAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
@@ -34,6 +39,17 @@ def keep(store: Store, settings: Settings, *, most: int | None = None) -> int:
     made = session_figures.keep(store, settings, KEPT, most=most)
     keep_newest(settings)
     return made
+
+
+def ahead(store: Store, settings: Settings) -> Callable[[Cell, Collection[str]], FiguresOfCell]:
+    """Return what begins the figures of some sessions of a cell that are about to be read; what it leaves out :func:`keep` makes."""
+    there = present(store)
+
+    def begin(cell: Cell, sessions: Collection[str]) -> FiguresOfCell:
+        asked = ((cell.host, session) for session in sessions)
+        return FiguresOfCell(store, settings, KEPT, {key: there[key] for key in asked if key in there})
+
+    return begin
 
 
 def warm(settings: Settings) -> None:
