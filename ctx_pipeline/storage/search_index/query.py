@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
-from ctx_pipeline.storage.search_index import row_lookup
+from ctx_pipeline.storage.search_index import near_words, row_lookup
 from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, meets, ranked
 from ctx_pipeline.storage.search_index.regex import Coverage, scan
 from ctx_pipeline.storage.search_index.row_attributes import quarter_of
@@ -210,6 +210,11 @@ class Reading(ABC):
         """Tell whether some hit of a question would hold its phrase or all its words: cheaper than to ask it."""
         shelf = self._shelved()
         return meets(shelf.connection, shelf, question(asked.text), self._mask(shelf, asked))
+
+    def near_words(self, words: Sequence[str]) -> dict[str, str]:
+        """Return those of some words that stand nowhere but differ in one letter from a word that does: word -> that word."""
+        near = {word: near_words.near_word(self.connection, word) for word in words[: near_words.MOST]}
+        return {word: other for word, other in near.items() if other}
 
     def ask(
         self, texts: Texts, asked: Asked, *, limit: int = 20, offset: int = 0, width: int = 240, counting: Counting | None = None
