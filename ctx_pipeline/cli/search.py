@@ -326,8 +326,9 @@ def _level(found: SearchResult) -> str:
 
 
 def _missing(found: SearchResult) -> str:
-    """Return the words that are found nowhere."""
-    return f"; nothing holds: {', '.join(found.missing)}" if found.missing else ""
+    """Return the words that are found nowhere, and what was looked for in their place."""
+    told = "".join(f"; nothing holds {word}: {other} was looked for" for word, other in found.corrected.items())
+    return told + (f"; nothing holds: {', '.join(found.missing)}" if found.missing else "")
 
 
 def _summary(found: SearchResult) -> str:

@@ -17,6 +17,7 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import HIDDEN, SEPARATORS, SEQUENCE, escaped, session_title
 from ctx_pipeline.model.irregular_words import IRREGULAR
 from ctx_pipeline.model.readings import first_place
+from ctx_pipeline.model.synonyms import SYNONYMS
 from ctx_pipeline.storage.search_index import ranking, tokenize, word_forms
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ def scoring() -> dict[str, Any]:
         "saidCounts": ranking.SAID_COUNTS,
         "enough": ranking.ENOUGH,
         "wordsAtOnce": ranking.MOST_WORDS_AT_ONCE,
+        "ofSynonym": ranking.OF_SYNONYM,
         "readWhole": ranking.READ_WHOLE,
         "sample": ranking.SAMPLE,
         "pool": ranking.POOL,
@@ -168,6 +170,7 @@ def scoring() -> dict[str, Any]:
         "endings": list(word_forms.ENDINGS),
         "added": list(word_forms.ADDED),
         "irregular": [list(group) for group in IRREGULAR],
+        "synonyms": [list(group) for group in SYNONYMS],
     }
 
 

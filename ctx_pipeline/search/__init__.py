@@ -108,6 +108,8 @@ class SearchResult(Plain):
     """Words of the question, as typed, that nothing holds which the filters keep."""
     with_all_words: int = 0
     """Scored rows that have the phrase or all words; the others have some of them."""
+    corrected: dict[str, str] = field(default_factory=dict)
+    """Words of the question, as typed, that stand nowhere: the word that differs in one letter and was looked for in its place."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,8 @@ def search(
 
     Words of time in a question ("last week", "in July") are filters where none is given and something is found there; else
     they are words like others. Where no text holds all words of a question, those with which it begins and that say nothing
-    ("which session fixed the") are left out. All filters must hold; of several values of one, any. Raises StoreError when nothing was
+    ("which session fixed the") are left out. In place of a word that stands nowhere the one that differs in one letter is
+    looked for. All filters must hold; of several values of one, any. Raises StoreError when nothing was
     indexed yet, UnknownName for an unknown host, role, kind or outcome, and for a tool or a
     project that no session has, UsageError for a day or a pattern that is none.
     """
@@ -191,10 +194,15 @@ def search(
         if not answer.found and not answer.left_out and not offset:
             _refuse_unknown(store, chosen, projects)
         hits = _hits(store, answer.found)
+        near = store.search.near_words(answer.missing)
         relaxed = answer.level in {"any", "beginning"} and not answer.with_all
         bare = without_question(query) if relaxed else query
         shorten = bare != query and store.search.meets(asked._replace(text=bare))
     result = _result(query, answer, hits, offset)
+    if near:
+        more = {"facets": facets, "limit": limit, "offset": offset, "width": width, "settings": settings}
+        corrected = {_as_typed(word, query): other for word, other in near.items()}
+        return replace(search(_with_words(query, near), filters=chosen, **more), query=query, corrected=corrected)
     if shorten:
         more = {"facets": facets, "limit": limit, "offset": offset, "width": width, "settings": settings}
         shorter = search(bare, filters=chosen, **more)
@@ -237,6 +245,11 @@ def _as_typed(word: str, query: str) -> str:
     word = word.replace(" ", "")
     typed = re.search(re.escape(word), query, re.IGNORECASE)
     return typed[0] if typed else word
+
+
+def _with_words(query: str, near: Mapping[str, str]) -> str:
+    """Return a question with other words in the place of some, which are in small letters."""
+    return re.sub(r"[^\W_]+", lambda word: near.get(word[0].lower(), word[0]), query)
 
 
 def _partial(covered: Coverage) -> dict[str, Any] | None:

@@ -2,7 +2,8 @@
 
 The forty questions of ``search_questions.tsv`` were written from reading published
 sessions, in other words than theirs, before the ranking was made; half of them
-(``held``) were not looked at until it was done. ``plain`` is the order that rows have
+(``held``) were not looked at until it was done. Twenty-five more (``new``) were written from other sessions before
+synonyms were looked for, and twenty-one (``last``) after the list of synonyms was. ``plain`` is the order that rows have
 by themselves, the phrase before all words before any, each by BM25.
 """
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 TURNS = Path(__file__).with_name("search_turns.tsv")
 TABLE = Path(__file__).with_name("search_questions.tsv")
-SETS = ("tune", "held")
+FIRST_SETS = ("tune", "held")
+SETS = (*FIRST_SETS, "new", "last")
 _DEEP = 1_000
 
 
@@ -44,11 +46,11 @@ class Question(NamedTuple):
     text: str
 
 
-def table() -> list[Question]:
-    """Return the forty questions."""
+def table(sets: Sequence[str] = SETS) -> list[Question]:
+    """Return the questions of some sets."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    return [Question(row["set"], frozenset(row["sessions"].split()), row["question"]) for row in rows]
+    return [Question(row["set"], frozenset(row["sessions"].split()), row["question"]) for row in rows if row["set"] in sets]
 
 
 class TurnQuestion(NamedTuple):
@@ -159,13 +161,15 @@ def mean_reciprocal(places: Sequence[int]) -> float:
 
 
 def search_questions_rows(home: Path) -> list[Row]:
-    """Return the figures of both halves of the questions over a home with the published sessions, before and after scoring in context."""
+    """Return the figures of each set of the questions over a home with the published sessions, before and after scoring in context."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder, opened(home, Path(folder)) as store:
         for half in SETS:
-            asked = [one for one in table() if one.set == half]
+            asked = table([half])
             for name, order in (("plain", plain(store)), ("in context", in_context(store))):
                 rows += figures(f"questions, {half}, {name}", ranks(store, order, asked))
+            if half not in FIRST_SETS:
+                continue
             moments = [one for one in turn_questions() if one.held == (half == "held")]
             named = (f"moments, {half} ({len(moments)}): the turn in the first 10", f"moments, {half} ({len(moments)}): its session first")
             for name, right in zip(named, zip(*turns_found(store, moments), strict=True), strict=True):

@@ -34,7 +34,8 @@ HIT = {
     "also_in",
 }
 ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial", "days", "missing"} | {
-    "with_all_words"
+    "with_all_words",
+    "corrected",
 }
 
 
@@ -225,6 +226,26 @@ def test_days_that_a_question_names_are_searched_alone_where_something_is_found_
     assert {hit["ts"][:7] for hit in named["hits"]} == {newest[:7]}
     nowhere = ran.json("search", "pytest", "in", "January", "2020")
     assert (nowhere["days"], bool(nowhere["hits"])) == (None, True)
+
+
+@pytest.mark.feature("search.typos")
+@pytest.mark.parametrize("typed", ["pyteest", "pyetst", "pytset", "pytist", "Pytezt"])
+def test_a_typo_finds_what_was_meant_and_says_so(ran: Ctx, typed: str):
+    meant, found = ran.json("search", "pytest"), ran.json("search", typed)
+    assert [hit["event_id"] for hit in found["hits"]] == [hit["event_id"] for hit in meant["hits"]]
+    assert (found["query"], found["corrected"], found["missing"]) == (typed, {typed: "pytest"}, [])
+    assert f"nothing holds {typed}: pytest was looked for" in ran("search", typed).stdout
+
+
+@pytest.mark.feature("search.typos")
+@pytest.mark.parametrize("typed", ["zytest", "pyteeest", "pytes7", "ZzqxEntry"])
+def test_a_word_that_is_near_to_none_is_not_replaced(ran: Ctx, typed: str):
+    assert ran.json("search", typed)["corrected"] == {}
+
+
+@pytest.mark.feature("search.typos")
+def test_a_word_that_the_filters_leave_out_is_no_typo(ran: Ctx):
+    assert ran.json("search", "pytest", "--until", "2020-01-01")["corrected"] == {}
 
 
 @pytest.mark.feature("search.missing-words")

@@ -13,12 +13,13 @@ from ctx_pipeline import settings as settings_of
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.search import Filters, search
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.lake.parquet_text import PageReader
 from ctx_pipeline.storage.reader import searching
 from ctx_pipeline_tests.factories.stores import normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.search import SearchResult
     from ctx_pipeline_tests.factories.views import Builder
@@ -53,6 +54,23 @@ def test_what_a_fork_repeats_is_one_hit_that_names_the_others(environ):
     assert sorted(prompts) == [["fork", "parent"], ["later"]]
     assert len(found.hits) == 4
     assert search("turnip", filters=Filters(without={"fork"}), settings=settings_of.load(environ)).hits[0].also_in == []
+
+
+@pytest.mark.feature("search.copies")
+def test_of_many_copies_each_is_read_once(environ, monkeypatch):
+    forks = [view(f"fork-{number}").prompt("why is the turnip purple").answer("the turnip has anthocyanin") for number in range(15)]
+    written(environ, *forks, view("later", start=START + HOUR).prompt("the purple turnip"))
+    read: list[tuple[str, int]] = []
+    events = PageReader.events
+
+    def counted(self: PageReader, part: str, rows: Sequence[int], places: bytes) -> object:
+        read.extend((part, row) for row in rows)
+        return events(self, part, rows, places)
+
+    monkeypatch.setattr(PageReader, "events", counted)
+    found = asked(environ, "purple turnip")
+    assert sorted(len(hit.also_in) for hit in found.hits) == [0, 14]
+    assert len(read) == len(set(read)) == 16
 
 
 @pytest.mark.feature("search.copies")

@@ -13,7 +13,7 @@ from ctx_pipeline.storage.search_index import Asked, SearchIndex
 from ctx_pipeline.storage.search_index.ranking import TALK, ranked
 from ctx_pipeline.storage.search_index.snippets import around, snippet
 from ctx_pipeline.storage.search_index.tokenize import named, question
-from ctx_pipeline.storage.search_index.word_forms import forms_of
+from ctx_pipeline.storage.search_index.word_forms import forms_of, synonyms_of
 from ctx_pipeline_tests.factories.stores import normalized
 from ctx_pipeline_tests.factories.views import START, view
 from ctx_pipeline_tests.storage.test_search_index import CELL, OTHER, add, found
@@ -275,6 +275,32 @@ def test_a_row_by_itself_has_the_bm25_that_a_hand_computes(index, asked):
     length = 4 / (7 / 4)
     lost = 1 - TALK.length + TALK.length * length
     assert scored.scores[scored.rows[0]].alone == pytest.approx(log(3.5 / 1.5) * 6 * 2.2 / (6 + 1.2 * lost))
+
+
+@pytest.mark.feature("search.synonyms")
+def test_of_two_rows_with_a_word_of_a_sentence_the_one_with_a_synonym_of_another_comes_first(index):
+    filler(index)
+    add(index, "p", "renamed the parser again", "z", session="other")
+    add(index, "q", "removed the parser again", "z", session="unlike")
+    add(index, "r", "remove the parser again", "z", session="right")
+    assert index.query("which session was deleting parser leftovers nobody needs")[0].part == "r"
+
+
+@pytest.mark.feature("search.synonyms")
+@pytest.mark.parametrize("asked", ["deleting", "delete parser", "why were we deleting leftovers nobody needs"])
+def test_a_row_with_synonyms_alone_is_no_hit_and_few_words_are_what_is_meant(index, asked):
+    filler(index)
+    add(index, "p", "remove that again", "z", session="p")
+    assert index.query(asked) == []
+    add(index, "q", "delete that again", "the parser", session="q")
+    assert {hit.part for hit in index.query(asked)} == {"q"}
+
+
+@pytest.mark.feature("search.synonyms")
+def test_synonyms_are_found_from_every_form_of_a_word_and_have_none_of_its_own():
+    assert "remove" in synonyms_of("deleted")
+    assert not {"deleted", "delete", "deletes"}.intersection(synonyms_of("deleting"))
+    assert synonyms_of("turnip") == ()
 
 
 @pytest.mark.feature("search.word-forms")

@@ -23,6 +23,12 @@ TODAY = date(2026, 11, 18)
         ("the race in December", "the race", "2025-12-01", "2025-12-31"),
         ("deploys since March 2026", "deploys", "2026-03-01", "2026-11-18"),
         ("two weeks ago parser", "parser", "2026-11-01", "2026-11-07"),
+        ("shadow branch on July 2026", "shadow branch", "2026-07-01", "2026-07-31"),
+        ("July 2026 shadow branch", "shadow branch", "2026-07-01", "2026-07-31"),
+        ("what failed on Monday?", "what failed", "2026-11-16", "2026-11-16"),
+        ("the deploy of last wednesday", "the deploy of", "2026-11-11", "2026-11-11"),
+        ("parser on 2026-07-08", "parser", "2026-07-08", "2026-07-08"),
+        ("parser since 2026-07", "parser", "2026-07-01", "2026-11-18"),
         ("parser last 10 days", "parser", "2026-11-08", "2026-11-18"),
     ],
 )
@@ -33,6 +39,12 @@ def test_words_of_time_are_days_and_the_rest_is_the_question(question, rest, sin
 
 
 @pytest.mark.feature("search.time-words")
-@pytest.mark.parametrize("question", ["", "today", "last week?", "may fail", "the last commit", "march through the list", "time out"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        *("", "today", "last week?", "may fail", "the last commit", "march through the list", "time out"),
+        *("panic at 2026-07-08 11:36:54", "since 2026-13-40 nothing", "from 2026-07-08T11:36 on", "sorted by month in 2026-07-08-rc1"),
+    ],
+)
 def test_a_question_without_them_or_of_them_alone_is_taken_as_it_is(question):
     assert named_days(question, TODAY) is None

@@ -5,6 +5,7 @@
   let how = null;
   let stops = null;
   let irregular = null; // form -> all forms of its word
+  let alike = null; // word -> words that are used for it
   const UNSPACED = "\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uac00-\\ud7af\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
   const SIGN = new RegExp(`[${UNSPACED}]`, "u");
   const SIGNS = new RegExp(`[${UNSPACED}]`, "gu");
@@ -136,6 +137,12 @@
     return [...new Set([...found, ...group])].filter((form) => form !== word);
   }
 
+  // The words that are used for a word or one of its forms.
+  function synonyms(word) {
+    const own = [word, ...forms(word)];
+    return [...new Set(own.flatMap((form) => alike.get(form) || []))].filter((other) => !own.includes(other));
+  }
+
   // Documents {kind, text, row} of sessions {key, first, rows}; a row counts over all events of all sessions in the order of months and ids, `top` of them.
   class Index {
     constructor(top) {
@@ -249,6 +256,14 @@
       return found.filter((way) => way.rows.length);
     }
 
+    // The synonyms of words that some row has.
+    others(telling) {
+      const found = telling.filter((token) => token.length === 1).map((token) => ({ token, phrases: synonyms(token[0]).map((other) => [other]) }));
+      const some = found.filter(({ phrases }) => phrases.length);
+      const ways = some.map(({ token, phrases }) => ({ ...this.way({ phrases, typed: false, ...this.newest(phrases) }, how.ofSynonym, token), exact: new Set() }));
+      return ways.filter((way) => way.rows.length);
+    }
+
     // Each word as it was typed and, where that finds more, in all its forms.
     ways(telling) {
       return telling.flatMap((token) => {
@@ -305,7 +320,9 @@
     const asked = question(text);
     if (!asked.asked.length || !index.top) return { rows: [], scores: new Map(), ways: [] };
     const words = index.ways(asked.telling);
-    const ways = [...words, ...index.named(asked.names)];
+    const sought = [...words, ...index.named(asked.names)];
+    const others = asked.whole > how.wordsAtOnce ? index.others(asked.telling) : [];
+    const ways = [...sought, ...others];
     const tiers = new Map();
     let otherwise = new Map();
     const whole = words.filter((way) => way.typed && way.complete).sort((a, b) => a.rows.length - b.rows.length);
@@ -316,7 +333,8 @@
     const add = (rows, tier) => rows.forEach((row) => tiers.has(row) || tiers.set(row, tier));
     if (tiers.size < how.enough) {
       const covered = new Map();
-      for (const way of ways) for (const row of way.rows) covered.set(row, way.weight + (covered.get(row) || 0));
+      for (const way of sought) for (const row of way.rows) covered.set(row, way.weight + (covered.get(row) || 0));
+      for (const way of others) for (const row of way.rows) if (covered.has(row)) covered.set(row, way.weight + covered.get(row));
       const least = [...covered.values()].sort((a, b) => b - a)[Math.min(how.scored, covered.size) - 1];
       add([...covered.keys()].filter((row) => covered.get(row) >= least), 2);
       if (!tiers.size) otherwise = index.scored(index.few(index.any(asked.asked), how.pool), asked.asked);
@@ -333,7 +351,7 @@
     const own = index.alone(rows, ways, scoring);
     for (const [row, score] of otherwise) own.set(row, own.get(row) || score);
     const scores = inContext(index, ways, own, tiers, scoring);
-    return { rows: [...best(scores, tiers, index), ...best(own, tiers, index).filter((row) => !scores.has(row))], own, scores, ways };
+    return { rows: [...best(scores, tiers, index), ...best(own, tiers, index).filter((row) => !scores.has(row))], own, scores, ways: sought };
   }
 
   function inContext(index, ways, own, tiers, scoring) {
@@ -406,6 +424,8 @@
     how = scoring;
     stops = new Set(scoring.stop);
     irregular = new Map(scoring.irregular.flatMap((group) => group.map((form) => [form, group])));
+    alike = new Map();
+    for (const group of scoring.synonyms) for (const word of group) alike.set(word, [...(alike.get(word) || []), ...group.filter((other) => other !== word)]);
   }
 
   ctx.ranking = { Index, QUOTING, best: bestOf, forms, ranked, use };

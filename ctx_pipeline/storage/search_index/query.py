@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
-from ctx_pipeline.storage.search_index import row_lookup
+from ctx_pipeline.storage.search_index import near_words, row_lookup
 from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, meets, ranked
 from ctx_pipeline.storage.search_index.regex import Coverage, scan
 from ctx_pipeline.storage.search_index.row_attributes import quarter_of
@@ -37,6 +37,7 @@ class Alike:
         self._scores = ranking.scores if ranking else {}
         self._by_score: dict[float, list[int]] = {}
         self._places: dict[int, int] = {}
+        self._together: dict[int, dict[int, Session | None]] = {}
         if self._scores:
             for place, row in enumerate(order[: len(self._scores)]):
                 if row in self._scores:
@@ -46,19 +47,21 @@ class Alike:
     def of(self, row: int) -> list[int]:
         """Return rows of other sessions that may be copies of a row, in order; none for a row that was not scored."""
         score = self._scores.get(row)
-        others = self._by_score.get(score.alone, ()) if score else ()
-        if len(others) < 2:
+        alike = self._by_score.get(score.alone, []) if score else []
+        if len(alike) < 2:
             return []
-        told, span = self._shelf.attributes_of(row), self._shelf.span_of(row)
-        found = []
-        for other in others:
-            there = self._shelf.span_of(other)
-            if there is None or span is None or there.session == span.session:
-                continue
-            same = self._shelf.attributes_of(other)
-            if (same.kind, same.tool, same.quarter) == (told.kind, told.tool, told.quarter):
-                found.append(other)
-        return found[:_MOST]
+        if row not in self._together:
+            self._group(alike)
+        together = self._together[row]
+        return [other for other, session in together.items() if session != together[row]][:_MOST]
+
+    def _group(self, rows: Sequence[int]) -> None:
+        """Note which rows are of one kind, tool and quarter of an hour, each with its session."""
+        groups: dict[tuple[str, str | None, int], dict[int, Session | None]] = {}
+        for row in rows:
+            told, span = self._shelf.attributes_of(row), self._shelf.span_of(row)
+            group = self._together[row] = groups.setdefault((told.kind, told.tool, told.quarter), {})
+            group[row] = span.session if span else None
 
     def place(self, row: int) -> int:
         """Return where a row that was given by :meth:`of` stands in the order."""
@@ -208,6 +211,11 @@ class Reading(ABC):
         shelf = self._shelved()
         return meets(shelf.connection, shelf, question(asked.text), self._mask(shelf, asked))
 
+    def near_words(self, words: Sequence[str]) -> dict[str, str]:
+        """Return those of some words that stand nowhere but differ in one letter from a word that does: word -> that word."""
+        near = {word: near_words.near_word(self.connection, word) for word in words[: near_words.MOST]}
+        return {word: other for word, other in near.items() if other}
+
     def ask(
         self, texts: Texts, asked: Asked, *, limit: int = 20, offset: int = 0, width: int = 240, counting: Counting | None = None
     ) -> Answer:
@@ -253,13 +261,16 @@ class Reading(ABC):
         words = (*meant.significant_terms, *meant.identifiers) or question(asked.file or "").significant_terms
         found: dict[int, Found] = {}
         known: dict[_Told, int] = {}
+        read: dict[int, FoundEvent | None] = {}
         whole, end = True, offset
         while len(found) < limit and end < len(rows.order):
             begin, end = end, min(end + limit - len(found), len(rows.order))
             hits = self._hits(shelf, rows, begin, end)
             others = {row: alike.of(row) for row in rows.order[begin:end]}
-            further = self._hits_of(shelf, rows, [row for row in dict.fromkeys(chain.from_iterable(others.values())) if row not in others])
-            read = dict(zip((h.rowid for h in (*hits, *further)), self._events(shelf, texts, (*hits, *further)), strict=True))
+            # a session with many copies is met again and again: each of its rows is read once
+            unread = [row for row in dict.fromkeys((*others, *chain.from_iterable(others.values()))) if row not in read]
+            further = self._hits_of(shelf, rows, unread)
+            read |= zip((h.rowid for h in further), self._events(shelf, texts, further), strict=True)
             places = {row: begin + number for number, row in enumerate(rows.order[begin:end])}
             for hit in hits:
                 event = read[hit.rowid]

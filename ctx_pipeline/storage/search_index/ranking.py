@@ -10,7 +10,7 @@ from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.storage.search_index.row_lookup import numbers_of
-from ctx_pipeline.storage.search_index.word_forms import forms_of
+from ctx_pipeline.storage.search_index.word_forms import forms_of, synonyms_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -132,7 +132,9 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
     otherwise: dict[int, float] = {}
     level, expression = LEVELS[0], question.phrase
     words = [way for word in question.significant_terms for way in _ways(finder, word)]
-    ways = words + [way for name in question.identifiers for way in _named(finder, name)]
+    sought = words + [way for name in question.identifiers for way in _named(finder, name)]
+    others = [way for word in question.significant_terms for way in _others(finder, word)] if question.telling > MOST_WORDS_AT_ONCE else []
+    ways = sought + others
     missing: tuple[str, ...] = ()
     if len(question.tokens) > 1 and _may_meet(words):
         if 1 < question.telling <= MOST_WORDS_AT_ONCE:
@@ -140,8 +142,8 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
             tiers = dict.fromkeys(finder.strict(expression), 1)
         tiers |= dict.fromkeys(finder.strict(question.phrase), 0)
     if len(tiers) < ENOUGH:
-        level, expression = LEVELS[2 if len(question.tokens) > 1 else 1], " OR ".join({way.word: way.expression for way in ways}.values())
-        tiers = dict.fromkeys(finder.most_of(ways), 2) | tiers
+        level, expression = LEVELS[2 if len(question.tokens) > 1 else 1], " OR ".join({way.word: way.expression for way in sought}.values())
+        tiers = dict.fromkeys(finder.most_of(sought, others), 2) | tiers
         if not tiers:
             # no row of the samples is meant: look among all
             otherwise = finder.scored(expression) or finder.scored(question.any)
@@ -222,14 +224,20 @@ class _Finder:
         asked = f"SELECT rowid FROM history WHERE history MATCH ?{only} ORDER BY rowid DESC LIMIT ?"
         return _listed(self.connection, asked, (expression, *values, most))
 
-    def most_of(self, ways: Sequence[_Way]) -> list[int]:
-        """Return the rows of the samples that are meant and have the most of the words by weight, with all equals of the last."""
+    def most_of(self, ways: Sequence[_Way], others: Sequence[_Way]) -> list[int]:
+        """Return the rows of the samples that are meant and have the most of the words by weight, with all equals of the last.
+
+        Synonyms, the ``others``, count where a row has one of the words.
+        """
         covered: dict[int, float] = {}
         known = covered.get
         for way in ways:
             weight = way.weight
             for row in self.shelf.alive(way.rows, self.mask) if self.narrowed else way.rows:
                 covered[row] = known(row, 0.0) + weight
+        for way in others:
+            for row in covered.keys() & way.rows:
+                covered[row] += way.weight
         least = min(nlargest(SCORED, covered.values()), default=0.0)
         return [row for row, weight in covered.items() if weight >= least]
 
@@ -312,6 +320,17 @@ def _named(finder: _Finder, name: str) -> list[_Way]:
 
 
 _OF_NAME = 0.5
+
+
+def _others(finder: _Finder, word: str) -> list[_Way]:
+    """Return how the synonyms of a word are looked for; nothing where no row has one."""
+    expression = " OR ".join(f'"{other}"' for other in synonyms_of(word))
+    rows, times, held, complete = _newest(finder, expression) if expression else ([], 0, 0, True)
+    return [_Way("", False, expression, rows, times, held, complete, OF_SYNONYM, _weight(finder, OF_SYNONYM, times))] if rows else []
+
+
+OF_SYNONYM = 0.2
+"""What a synonym weighs where a word of the question weighs 1."""
 
 
 def _weight(finder: _Finder, share: float, times: int) -> float:

@@ -1,8 +1,9 @@
-"""Inflected forms of an English word: what a question in other words than the text's is looked for as well."""
+"""Inflected forms and synonyms of an English word: what a question in other words than the text's is looked for as well."""
 
 from __future__ import annotations
 
 from ctx_pipeline.model.irregular_words import GROUPS
+from ctx_pipeline.model.synonyms import SYNONYMS
 
 ENDINGS = (
     "ations",
@@ -44,6 +45,20 @@ def forms_of(word: str) -> tuple[str, ...]:
     regular = _regular(group[0] if group else word)
     group = group or next((GROUPS[form] for form in regular if form in GROUPS), ())
     return tuple(form for form in dict.fromkeys((*regular, *group)) if form != word)
+
+
+def synonyms_of(word: str) -> tuple[str, ...]:
+    """Return the words that developers use for a word or one of its forms (deleting: drop, erase, remove), as the groups have them."""
+    own = (word, *forms_of(word))
+    found = dict.fromkeys(other for form in own for other in _OTHERS.get(form, ()))
+    return tuple(other for other in found if other not in own)
+
+
+_OTHERS: dict[str, tuple[str, ...]] = {}
+"""word -> the other words of its groups"""
+for _group in SYNONYMS:
+    for _word in _group:
+        _OTHERS[_word] = (*_OTHERS.get(_word, ()), *(other for other in _group if other != _word))
 
 
 def _regular(word: str) -> list[str]:

@@ -1,0 +1,38 @@
+"""What a word that stands nowhere was meant to be: the word of the index that differs in one letter."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+SHORTEST = 6
+"""Letters from which on a word is looked for with one letter more, less, changed or swapped: shorter ones are too often another word."""
+
+MOST = 3
+"""Words of a question that are looked for so; each takes some ten milliseconds in a large index."""
+
+
+def near_word(connection: sqlite3.Connection, word: str) -> str | None:
+    """Return the word nearest to one that no row has, the commonest of several; the first letter is taken to be right."""
+    if len(word) < SHORTEST or not (word.isascii() and word.isalpha()) or _rows(connection, word):
+        return None
+    found = {other: rows for other in _neighbours(word) if (rows := _rows(connection, other))}
+    return max(found, key=lambda other: (found[other], other), default=None)
+
+
+def _rows(connection: sqlite3.Connection, word: str) -> int:
+    """Return how many rows have a word, up to a hundred."""
+    asked = "SELECT count(*) FROM (SELECT 1 FROM history WHERE history MATCH ? LIMIT 100)"
+    return int(connection.execute(asked, (f'"{word}"',)).fetchone()[0])
+
+
+def _neighbours(word: str) -> list[str]:
+    cuts = [(word[:place], word[place:]) for place in range(1, len(word) + 1)]
+    found = [before + after[1:] for before, after in cuts if after]
+    found += [before + after[1] + after[0] + after[2:] for before, after in cuts if len(after) > 1]
+    found += [before + letter + after[1:] for before, after in cuts if after for letter in ascii_lowercase]
+    found += [before + letter + after for before, after in cuts for letter in ascii_lowercase]
+    return [other for other in dict.fromkeys(found) if other != word]
