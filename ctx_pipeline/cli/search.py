@@ -241,7 +241,9 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
     if not rows:
         say(_summary(found))
         return
-    say(f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')}{_level(found)}{_missing(found)}")
+    say(
+        f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')}{_level(found)}{''.join(f'; {told}' for told in found.not_found())}"
+    )
     if found.level in _LEVELS:
         say(_BEGINNING, dim=True)
 
@@ -325,12 +327,6 @@ def _level(found: SearchResult) -> str:
     return f" for {_LEVELS[found.level]}{whole}"
 
 
-def _missing(found: SearchResult) -> str:
-    """Return the words that are found nowhere, and what was looked for in their place."""
-    told = "".join(f"; nothing holds {word}: {other} was looked for" for word, other in found.corrected.items())
-    return told + (f"; nothing holds: {', '.join(found.missing)}" if found.missing else "")
-
-
 def _summary(found: SearchResult) -> str:
     """Return how many hits there are and how they were found."""
     copies = 0
@@ -348,7 +344,7 @@ def _summary(found: SearchResult) -> str:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     told += _level(found) if found.hits else ""
     told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
-    told += _missing(found) if found.hits else ""
+    told += "".join(f"; {told}" for told in found.not_found()) if found.hits else ""
     told += f"; {counted(copies, 'copy', 'copies')} told with another" if copies else ""
     if found.next_offset is not None:
         told += f"; from {found.next_offset + 1:,} on: --offset {found.next_offset}"

@@ -33,6 +33,7 @@ class Hits(BaseModel):
     next_cursor: str | None = Field(description=CURSOR)
     left_out: int = Field(description="Hits of the caller's own session, which are not shown.")
     level: str = Field(default="", description="How far the words were relaxed: phrase, all, any, beginning; else regex, file or newest.")
+    searched: str = Field(default="", description="What was looked for in place of what was asked: other words, some days only.")
     total: int | None = Field(default=None, description="All hits, where facets were asked for.")
     facets: dict[str, dict[str, int]] | None = Field(default=None, description="facet -> value -> hits, the most first.")
     partial: str | None = Field(

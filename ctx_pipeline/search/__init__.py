@@ -111,6 +111,11 @@ class SearchResult(Plain):
     corrected: dict[str, str] = field(default_factory=dict)
     """Words of the question, as typed, that stand nowhere: the word that differs in one letter and was looked for in its place."""
 
+    def not_found(self) -> list[str]:
+        """Return in words what of the question nothing holds, and what was looked for in its place."""
+        told = [f"nothing holds {word}: {other} was looked for" for word, other in self.corrected.items()]
+        return told + ([f"nothing holds: {', '.join(self.missing)}"] if self.missing else [])
+
 
 @dataclass(frozen=True)
 class Filters:

@@ -129,6 +129,21 @@ def test_search_pages_by_cursor_and_every_hit_can_be_read_on_from(home):
     run(conversation)
 
 
+@pytest.mark.feature("search.typos")
+def test_an_agent_is_told_what_was_looked_for_in_place_of_its_words(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            typed = await asked(client, "search_history", query="pytest discounst")
+            missing = await asked(client, "search_history", query="pytest zyxwvutsr")
+            as_asked = await asked(client, "search_history", query="pytest discounts")
+        assert typed["hits"]
+        assert typed["searched"] == "nothing holds discounst: discounts was looked for"
+        assert missing["searched"] == "nothing holds: zyxwvutsr"
+        assert as_asked["searched"] == ""
+
+    run(conversation)
+
+
 @pytest.mark.feature("search.regex-bounds")
 def test_a_regular_expression_that_takes_minutes_is_answered_in_seconds_and_partly(tmp_path):
     slow = "".join(random.Random(7).choices("etaoinshrdlu \n", k=6_000_000))
