@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.dashboard.figures import milliseconds
-from ctx_pipeline.dashboard.page import chunk
+from ctx_pipeline.dashboard.page import packed_chunk, script_json
 from ctx_pipeline.dashboard.transcript import transcript
 
 if TYPE_CHECKING:
@@ -30,25 +30,27 @@ def scripts(name: str, line: SessionLine, detail: Detail, rows: WholeSession | N
     drawn = transcript(rows, images, line.host) if rows is not None else None
     place = drawn.places if drawn else {}
     made = {
-        name: chunk(
+        name: packed_chunk(
             name,
-            {
-                "facts": _facts(line) | {"resume": resume},
-                "transcript": drawn.summary if drawn else None,
-                "events_total": line.events,
-                "tools": detail.tool_calls,
-                "tools_total": line.tool_calls,
-                "calls": [(*rest, None if cost is None else cost / 1e9, thread) for *rest, cost, thread in detail.model_calls],
-                "calls_total": line.usage.calls,
-                "models": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.models],
-                "threads": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.threads],
-                "signals": [[*row, *_places(evidence, place)] if evidence else row for *row, evidence in detail.readings],
-                "memories": [(memory, _places(evidence, place)[0]) for memory, evidence in detail.memories],
-            },
+            script_json(
+                {
+                    "facts": _facts(line) | {"resume": resume},
+                    "transcript": drawn.summary if drawn else None,
+                    "events_total": line.events,
+                    "tools": detail.tool_calls,
+                    "tools_total": line.tool_calls,
+                    "calls": [(*rest, None if cost is None else cost / 1e9, thread) for *rest, cost, thread in detail.model_calls],
+                    "calls_total": line.usage.calls,
+                    "models": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.models],
+                    "threads": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.threads],
+                    "signals": [[*row, *_places(evidence, place)] if evidence else row for *row, evidence in detail.readings],
+                    "memories": [(memory, _places(evidence, place)[0]) for memory, evidence in detail.memories],
+                }
+            ),
         )
     }
     for end, held in drawn.files.items() if drawn else ():
-        made[f"{name}-{end}"] = chunk(f"{name}-{end}", held)
+        made[f"{name}-{end}"] = packed_chunk(f"{name}-{end}", script_json(held))
     return made
 
 

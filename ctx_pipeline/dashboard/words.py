@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from ctx_pipeline.dashboard.data import PAGE_VERSION
-from ctx_pipeline.dashboard.page import chunk, packed, without_hidden
+from ctx_pipeline.dashboard.page import packed_chunk, unpacked_chunk, without_hidden
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.storage.search_index.tokenize import DONE, DONE_CHARS, SAID, SAID_CHARS
 
@@ -31,6 +31,8 @@ LONGEST_WHOLE = max(SAID_CHARS, DONE_CHARS)
 LONGEST, LONGEST_CALL = 1_200, 400
 """Characters of an event, and of a tool call, that are searched in such a session: what a call is about stands first."""
 
+
+_encode = msgspec.json.Encoder().encode
 
 Document = list[Any]
 """[session, kind, crc of the event id, milliseconds, text, number of the event in its session]"""
@@ -102,15 +104,14 @@ def _cut(members: Sequence[SessionLine]) -> list[list[SessionLine]]:
 def documents_of(script: bytes) -> dict[tuple[str, str], list[Document]]:
     """Return (key, stamp) of a session -> its documents, of a piece as :func:`script` wrote it; empty for anything else."""
     try:
-        text = script[script.index(b",") + 1 : script.rindex(b")")]
-        held = json.loads(zlib.decompress(base64.b64decode(json.loads(text))))
+        held = unpacked_chunk(script)
         found: dict[tuple[str, str], list[Document]] = {
             (key, stamp): [] for key, stamp in zip(held["sessions"], held["stamps"], strict=True)
         }
         names = list(found)
         for document in held["documents"]:
             found[names[document[0]]].append([0, *document[1:]])
-    except (ValueError, KeyError, IndexError, TypeError, zlib.error):
+    except (ValueError, KeyError, IndexError, TypeError):
         return {}
     return found
 
@@ -139,7 +140,7 @@ def script(piece: Piece, held: Sequence[list[Document]]) -> bytes:
     told = [[n, *document[1:]] for n, own in enumerate(held) for document in own]
     keys, stamps = zip(*(s.id for s in piece.sessions), strict=True)
     rows = [s.line.events if s.whole else len(own) for s, own in zip(piece.sessions, held, strict=True)]
-    return chunk(f"words-{piece.name}", packed({"sessions": keys, "stamps": stamps, "rows": rows, "documents": told}))
+    return packed_chunk(f"words-{piece.name}", _encode({"sessions": keys, "stamps": stamps, "rows": rows, "documents": told}))
 
 
 def places(first_rows: Mapping[tuple[str, str], int], top: int) -> tuple[str, bytes]:
@@ -149,4 +150,4 @@ def places(first_rows: Mapping[tuple[str, str], int], top: int) -> tuple[str, by
     """
     value = {"keys": [digest(*session, size=16) for session in first_rows], "firsts": list(first_rows.values()), "top": top}
     name = digest(PAGE_VERSION, value, size=24)
-    return name, chunk(f"words-{name}", packed(value))
+    return name, packed_chunk(f"words-{name}", _encode(value))

@@ -61,9 +61,9 @@ def remove(
 
 
 KEEP_DAYS = 30
-KEEP_RUNS = 200
+KEEP_RUNS = 100
 """Runs that are kept, whatever their age."""
-SLACK = 50
+SLACK = 20
 """How many more there may be until a command removes some"""
 MOST_REMOVED = 2_000
 """Runs in one tick"""
@@ -118,7 +118,7 @@ def tidy_if_many(instance: dg.DagsterInstance) -> None:
 
 
 def tidy(instance: dg.DagsterInstance, *, seconds: float = TICK_SECONDS, label: str = LABEL) -> Pruned:
-    """Remove runs of ours older than 30 days and all but the newest 200; tell dead ones as failed.
+    """Remove runs of ours older than 30 days and all but the newest 100; tell dead ones as failed.
 
     ``label`` is what Dagster calls a code location of one's own that holds this graph: its runs are ours too.
     """

@@ -289,12 +289,7 @@ READINGS = Table(
         Column("evidence", "list", "event_ids that the reading rests on (at most 8)"),
         Column("reason", "str", "why there is no value", nullable=True, repeated=True),
         Column("metadata", "str", "further figures as JSON", nullable=True),
-        Column(
-            "input",
-            "str",
-            "hashes of the session's rows that the signal read and of its code: while they stay, the reading stays",
-            repeated=True,
-        ),
+        Column("input", "str", "hashes of the session's rows that the signal read and of its code: while they stay, the reading stays"),
     ),
 )
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import re
+import zlib
 
 import pytest
 
 from ctx_pipeline.dashboard import figures
 from ctx_pipeline.dashboard.figures import Column, axis, nice_ceiling, stacked
-from ctx_pipeline.dashboard.page import chunk, script_json
+from ctx_pipeline.dashboard.page import chunk, packed_chunk, script_json, unpacked_chunk
 from ctx_pipeline_tests.factories.history import HOSTILE
 
 
@@ -54,6 +57,21 @@ def test_a_chunk_is_plain_for_every_parser_and_gives_the_text_back():
     assert not any(mark in written for mark in (b"<", b">", b"&", "\u2028".encode(), "\u2029".encode()))
     assert written.startswith(b'ctx.receive("name",[')
     assert json.loads(script_json(list(HOSTILE))) == list(HOSTILE)
+
+
+@pytest.mark.feature("dashboard.packed")
+def test_a_packed_chunk_gives_every_byte_back_and_takes_a_quarter_less_than_base64():
+    value = {"texts": list(HOSTILE), "noise": base64.b64encode(random.Random(3).randbytes(200_000)).decode()}
+    written = packed_chunk("name", script_json(value))
+
+    assert unpacked_chunk(written) == value
+    string = written.removeprefix(b'ctx.receive("name",').removesuffix(b");\n")
+    assert not re.search(rb"[\n\r\0]", string)
+    assert re.fullmatch(rb'"(?:[^"\\]|\\.)*"', string, re.DOTALL)
+    held = zlib.compress(script_json(value), 1)
+    assert len(string) < 1.04 * len(held) < len(base64.b64encode(held))
+    with pytest.raises(ValueError, match="no packed chunk"):
+        unpacked_chunk(written[: len(written) // 2])
 
 
 @pytest.mark.parametrize(("value", "top"), [(0, 1), (0.03, 0.04), (1, 1), (1.1, 2), (63, 100), (400, 400), (401, 600)])

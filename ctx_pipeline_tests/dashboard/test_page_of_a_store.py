@@ -16,6 +16,7 @@ import pytest
 
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.dashboard.data import Expiring
+from ctx_pipeline.dashboard.page import unpacked_chunk
 from ctx_pipeline.dashboard.panels import accounting
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.render import render
@@ -70,8 +71,7 @@ def _unpacked(site, chunk):
     """Return a session's chunk and the items of its transcript."""
 
     def data(name):
-        text = (site / "data" / f"{name}.js").read_text("utf-8")
-        return json.loads(text[text.index(",") + 1 : text.rindex(")")])
+        return unpacked_chunk((site / "data" / f"{name}.js").read_bytes())
 
     detail = data(chunk)
     told = detail["transcript"]
@@ -169,8 +169,7 @@ def test_the_pieces_that_are_searched_hold_every_prompt_and_are_kept_while_their
     before = {p.name: p.stat().st_ino for p in folder.iterdir()}
     documents = []
     for path in folder.iterdir():
-        text = path.read_text("utf-8")
-        held = json.loads(zlib.decompress(base64.b64decode(json.loads(text[text.index(",") + 1 : text.rindex(")")]))))
+        held = unpacked_chunk(path.read_bytes())
         documents += [(held["sessions"][session], kind) for session, kind, *_ in held.get("documents", ())]
     render(store, chosen, force=True)
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 import re
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import zstandard
+
+from ctx_pipeline.dashboard.page import unpacked_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +51,8 @@ def _content(path: Path) -> bytes:
         length = int.from_bytes(data[4:8], "little")
         return data + zstandard.ZstdDecompressor().stream_reader(data[8 + length :]).read()
     if path.suffix == ".js" and path.parent.name in {"data", "words"}:
+        with suppress(ValueError):  # the list of sessions, and a file that was damaged
+            data += msgspec.json.encode(unpacked_chunk(data))
         # pieces of transcripts are base64 of zlib
         return data + b"".join(zlib.decompress(base64.b64decode(piece)) for piece in re.findall(rb'"(eA[A-Za-z0-9+/]{8,}=*)"', data))
     return data

@@ -11,6 +11,7 @@ import pytest
 
 from ctx_pipeline.cli.page import page_server
 from ctx_pipeline.cli.page.page_server import application, behind
+from ctx_pipeline.dashboard.page import unpacked_chunk
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline.settings import load
@@ -93,11 +94,12 @@ def test_a_transcript_that_is_not_drawn_yet_is_drawn_when_its_session_is_opened(
     first, second = stage.undrawn(site)
     from starlette.testclient import TestClient
 
-    told = TestClient(application(load(environ), site)).get(f"/data/{first}.js").text
+    answer = TestClient(application(load(environ), site)).get(f"/data/{first}.js")
 
-    assert json.loads(told.partition(",")[2].rpartition(")")[0])["transcript"]["total"] > 0
+    assert answer.headers["content-type"] == "text/javascript; charset=x-user-defined"
+    assert unpacked_chunk(answer.content)["transcript"]["total"] > 0
     assert stage.undrawn(site) == [second], "the other one waits until somebody opens it"
-    assert (site / "data" / f"{first}.js").read_text("utf-8") == told
+    assert (site / "data" / f"{first}.js").read_bytes() == answer.content
 
 
 @pytest.mark.feature("dashboard.moved-store")

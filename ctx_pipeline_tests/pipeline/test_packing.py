@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.capture import capturing
 from ctx_pipeline.pipeline.forget.shared_files import Needles, blank_shared
+from ctx_pipeline.pipeline.repair import damaged_raw
 from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline_tests.pipeline.ingest_toy import HOSTS, hashes, rows, run
 from ctx_pipeline_tests.pipeline.toy_home import append, line, write
@@ -177,3 +179,58 @@ def test_a_line_of_a_packed_file_can_be_forgotten(store, settings, home):
     assert b"title 4" in held
     assert {s.path for s in store.ledger.segments()} == set(objects(store))
     assert doctor.examine(store, settings, hosts=HOSTS).damaged == []
+
+
+def long_session(home: Path, name: str) -> None:
+    """Write a session that says lines of this package's own code, which a good compressor makes smaller."""
+    said = [text for module in (capturing, damaged_raw, doctor, raw) for text in inspect.getsource(module).splitlines()]
+    write(home, f"sessions/{name}.jsonl", *(line(id=name, ts=JULY, text=text or "-") for text in said))
+
+
+@pytest.mark.feature("raw.shrunk")
+def test_what_was_recorded_a_week_ago_is_compressed_harder_some_of_it_a_day(store, settings, home, monkeypatch):
+    monkeypatch.setattr(capturing, "SMALLEST", 1_000)
+    for name in "abc":
+        long_session(home, name)
+    run(store, settings)
+    made, before = hashes(store), pieces(store)
+    sizes = {path: store.files.size(path) for path in objects(store)}
+    monkeypatch.setattr(capturing, "SHRUNK_BYTES", 2 * before[0][2])
+
+    pack(store, timedelta(days=capturing.QUIET_DAYS - 1))
+    assert {path: store.files.size(path) for path in objects(store)} == sizes
+
+    pack(store)
+    smaller = [path for path, size in sizes.items() if store.files.size(path) < size]
+    assert len(smaller) == 2
+    pack(store)
+    smaller = [path for path, size in sizes.items() if store.files.size(path) < size]
+    assert len(smaller) == 3
+    stamps = [store.files.modified(path) for path in objects(store)]
+    pack(store)
+    assert [store.files.modified(path) for path in objects(store)] == stamps
+
+    assert pieces(store) == before
+    assert store.ledger.totals()["stored_bytes"] == sum(map(store.files.size, objects(store)))
+    assert damaged_raw.damaged(store, deep=True) == damaged_raw.damaged(store, deep=False) == []
+    assert doctor.rebuild_ledger(store, settings, hosts=HOSTS).damaged == []
+    run(store, settings)
+    assert hashes(store) == made
+
+
+@pytest.mark.feature("raw.shrunk")
+def test_a_crash_between_object_and_ledger_is_mended(store, settings, home, monkeypatch):
+    monkeypatch.setattr(capturing, "SMALLEST", 1_000)
+    long_session(home, "a")
+    run(store, settings)
+    (path,) = objects(store)
+    with monkeypatch.context() as killed:
+        killed.setattr(type(store.ledger), "repack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pack(store)
+    assert [found for found, _ in damaged_raw.damaged(store, deep=False)] == [path]
+
+    assert damaged_raw.repair(store, settings, [path]) == ([], [])
+
+    assert damaged_raw.damaged(store, deep=False) == []
+    assert store.ledger.totals()["stored_bytes"] == store.files.size(path)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.storage import Store, open_store
+from ctx_pipeline.storage import Store, open_store, temporary
 from ctx_pipeline.storage.lake import Move
-from ctx_pipeline.storage.search_index import SearchIndex
+from ctx_pipeline.storage.search_index import SearchIndex, row_lookup
 from ctx_pipeline.storage.search_index.snippets import snippet
 from ctx_pipeline.storage.search_index.tokenize import DONE_CHARS, SAID_CHARS, documents
 from ctx_pipeline.storage.search_index.tokenize import question as asked_for
@@ -320,3 +320,37 @@ def test_damage_met_while_writing_removes_the_index_and_says_that_it_is_made_ane
     store.search.begin_bulk(store.lake)
     store.search.finish()
     assert len(store.search.query("apple")) == 9
+
+
+@pytest.mark.feature("search.no-free-pages")
+def test_what_a_merge_leaves_free_goes_and_an_open_reader_follows(index, monkeypatch):
+    monkeypatch.setattr(row_lookup, "SPARE_PAGES", 4)
+    add(index, "old", *(f"word{number}x common" for number in range(3_000)), session="old")
+    reader = SearchIndex(index.path)
+    assert len(found(reader, "word7x")) == 1
+    with sqlite3.connect(index.path) as connection:
+        connection.execute("CREATE TABLE filler(text)")
+        connection.execute("INSERT INTO filler VALUES (zeroblob(4000000))")
+        connection.execute("DROP TABLE filler")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    before = index.path.stat().st_size
+
+    add(index, "new", "a word that is new", session="new")
+
+    assert index.path.stat().st_size < before / 4
+    assert index.path.stat().st_mode & 0o777 == 0o600
+    assert found(reader, "new") == found(index, "new") == [("new", 0)]
+    assert found(reader, "word7x") == [("old", 7)]
+    assert [file.name for file in index.path.parent.iterdir() if file.name.startswith(temporary.PREFIX)] == []
+    reader.close()
+
+
+@pytest.mark.feature("search.no-free-pages")
+def test_where_no_copy_can_be_written_the_index_stays_as_it_is(index, monkeypatch):
+    monkeypatch.setattr(row_lookup, "mostly_free", lambda _: True)
+    add(index, "old", "something old", session="old")
+    index.path.with_name("taken").write_bytes(b"")
+    monkeypatch.setattr(temporary, "name", lambda: "taken")
+    add(index, "new", "something new", session="new")
+    assert sorted(found(index, "something")) == [("new", 0), ("old", 0)]

@@ -370,7 +370,7 @@ def test_an_hour_and_a_day_a_commit_and_a_card_of_an_unknown_model_are_unpriced_
     assert "tokens, unpriced, 1 session" in line_card(card)
     monkeypatch.setenv("CTX_HOME", str(settings.home))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
-    for command in (["usage", "outcomes"], ["wrapped", "all", "--format", "line"], ["usage", "blocks"]):
+    for command in (["usage", "outcomes"], ["wrapped", "all", "--format", "line"], ["wrapped", "all"], ["usage", "blocks"]):
         done = CliRunner().invoke(cli, command)
         assert done.exit_code == 0, done.output
         assert "unpriced" in done.output

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.staticfiles import StaticFiles
+    from starlette.types import Scope
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -50,7 +52,6 @@ def application(settings: Settings, site: Path) -> Starlette:
     from starlette.responses import HTMLResponse, JSONResponse
     from starlette.responses import Response as Plain
     from starlette.routing import Route
-    from starlette.staticfiles import StaticFiles
 
     def page(request: Request) -> Response:
         name = request.path_params["name"]
@@ -119,7 +120,7 @@ def application(settings: Settings, site: Path) -> Starlette:
             await run_in_threadpool(drawn, name)
         return await files.get_response(f"data/{name}.js", request.scope)
 
-    files = StaticFiles(directory=site)
+    files = _files_of(site)
     routes = [
         Route("/data/{name:str}.js", chunk),
         Route("/{name:str}.html", page),
@@ -130,6 +131,20 @@ def application(settings: Settings, site: Path) -> Starlette:
         Route("/{path:path}", files),
     ]
     return Starlette(routes=routes)
+
+
+def _files_of(site: Path) -> StaticFiles:
+    """Return what serves the folder of a page: a character set in an answer overrides the one that the page asks for."""
+    from starlette.staticfiles import StaticFiles
+
+    class PageFiles(StaticFiles):
+        async def get_response(self, path: str, scope: Scope) -> Response:
+            found = await super().get_response(path, scope)
+            if path.startswith(("data/", "words/")) and path != "data/sessions.js":
+                found.headers["content-type"] = "text/javascript; charset=x-user-defined"
+            return found
+
+    return PageFiles(directory=site)
 
 
 def behind(settings: Settings, site: Path) -> str:

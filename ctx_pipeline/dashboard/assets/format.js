@@ -13,12 +13,15 @@ const ctx = (() => {
   }
 
   // Resolves with the data of a chunk; the file's name is a hash made by us, never a word from a transcript.
-  const load = (name) => (/^[0-9a-f]{8,64}(-i?\d{1,5})?$/.test(name) ? fetched(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
+  const load = (name) => (/^[0-9a-f]{8,64}(-i?\d{1,5})?$/.test(name) ? opened(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
   const forget = (name) => arrived.delete(name);
-  const words = (name) => (/^[0-9a-f]{24}$/.test(name) ? fetched(`words-${name}`, `words/${name}.js`) : Promise.reject(new Error("not a piece")));
+  const words = (name) => (/^[0-9a-f]{24}$/.test(name) ? opened(`words-${name}`, `words/${name}.js`) : Promise.reject(new Error("not a piece")));
   const panel = (name) => fetched(`panel-${name}`, `panels/${name}.js`);
 
-  function fetched(name, place) {
+  // A file that holds its data as zlib, byte for byte.
+  const opened = async (name, place) => inflated(await fetched(name, place, "x-user-defined"));
+
+  function fetched(name, place, charset = "utf-8") {
     if (arrived.has(name)) return Promise.resolve(arrived.get(name));
     if (coming.has(name)) return coming.get(name);
     const promise = new Promise((resolve, reject) => {
@@ -34,6 +37,7 @@ const ctx = (() => {
         if (ctx.gone) ctx.gone();
         reject(new Error("missing"));
       };
+      script.charset = charset;
       script.src = place;
       document.head.append(script);
     });
@@ -41,11 +45,14 @@ const ctx = (() => {
     return promise.finally(() => coming.delete(name));
   }
 
-  // What was packed into base64 of zlib: JSON, unpacked off the main thread by the browser.
-  async function unpack(text) {
-    const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return new Response(stream).json();
+  // What was packed into base64 of zlib.
+  const unpack = (text) => inflated(atob(text));
+
+  // JSON from zlib, unpacked off the main thread by the browser; a byte is the low eight bits of a sign, as x-user-defined has it.
+  function inflated(text) {
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
   }
 
   // The part that a link led to: it stays in view while panels above it are drawn and grow, until somebody moves on.

@@ -16,7 +16,7 @@
   const held = (names) => (loaded ??= readAll(names));
 
   async function readAll(names) {
-    const read = await Promise.all(names.map(async (name) => ctx.unpack(await ctx.words(name))));
+    const read = await Promise.all(names.map(ctx.words));
     const { keys = [], firsts = [], top = 0 } = read.find((piece) => piece.firsts) || {};
     const first = new Map(keys.map((key, n) => [key, firsts[n]]));
     const sessions = read.reverse().flatMap((piece) => {

@@ -229,7 +229,7 @@ def _captured_head(store: Store, own: list[Segment]) -> bytes:
     return data
 
 
-# Quiet generations are packed: many small raw objects become few.
+# Quiet generations are packed: many small raw objects become few. What was recorded a while ago is compressed harder.
 
 
 QUIET_DAYS = 7
@@ -241,15 +241,21 @@ MANY = 8
 PACK_BYTES = 32 << 20
 """Most bytes of a pack, unpacked: reading one piece of it reads all."""
 
+SHRUNK_BYTES = 64 << 20
+"""Bytes of sources whose objects are compressed harder in one look: a second of a processor, once a day."""
+
+SMALLEST = 16 << 10
+"""Bytes of a raw object below which it is not worth writing it again."""
+
 MARK = "packed.txt"
-"""Says when the store was last looked through."""
+"""Says when the store was last looked through, and how far objects were compressed harder: a time and a name."""
 
 _MOST_PIECES = 1_000
 _AGAIN = 86_400.0
 
 
 def pack(store: Store, *, now: datetime | None = None, again: float = _AGAIN) -> int:
-    """Join the raw objects of quiet generations and return how many fewer there are.
+    """Join the raw objects of quiet generations and return how many fewer there are; compress some that are old harder.
 
     The caller holds the lease of raw. A store that was looked through in the last
     ``again`` seconds is left alone. A generation with a damaged object is left as it is.
@@ -269,8 +275,36 @@ def pack(store: Store, *, now: datetime | None = None, again: float = _AGAIN) ->
                 fewer += _joined(store, run)
             except StoreError:
                 break  # the doctor names the object
-    store.files.write(MARK, f"{clock.isoformat()}\n".encode())
+    done = _marked(store)
+    with suppress(StoreError):  # no room, for one
+        done = _shrunk(store, done, before)
+    store.files.write(MARK, f"{clock.isoformat()}\n{done[0]} {done[1]}\n".encode())
     return fewer
+
+
+def _marked(store: Store) -> tuple[str, str]:
+    """Return time and name of the last object that was compressed harder; before all where none was, or where the mark cannot be read."""
+    try:
+        told = store.files.read(MARK).decode().splitlines()[1].split(" ")
+        return told[0], told[1]
+    except (StoreError, UnicodeDecodeError, IndexError):
+        return "", ""
+
+
+def _shrunk(store: Store, last: tuple[str, str], before: str) -> tuple[str, str]:
+    """Compress the next objects recorded before a time harder; return the last of them. A damaged one is left to the doctor."""
+    rows: list[Segment] = []
+    done = 0
+    with store.files.together():
+        for at, path, size in store.ledger.recorded_before(before, last, SMALLEST):
+            if done and done + size > SHRUNK_BYTES:
+                break
+            with suppress(StoreError):
+                rows += raw.shrink(store.files, path) or ()
+            last = at, path
+            done += size
+    store.ledger.repack(rows)
+    return last
 
 
 def _runs(segments: list[Segment]) -> Iterator[list[Segment]]:

@@ -150,7 +150,10 @@ def repair(store: Store, settings: Settings, paths: Collection[str]) -> RawRepai
     with store.ledger.lease(capture.LEASE):
         for path in sorted(paths):
             pieces = named.get(path, [])
-            if not pieces or not _contradicts(store, path, pieces):
+            if not pieces:
+                continue
+            if not _contradicts(store, path, pieces):  # whole, but written again by a process that was killed before it said so
+                store.ledger.repack(raw.rows_of(raw.read_origins(store.files, path), path, store.files.size(path)))
                 continue
             source = sources.get(pieces[0].stream)
             if source is not None and _restore(store, path, pieces, source):

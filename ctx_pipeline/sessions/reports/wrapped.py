@@ -274,6 +274,8 @@ def _many(number: int, noun: str) -> str:
 
 
 def _facts(card: Wrapped) -> list[str]:
+    """Return the figures of the card; money that was saved or lost is left out where no call has a price."""
+    saved = [f"cache saved {money(card.saved_by_cache_nano)}", f"likely avoidable {money(card.avoidable_nano[1])}"]
     return [
         f"{count(card.tokens)} tokens",
         "unpriced" if card.cost_nano is None else f"{money(card.cost_nano)} spent",
@@ -281,8 +283,7 @@ def _facts(card: Wrapped) -> list[str]:
         _many(card.calls, "model call"),
         _many(card.active_days, "active day"),
         f"{card.longest_streak} in a row",
-        f"cache saved {money(card.saved_by_cache_nano)}",
-        f"likely avoidable {money(card.avoidable_nano[1])}",
+        *([] if card.cost_nano is None else saved),
     ]
 
 

@@ -113,6 +113,17 @@ class Sources(Database):
             )
         ]
 
+    def recorded_before(self, before: str, after: tuple[str, str], smallest: int) -> list[tuple[str, str, int]]:
+        """Return (recorded at, raw object, bytes of its source) of objects recorded before a time and no smaller on disk, in that order.
+
+        Only those that come ``after`` such a time and object are meant.
+        """
+        return self.query(
+            'SELECT max(recorded_at) AS newest, path, sum("end" - start) FROM segments GROUP BY path'
+            " HAVING newest < ? AND (newest, path) > (?, ?) AND sum(stored_bytes) >= ? ORDER BY 1, 2",
+            [before, *after, smallest],
+        )
+
     def repack(self, segments: Iterable[Segment]) -> None:
         """Note where segments lie now; all else of them stays."""
         with self.transaction() as connection:

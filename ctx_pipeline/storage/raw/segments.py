@@ -33,6 +33,11 @@ _HEAD = 65_536
 _LONGEST_HEAD = 1 << 24
 _PIECES = "pieces"
 _LEVEL = 1
+"""Of zstd, for what was just read: a capture must not wait for its compressor."""
+
+_QUIET_LEVEL = 9
+"""For what nobody waits for; above it a tenth of the size costs ten times the work (docs/performance-log.md)."""
+
 _UNPACKED = 1 << 31
 """An unpacked .zst source is cut here: 2 GiB."""
 
@@ -112,8 +117,23 @@ def write_pack(files: Files, pieces: Sequence[tuple[Origin, bytes]]) -> list[Seg
     if files.exists(path) and read_origin(files, path).sha256 != whole.sha256:
         raise StoreDamaged(f"{path} exists with other bytes", hint="ctx doctor", path=path, origin=whole)
     if not files.exists(path) or read_origins(files, path) != origins:
-        _write(files, path, {**whole._asdict(), _PIECES: origins}, data)
+        _write(files, path, {**whole._asdict(), _PIECES: origins}, data, _QUIET_LEVEL)
     return rows_of(origins, path, files.size(path))
+
+
+def shrink(files: Files, rel: str) -> list[Segment] | None:
+    """Write an object anew, compressed harder, and return its ledger rows; None where that saves nothing.
+
+    Its name, origin and bytes stay. Raises StoreDamaged, RawLocked.
+    """
+    before = files.read(rel)
+    _, origins, after = _split(before, rel)
+    _, data = read_segment(files, rel)
+    body = encryption.sealed(files, _compressor(_QUIET_LEVEL).compress(data))
+    if after + len(body) >= len(before):
+        return None
+    files.write(rel, before[:after], body)
+    return rows_of(origins, rel, after + len(body))
 
 
 def rows_of(origins: Sequence[Origin], path: str, stored_bytes: int) -> list[Segment]:
@@ -178,11 +198,12 @@ def rewrite(files: Files, rel: str) -> list[Segment] | None:
     key = encryption.key_of(files)
     if lies_encrypted(files, rel) == bool(key and key.on):
         return None
-    origins = read_origins(files, rel)
-    origin, data = read_segment(files, rel)
-    told = {**origin._asdict(), _PIECES: origins} if len(origins) > 1 else origin._asdict()
-    _write(files, rel, told, data)
-    return rows_of(origins, rel, files.size(rel))
+    read_segment(files, rel)
+    before = files.read(rel)
+    _, origins, after = _split(before, rel)
+    body = encryption.sealed(files, bytes(encryption.unsealed(files, memoryview(before)[after:], rel)))
+    files.write(rel, before[:after], body)
+    return rows_of(origins, rel, after + len(body))
 
 
 def read_pieces(files: Files, segments: Iterable[Segment]) -> Iterator[bytes]:
@@ -234,25 +255,25 @@ def unpack(data: bytes, limit: int = _UNPACKED) -> bytes:
     return b"".join(parts)
 
 
-def _compressor() -> zstandard.ZstdCompressor:
-    """Return this thread's compressor: its tables are dear to make and it must not be shared."""
-    found: zstandard.ZstdCompressor | None = getattr(_mine, "compressor", None)
-    if found is None:
+def _compressor(level: int) -> zstandard.ZstdCompressor:
+    """Return this thread's compressor of a level: its tables are dear to make and it must not be shared."""
+    made: dict[int, zstandard.ZstdCompressor] = _mine.__dict__.setdefault("compressors", {})
+    if level not in made:
         import zstandard
 
-        found = _mine.compressor = zstandard.ZstdCompressor(level=_LEVEL)
-    return found
+        made[level] = zstandard.ZstdCompressor(level=level)
+    return made[level]
 
 
 def _foreign(origin: Origin) -> StoreDamaged:
     return StoreDamaged(f"{origin.stream}: the bytes are not those of the origin", hint="report this defect", origin=origin)
 
 
-def _write(files: Files, path: str, header: dict[str, Any], data: bytes) -> int:
+def _write(files: Files, path: str, header: dict[str, Any], data: bytes, level: int = _LEVEL) -> int:
     """Write an object and return its size on disk."""
     text = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
     head = b"".join((_MAGIC, len(text).to_bytes(4, "little"), text))
-    body = encryption.sealed(files, _compressor().compress(data))
+    body = encryption.sealed(files, _compressor(level).compress(data))
     files.write(path, head, body)
     return len(head) + len(body)
 

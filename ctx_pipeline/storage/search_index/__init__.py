@@ -221,6 +221,8 @@ class SearchIndex(Reading):
                 row_lookup.tune(connection)
         except sqlite3.OperationalError as error:
             raise row_lookup.full(error) or error from error
+        if not self._building and row_lookup.mostly_free(connection):
+            self._building = self._copied(connection)
         self._connection = None
         connection.close()
         if self._building:
@@ -230,6 +232,16 @@ class SearchIndex(Reading):
             self._building.replace(self.path)
             self._building = None
         self._shelf = None
+
+    def _copied(self, connection: sqlite3.Connection) -> Path | None:
+        """Return a copy of the index without its free pages; None where there is no room for one."""
+        copy = self.path.with_name(temporary.name())
+        try:
+            row_lookup.copy_without_free(connection, copy)
+        except (OSError, sqlite3.OperationalError):
+            copy.unlink(missing_ok=True)
+            return None
+        return copy
 
     def mark_committed(self) -> None:
         """Note that the lake has committed what the index holds."""

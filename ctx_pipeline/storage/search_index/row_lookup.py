@@ -374,6 +374,9 @@ CREATE VIRTUAL TABLE history USING fts5(done, said, content='', tokenize='unicod
 """
 VERSION = 2
 HASH_BYTES = 32 * 1024 * 1024
+SPARE_PAGES = 2_048
+"""Free pages of 4 kB that a file may always have: small additions use them."""
+
 _ANEW = "run `ctx run`: it is made anew"
 
 
@@ -419,6 +422,18 @@ def tune(connection: sqlite3.Connection) -> None:
     # automerge 4 and crisismerge 16 would merge the bulk segment again: commits of a second, a doubled file
     connection.execute("INSERT INTO history(history, rank) VALUES('automerge', 8)")
     connection.execute("INSERT INTO history(history, rank) VALUES('crisismerge', 64)")
+
+
+def mostly_free(connection: sqlite3.Connection) -> bool:
+    """Tell whether a large part of the file is free pages, which a merge of the index leaves: enough to be worth a copy of the rest."""
+    pages, free = (scalar(connection, f"PRAGMA {name}") for name in ("page_count", "freelist_count"))
+    return free > max(SPARE_PAGES, pages // 4)
+
+
+def copy_without_free(connection: sqlite3.Connection, path: Path) -> None:
+    """Write what an index holds into a new file, without its free pages; it is not durable before :func:`sync`."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    connection.execute("VACUUM INTO ?", (str(path),))
 
 
 def scalar(connection: sqlite3.Connection, sql: str) -> int:
