@@ -241,9 +241,8 @@ def _sessions(found: SearchResult, hits: dict[str, int], settings: Settings, zon
     if not rows:
         say(_summary(found))
         return
-    say(
-        f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')}{_level(found)}{''.join(f'; {told}' for told in found.not_found())}"
-    )
+    said = f"{counted(found.total or 0, 'hit')} in {counted(len(hits), 'session')}{_level(found)}"
+    say("; ".join([said, *found.not_found()]))
     if found.level in _LEVELS:
         say(_BEGINNING, dim=True)
 
