@@ -488,13 +488,14 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=19,
+    version=20,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
         "failed without them, tool lessons calls that failed as absent while another call passed elsewhere, and risk rules "
         "what the person refused, with the words of the refusal. Apart from refusals, and from what one failure says of the place "
-        "(git ignores a folder, another worktree has the branch, zsh expands a word), one session alone proves nothing."
+        "(git ignores a folder, another worktree has the branch, zsh expands a word, a program of the system lacks an option), "
+        "one session alone proves nothing."
     ),
     extract=extract,
     combine=combine,
