@@ -300,20 +300,21 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
             found = list(_elsewhere(rows, subject, here))
             yield from found or _absent(rows, subject, here)
-        elif int(rows[0].body.get("times", 1)) >= _LEAST:
+        elif int(rows[0].body.get("times", 1)) >= _LEAST or rows[0].body.get("transient"):
             yield from _repeated(rows, subject)
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
 
 
 def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCandidate]:
-    """Yield a failure that several sessions met, or one session again after it had called the program well."""
+    """Yield a failure that several sessions met, one session again after it had called the program well, or one that passes by itself."""
     alike = _of_one_name(rows)
     works = _preferred(alike)
     alike = alike if works else list(rows)
     newest = alike[-1].body
     sessions, same = _sessions(rows), _sessions(alike)
-    often = f"in {same} sessions" if same > 1 else f"{newest['times']} times in one session" if sessions == 1 else "in one session"
+    times = f"{newest['times']} times " if sessions == 1 and "times" in newest else ""
+    often = f"in {same} sessions" if same > 1 else f"{times}in one session"
     elsewhere = _with_other_names(rows, alike)
     cured = sum(bool(c.body["cured"]) for c in alike)
     quoted = _in_common([without_place(str(c.body["error"])) for c in alike])
@@ -488,7 +489,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=20,
+    version=21,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
