@@ -94,7 +94,9 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
                 works = whole(failed_part(later), cwd) if later else ""
-                failures[failure] = _failure(run, shown(failed_part(run), cwd), error, later, works)
+                found = _failure(run, shown(failed_part(run), cwd), error, later, works)
+                other = _other_name(run, error, members[place + 1 :])
+                failures[failure] = replace(found, structured=(found.structured or {}) | {"other_name": other}) if other else found
                 if failure in unquoted:
                     failures[failure] = _recurrence(failures[failure], run, error, members[:place])
             elif seen and not error:
@@ -134,6 +136,19 @@ _RECURS = re.compile(
 def _cures(view: SessionView, run: Run, later: Run, error: str) -> bool:
     """Tell whether a later run shows the very same thing working."""
     return later.step.subject == run.step.subject and later.passed and proves(view, run, later) and not loses(run, later, error)
+
+
+def _other_name(run: Run, error: str, later: Sequence[Run]) -> str:
+    """Return under which name an absent program was called next with the same arguments, and found: python3 for python."""
+    name, program = missing(error)
+    if not (name and program and own_program(run, error)):
+        return ""
+    for other in later:
+        called = other.step.words[0].rpartition("/")[2]
+        alike = called != name and (called.startswith(name) or name.startswith(called))
+        if alike and other.step.words[1:] == run.step.words[1:] and other.row.result != "failed" and not missing(other.output)[0]:
+            return called
+    return ""
 
 
 def _calls(view: SessionView, thread: str) -> list[Any]:
@@ -418,6 +433,7 @@ def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[St
         words = str(newest.body["typed"]).split()
         called = " ".join(words[: words.index(name) + 1]) if name in words[:2] else name
         text = f"`{called}` is not installed here (“{without_place(str(newest.body['error']))}”)"
+        text += f": `{other}` is" if (other := str(newest.body.get("other_name") or "")) else ""
         body = {"subject": subject, "signature": newest.body["signature"], "error": newest.body["error"], "sessions": 1, "cured": 0}
         body |= {"warning": True, "once": True}
         for c in rows:
@@ -489,7 +505,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=21,
+    version=22,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

@@ -87,7 +87,7 @@ def gold(lessons: Path = LESSONS) -> list[Gold]:
                 frozenset(row["kinds"].split(",")),
                 row["value"] == "wanted",
                 tuple(tuple(group.split("|")) for group in row["words"].split(";")),
-                int(row["rating"]) if row.get("rating") else None,
+                int(row["rating"]) if row["rating"] else None,
             )
             for row in csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
         ]
@@ -129,7 +129,7 @@ def score(memories, *, held: bool, lessons: Path = LESSONS) -> Score:
 
 def ratings(memories) -> list[int]:
     """Return the rating of each memory that is told: of the lessons that it tells the lowest, and 1 for one that nobody read."""
-    every, read = gold(), judged()
+    every, read = [*gold(), *(g for g in gold(UNSEEN) if g.rating)], judged()
     return [min((g.rating or 1 for g in every if g.told_by(m)), default=read.get(hash_of(m.text), 1)) for m in memories if is_told(m)]
 
 

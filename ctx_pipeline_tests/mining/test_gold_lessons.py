@@ -25,7 +25,7 @@ METHODS = ("error_resolutions", "reme", "repeated_corrections", "project_convent
 LEAST = {False: (0.85, 0.8), True: (0.85, 0.5)}
 """Least precision and recall, of the half that was tuned for and of the other; without a model."""
 
-LEAST_OF_UNSEEN = {False: (0.85, 0.35), True: (0.85, 0.05)}
+LEAST_OF_UNSEEN = {False: (0.85, 0.5), True: (0.85, 0.05)}
 """The same of the second list, whose other half nobody tuned for; most of what it wants is said in no rule and shown by no command."""
 
 LEAST_WITH_MODEL = {False: (0.85, 0.85), True: (0.84, 0.8)}

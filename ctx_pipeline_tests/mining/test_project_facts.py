@@ -325,3 +325,13 @@ def test_of_another_machine_of_a_program_of_the_project_and_of_what_is_only_read
 def test_an_option_that_worked_later_is_not_called_missing():
     session = day("a", 1).shell("grep -P x a", exit=2, text="grep: invalid option -- P").shell("grep -P x a", text="x")
     assert lessons("reme", session) == []
+
+
+@pytest.mark.feature("mining.other-name")
+@pytest.mark.parametrize(("answer", "told"), [("3 checks", ": `python3` is"), ("zsh:1: command not found: python3", "")])
+def test_the_name_under_which_an_absent_program_is_there_is_told_where_no_exit_status_is_shown(answer, told):
+    session = day("a", 1, host="codex")
+    for program, output in (("python", "zsh:1: command not found: python"), ("python3", answer)):
+        session.shell(f"{program} tools/inspect.py --json", exit=None, text=f"Script completed\nOutput:\n\n{output}")
+    (found,) = (m for m in lessons("reme", session) if "`python`" in m.text)
+    assert found.text == f"`python` is not installed here (“zsh:1: command not found: python”){told}"
