@@ -177,6 +177,13 @@ def _missing(output: str, program: str) -> int:
     return max((found.start() for found in re.finditer(rf"(?m){said}", output)), default=-1)
 
 
+def _not_found(output: str, step: Step) -> str:
+    """Return the last line of an output where a shell says in it that there is no program of a step; else an empty text."""
+    last = next((line for line in reversed(output.splitlines()) if line.strip()), "").strip()[:_LONGEST_LINE]
+    name = re.escape(_bare(step.subject.partition(" ")[0]))
+    return last if re.fullmatch(rf"{_OF_SHELL[:-1]}(?:{name}: (?:command )?not found|command not found: {name})", last) else ""
+
+
 _CUTS = frozenset({"tail", "head", "grep", "egrep", "rg", "sed", "awk", "less", "cut"})
 """Programs behind a pipe that show a part of what a program prints."""
 
@@ -503,6 +510,8 @@ def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, s
     if bad is not None:
         return "failed", *shown_by(view, run.answers, bad)
     well = run.exit == 0 or nothing or (run.exit is None and host.marks_errors and not row.background)
+    if run.exit is None and not well and line.main is not None and (shown := _not_found(output_of(view, row), line.main)):
+        return "failed", row.event, shown
     judged = line.main is not None and line.main.purpose in _JUDGED
     if well and (owned or not judged):
         return "passed", row.event, status

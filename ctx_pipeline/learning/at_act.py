@@ -421,8 +421,9 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
         return False
     if _another_service(memory, line):
         return False
-    if memory.kind in RULE_KINDS or (body.get("once") and not body.get("warning")):
+    if memory.kind in RULE_KINDS:
         return False
+    # of what one session saw this failure is the second sight
     if not (body.get("resolution") or body.get("steps") or body.get("warning") or body.get("transient")):
         return False
     known = str(body.get("signature") or "")

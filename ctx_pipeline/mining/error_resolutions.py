@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -397,7 +398,8 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
 
     A cure that the output of the failure names is read there by whoever meets it, an
     environment in the folder that was the very next call is seen by whoever looks, and what
-    pins a version or a day ages: all three need a second session with the same error.
+    pins a version or a day ages: all three are marked as seen once until a second session has the same error, which may be
+    the one that meets it now.
 
     A change of files is in place already, and what it mended is seldom met again: it needs a
     second session with the same error, or a rule or a call that others will meet too. That
@@ -415,6 +417,12 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         body = c.body
         if len(sessions[_met(c)]) > 1 or _of_use(body):
             yield c
+        elif body.get("resolution") != "edit":
+            yield c._replace(structured=json.dumps(body | {"once": True}, ensure_ascii=False, sort_keys=True), confidence=_SEEN_ONCE)
+
+
+_SEEN_ONCE = 0.35
+"""Confidence of a cure that waits for a second session with the same error."""
 
 
 def _met(c: StoredCandidate) -> tuple[Any, ...]:
@@ -477,7 +485,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=13,
+    version=14,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "
@@ -485,7 +493,7 @@ ERROR_RESOLUTIONS = Method(
         "of a configuration file that stands for a refused one, or the line that was changed, with the agent's own reason for it. "
         "A change of files becomes a memory where two sessions met the error, or a named rule or a replaced call tells it to others; "
         "a cure that the output itself names, an environment in the folder that was called at once, or one that "
-        "pins a version, where two sessions met the error. "
+        "pins a version, is marked as seen once until two sessions met the error: it is told to whoever meets the same failure. "
         "A session in which nothing failed, or nothing was cured, gives nothing."
     ),
     extract=extract,

@@ -94,7 +94,9 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
                 works = whole(failed_part(later), cwd) if later else ""
-                failures[failure] = _failure(run, shown(failed_part(run), cwd), error, later, works)
+                found = _failure(run, shown(failed_part(run), cwd), error, later, works)
+                other = _other_name(run, error, members[place + 1 :])
+                failures[failure] = replace(found, structured=(found.structured or {}) | {"other_name": other}) if other else found
                 if failure in unquoted:
                     failures[failure] = _recurrence(failures[failure], run, error, members[:place])
             elif seen and not error:
@@ -134,6 +136,19 @@ _RECURS = re.compile(
 def _cures(view: SessionView, run: Run, later: Run, error: str) -> bool:
     """Tell whether a later run shows the very same thing working."""
     return later.step.subject == run.step.subject and later.passed and proves(view, run, later) and not loses(run, later, error)
+
+
+def _other_name(run: Run, error: str, later: Sequence[Run]) -> str:
+    """Return under which name an absent program was called next with the same arguments, and found: python3 for python."""
+    name, program = missing(error)
+    if not (name and program and own_program(run, error)):
+        return ""
+    for other in later:
+        called = other.step.words[0].rpartition("/")[2]
+        alike = called != name and (called.startswith(name) or name.startswith(called))
+        if alike and other.step.words[1:] == run.step.words[1:] and other.row.result != "failed" and not missing(other.output)[0]:
+            return called
+    return ""
 
 
 def _calls(view: SessionView, thread: str) -> list[Any]:
@@ -300,20 +315,21 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
             found = list(_elsewhere(rows, subject, here))
             yield from found or _absent(rows, subject, here)
-        elif int(rows[0].body.get("times", 1)) >= _LEAST:
+        elif int(rows[0].body.get("times", 1)) >= _LEAST or rows[0].body.get("transient"):
             yield from _repeated(rows, subject)
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
 
 
 def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCandidate]:
-    """Yield a failure that several sessions met, or one session again after it had called the program well."""
+    """Yield a failure that several sessions met, one session again after it had called the program well, or one that passes by itself."""
     alike = _of_one_name(rows)
     works = _preferred(alike)
     alike = alike if works else list(rows)
     newest = alike[-1].body
     sessions, same = _sessions(rows), _sessions(alike)
-    often = f"in {same} sessions" if same > 1 else f"{newest['times']} times in one session" if sessions == 1 else "in one session"
+    times = f"{newest['times']} times " if sessions == 1 and "times" in newest else ""
+    often = f"in {same} sessions" if same > 1 else f"{times}in one session"
     elsewhere = _with_other_names(rows, alike)
     cured = sum(bool(c.body["cured"]) for c in alike)
     quoted = _in_common([without_place(str(c.body["error"])) for c in alike])
@@ -417,6 +433,7 @@ def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[St
         words = str(newest.body["typed"]).split()
         called = " ".join(words[: words.index(name) + 1]) if name in words[:2] else name
         text = f"`{called}` is not installed here (“{without_place(str(newest.body['error']))}”)"
+        text += f": `{other}` is" if (other := str(newest.body.get("other_name") or "")) else ""
         body = {"subject": subject, "signature": newest.body["signature"], "error": newest.body["error"], "sessions": 1, "cured": 0}
         body |= {"warning": True, "once": True}
         for c in rows:
@@ -488,13 +505,14 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=19,
+    version=22,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
         "failed without them, tool lessons calls that failed as absent while another call passed elsewhere, and risk rules "
         "what the person refused, with the words of the refusal. Apart from refusals, and from what one failure says of the place "
-        "(git ignores a folder, another worktree has the branch, zsh expands a word), one session alone proves nothing."
+        "(git ignores a folder, another worktree has the branch, zsh expands a word, a program of the system lacks an option), "
+        "one session alone proves nothing."
     ),
     extract=extract,
     combine=combine,

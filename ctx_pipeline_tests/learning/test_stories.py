@@ -309,3 +309,19 @@ def test_a_refusal_in_favor_of_another_program_is_told_before_every_call_of_the_
     for command in ("npm install zod", "npm ci", "cd web && npm install left-pad"):
         assert "use pnpm" in before(story, command), command
     assert [c for c in ("pnpm install", "npx tsc", "npm ls", "git tag v2") if before(story, c)] == []
+
+
+LIBRARY = "error: no library targets found in package `app`"
+RUNNING = "run {} is still in progress; logs will be available when it is complete"
+
+
+@pytest.mark.feature("learn.second-meeting")
+def test_what_one_session_saw_is_told_where_its_failure_is_met_again_and_nowhere_else(story):
+    story.day(said("Test it."), ran("cargo test parse --lib", LIBRARY, 101), ran("cargo test parse", "test result: ok. 3 passed; 0 failed"))
+    story.day(said("Why is it red?"), ran("gh run view 71 --log", RUNNING.format(71), 1)).learn()
+    assert "without `--lib` it works" in failed(story, "git diff --check && cargo test lex --lib", LIBRARY)
+    assert "as a job had not ended yet: wait and run it again" in failed(story, "gh run view 72 --log", RUNNING.format(72))
+    assert [c for c in ("cargo test lex --lib", "gh run view 72 --log") if before(story, c)] == []
+    assert story.ask(hook, "SessionStart", source="startup") == prompt(story, "add a test for the parser and look at the run") == ""
+    assert failed(story, "cargo build --lib", "error: no library targets found in package `other`") == ""
+    assert failed(story, "cargo test lex --lib", "error[E0502]: cannot borrow `x` as mutable") == ""

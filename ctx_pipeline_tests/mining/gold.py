@@ -12,6 +12,9 @@ from typing import NamedTuple
 from ctx_pipeline.model.memories import MODEL_WRITTEN
 
 LESSONS = Path(__file__).with_name("gold_lessons.tsv")
+UNSEEN = Path(__file__).with_name("unseen_lessons.tsv")
+"""The same of fifteen sessions drawn at random later; its held half was never tuned for."""
+
 JUDGED = Path(__file__).with_name("judged.tsv")
 """Lessons of a model that the list lacks, by the hash of their words, each rated by a reader of the transcript."""
 
@@ -73,9 +76,10 @@ class Score(NamedTuple):
     wrong: list[str]
 
 
-def gold() -> list[Gold]:
-    """Return the list as it is shipped."""
-    with LESSONS.open(encoding="utf-8", newline="") as file:
+def gold(lessons: Path = LESSONS) -> list[Gold]:
+    """Return a list as it is shipped."""
+    with lessons.open(encoding="utf-8", newline="") as file:
+        rows = (line for line in file if not line.startswith("#"))
         return [
             Gold(
                 row["id"],
@@ -85,7 +89,7 @@ def gold() -> list[Gold]:
                 tuple(tuple(group.split("|")) for group in row["words"].split(";")),
                 int(row["rating"]) if row["rating"] else None,
             )
-            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            for row in csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
         ]
 
 
@@ -106,13 +110,13 @@ def is_told(memory) -> bool:
     return memory.superseded_by is None and memory.source == "mined" and (waits or memory.status in ("candidate", "accepted"))
 
 
-def score(memories, *, held: bool) -> Score:
-    """Return how the memories of the sessions of one half do: one that tells no lesson of the list and was not judged good is wrong.
+def score(memories, *, held: bool, lessons: Path = LESSONS) -> Score:
+    """Return how the memories of the sessions of one half do: one that tells no lesson of a list and was not judged good is wrong.
 
     A memory lists sixteen of its sessions at most; of one with more the list need not name the session that was read.
     """
-    every = gold()
-    chosen = [g for g in every if g.held == held]
+    every = [*gold(), *gold(UNSEEN)]
+    chosen = [g for g in gold(lessons) if g.held == held]
     read = {s for g in chosen for s in g.sessions}
     told = [m for m in memories if m.support > len(m.sessions) or any(s.partition("/")[2].startswith(r) for s in m.sessions for r in read)]
     told = [m for m in told if is_told(m)]
@@ -125,7 +129,7 @@ def score(memories, *, held: bool) -> Score:
 
 def ratings(memories) -> list[int]:
     """Return the rating of each memory that is told: of the lessons that it tells the lowest, and 1 for one that nobody read."""
-    every, read = gold(), judged()
+    every, read = [*gold(), *(g for g in gold(UNSEEN) if g.rating)], judged()
     return [min((g.rating or 1 for g in every if g.told_by(m)), default=read.get(hash_of(m.text), 1)) for m in memories if is_told(m)]
 
 
@@ -144,10 +148,10 @@ def _main() -> None:
         lessons = asked.lessons
         print(f"believed: {len(lessons)}; without an answer: {len(asked.unanswered)}; refused:", dict(asked.refused))  # noqa: T201
     memories = mined(lessons)
-    for held in (False, True):
-        found = score(memories, held=held)
+    for lessons, held in ((LESSONS, False), (LESSONS, True), (UNSEEN, False), (UNSEEN, True)):
+        found = score(memories, held=held, lessons=lessons)
         told = f"precision {found.precision:.2f}, recall {found.recall:.2f} ({len(found.found)} of {len(found.found) + len(found.missed)})"
-        print(f"{'unseen' if held else 'tuned for'}: {told}; missed: {', '.join(found.missed)}")  # noqa: T201
+        print(f"{lessons.stem}, {'unseen' if held else 'tuned for'}: {told}; missed: {', '.join(found.missed)}")  # noqa: T201
     print("ratings:", *sorted(ratings(mined())))  # noqa: T201
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.learning.at_act import before_command
+from ctx_pipeline.learning.at_act import after_failure, before_command
 from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -292,3 +292,46 @@ def test_of_a_chain_the_command_that_failed_is_quoted_with_what_it_needs_of_the_
     assert "git" not in found.text
     assert "cd crates && cargo test registry::tests --lib" in found.text
     assert found.body["failed"] == chain
+
+
+@pytest.mark.feature("mining.missing-option")
+def test_an_option_that_a_program_of_this_system_lacks_is_told_before_the_next_call_has_it_and_after_it_failed():
+    session = day("a", 1).shell("sed -n 1,9p a.go | cat -A", exit=1, text="cat: illegal option -- A\nusage: cat [-belnstuv] [file ...]")
+    listed = "git log --format=%s | grep -oP '#\\d+' | while read n; do echo $n; done"
+    session.shell(listed, text="grep: invalid option -- P\nusage: grep [-abcdDEFGHhIiJLlMmnOopqRSsUVvwXxZz]")
+    found = lessons("reme", session)
+    assert sorted(m.text for m in found) == ["`cat` on this machine has no option `-A`", "`grep` on this machine has no option `-P`"]
+    assert [m.text[:6] for m in before_command("cat -A b.go", found)] == ["`cat` "]
+    assert [m.text[:6] for m in before_command("git diff | grep -oP 'x'", found)] == ["`grep`"]
+    assert [m.text[:6] for m in after_failure("cat -A b.go", "cat: illegal option -- A\nusage: cat [-u]", "/w/app", found)] == ["`cat` "]
+    assert before_command("cat -n b.go", found) == before_command("grep -o P b.go", found) == []
+
+
+@pytest.mark.feature("mining.missing-option")
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("ssh box cat -A a", "cat: illegal option -- A"),
+        ("./tool -A", "tool: illegal option -- A"),
+        ("cat notes.txt", "cat: illegal option -- A"),
+        ("rg option", "grep: invalid option -- P"),
+    ],
+)
+def test_of_another_machine_of_a_program_of_the_project_and_of_what_is_only_read_no_option_is_called_missing(command, text):
+    assert lessons("reme", day("a", 1).shell(command, exit=1, text=text)) == []
+
+
+@pytest.mark.feature("mining.missing-option")
+def test_an_option_that_worked_later_is_not_called_missing():
+    session = day("a", 1).shell("grep -P x a", exit=2, text="grep: invalid option -- P").shell("grep -P x a", text="x")
+    assert lessons("reme", session) == []
+
+
+@pytest.mark.feature("mining.other-name")
+@pytest.mark.parametrize(("answer", "told"), [("3 checks", ": `python3` is"), ("zsh:1: command not found: python3", "")])
+def test_the_name_under_which_an_absent_program_is_there_is_told_where_no_exit_status_is_shown(answer, told):
+    session = day("a", 1, host="codex")
+    for program, output in (("python", "zsh:1: command not found: python"), ("python3", answer)):
+        session.shell(f"{program} tools/inspect.py --json", exit=None, text=f"Script completed\nOutput:\n\n{output}")
+    (found,) = (m for m in lessons("reme", session) if "`python`" in m.text)
+    assert found.text == f"`python` is not installed here (“zsh:1: command not found: python”){told}"

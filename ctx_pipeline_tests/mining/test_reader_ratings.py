@@ -36,6 +36,8 @@ def is_of(row: dict[str, str], memory: Memory) -> bool:
 def test_each_lesson_of_sessions_that_nobody_tuned_for_was_rated_and_says_nothing_that_its_reader_found_false():
     tuned = tuple({session for lesson in gold() if not lesson.held for session in lesson.sessions})
     told = [m for m in mined(without=tuned) if m.superseded_by is None and m.status == "candidate"]
+    # a cure that one session saw is told after the very same failure alone
+    told = [m for m in told if not (m.body.get("once") and m.body.get("resolution"))]
     rows = rated()
 
     assert [m.text for m in told if not any(is_of(row, m) for row in rows)] == []

@@ -130,7 +130,7 @@ def _moment(
     known: Collection[str] = (),
     met: Collection[Thing] = frozenset(),
 ) -> Moment:
-    right = tuple((kind_of(m), fits(m, here.about(m), came)) for m in lessons if sure_enough(m) or moment == BEFORE_COMMAND)
+    right = tuple((kind_of(m), fits(m, here.about(m), came)) for m in lessons if sure_enough(m) or moment in COMMAND_MOMENTS)
     hit = here.searched(asked) if words_of(asked) else set()
     # a turn in which a file of the failure was merely changed answers nothing: not for lessons, and not for the search
     shown = {t for t in came if t[0] != CHANGED} if moment == AT_FAILURE and hit.isdisjoint(met) else came

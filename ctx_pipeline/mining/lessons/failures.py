@@ -36,6 +36,7 @@ _SCORES = tuple(
             5,
             r"(?i)\berror\b|\bundefined\b|\bcannot\b|\bdenied\b|\bconflict\b|\binvalid\b|\bunknown\b|\bunrecognized\b|\bmissing\b|\brequires\b",
         ),
+        (5, r": illegal option -- "),
         (4, r"\bignored by one of your \.gitignore files"),
         (3, r"(?i)\bfail(?:ed|ure)?\b|\bno tests? (?:ran|found|to run)\b|\b0 selected\b"),
     )

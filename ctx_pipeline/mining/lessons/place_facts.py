@@ -1,4 +1,4 @@
-"""What a single failure proves of the place it happened at: git ignores a folder, another worktree has the branch, the shell expands."""
+"""What a single failure proves of its place: git ignores a folder, a worktree has the branch, the shell expands, an option is missing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.mining.lessons.commands import listed, runs, typed, whole
 from ctx_pipeline.mining.lessons.failures import plain_text, signature
+from ctx_pipeline.mining.lessons.missing_options import missing_options
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.shell.command_risk import dangers
 
@@ -22,16 +23,16 @@ PLACE = "place"
 _IGNORED = re.compile(r"(?m)^The following paths are ignored by one of your \.gitignore files:\n((?:[\w./@+-]{1,80}\n?){1,8})")
 _TAKEN = re.compile(r"(?m)^fatal: '(?P<branch>[\w./-]{1,60})' is already (?:used by worktree|checked out) at '")
 _GLOB = re.compile(r"(?m)^(?:zsh|\(eval\)):(?:\d+:)? no matches found: (?P<word>\S{2,120})$")
-_IGNORES, _IS_TAKEN, _GLOBS = "ignored", "taken", "glob"
+_IGNORES, _IS_TAKEN, _GLOBS, _LACKS = "ignored", "taken", "glob", "option"
 _BEGINNING, _LONGEST = 2_000, 120
 _MOST = 4
 
 
 class _Fact(NamedTuple):
     about: str
-    """ignored, taken or glob: a repository has one lesson of each"""
+    """ignored, taken, glob or option: a repository has one lesson of each, and of each branch and option"""
     names: tuple[str, ...]
-    """folders that git ignores, the branch, or the call that works"""
+    """folders that git ignores, the branch, the call that works, or the program, its option and how both were typed"""
     error: str
     subject: str = ""
     proof: tuple[str, ...] = ()
@@ -47,12 +48,19 @@ def _wording(about: str, names: Sequence[str]) -> tuple[str, str]:
     if about == _IS_TAKEN:
         text = f"in a worktree of this repository `git checkout {names[0]}` fails (another worktree has that branch)"
         return f"{text}: stay on the worktree's own", f"{listed_names} is wanted in a worktree"
+    if about == _LACKS:
+        program, option, as_typed = names
+        fails = f"`{program}` says that it has no option `{option.lstrip('-')}`"
+        return f"`{program}` on this machine has no option `{option}`", f"`{as_typed}` is about to run, or {fails}"
     text = "the shell here is zsh: a word with `*`, `?` or `[` that matches no file ends the command (“no matches found”)"
     return f"{text}; quote it: {listed_names}", "a word with `*`, `?` or `[` is typed without quotes, or the shell says “no matches found”"
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     """Yield each fact once; names are quoted only where the command that failed has them too."""
+    for lacks in missing_options(view):
+        row, names = lacks.run, (lacks.program, lacks.option, lacks.typed)
+        yield _candidate(_Fact(_LACKS, names, lacks.error, lacks.program), (row.call_event, row.event), row.ended)
     seen: set[tuple[str, tuple[str, ...]]] = set()
     threads: dict[str, list[Run]] = {}
     for run in view.once(runs):
@@ -63,20 +71,24 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             if fact is None or (fact.about, fact.names) in seen:
                 continue
             seen.add((fact.about, fact.names))
-            text, when = _wording(fact.about, fact.names)
-            yield MemoryCandidate(
-                kind="failure_trigger",
-                text=text,
-                when_to_use=when,
-                evidence_refs=tuple(dict.fromkeys((run.call.call_event, run.call.result_event, *fact.proof))),
-                confidence=0.6,
-                priority=4,
-                risk="low",
-                structured={"what": PLACE, "about": fact.about, "names": list(fact.names), "error": fact.error}
-                | {"signature": signature(fact.error), "warning": True},
-                subject=fact.subject,
-                ts=run.call.ended,
-            )
+            yield _candidate(fact, (run.call.call_event, run.call.result_event, *fact.proof), run.call.ended)
+
+
+def _candidate(fact: _Fact, evidence: Sequence[str], ended: int | None) -> MemoryCandidate:
+    text, when = _wording(fact.about, fact.names)
+    return MemoryCandidate(
+        kind="failure_trigger",
+        text=text,
+        when_to_use=when,
+        evidence_refs=tuple(dict.fromkeys(evidence)),
+        confidence=0.6,
+        priority=4,
+        risk="low",
+        structured={"what": PLACE, "about": fact.about, "names": list(fact.names), "error": fact.error}
+        | {"signature": signature(fact.error), "warning": True},
+        subject=fact.subject,
+        ts=ended,
+    )
 
 
 def _fact(run: Run, later: Sequence[Run], cwd: str | None) -> _Fact | None:
@@ -128,11 +140,12 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
     groups: dict[tuple[str, str, str], list[StoredCandidate]] = {}
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
         about = str(c.body["about"])
-        branch = str(c.body["names"][0]) if about == _IS_TAKEN else ""
-        groups.setdefault((c.repository or c.cwd or "", about, branch), []).append(c)
+        apart = " ".join(map(str, c.body["names"][:2])) if about in (_IS_TAKEN, _LACKS) else ""
+        groups.setdefault((c.repository or c.cwd or "", about, apart), []).append(c)
     for (_, about, _), members in groups.items():
         newest = list(dict.fromkeys(str(n) for c in reversed(members) for n in c.body["names"]))
-        text, when = _wording(about, newest[: _MOST if about == _IGNORES else 1])
+        names = members[-1].body["names"] if about == _LACKS else newest[: _MOST if about == _IGNORES else 1]
+        text, when = _wording(about, names)
         body = members[-1].body | {"fact": True, "sessions": len({(c.host, c.session_id) for c in members})}
         for c in members:
             yield c._replace(text=text, when_to_use=when, structured=json.dumps(body, ensure_ascii=False, sort_keys=True))

@@ -38,6 +38,9 @@ _NAME = r"[\w.@/-]+"
 _PATH = r"`?(?:\.{0,2}/)?(?:[\w.@-]+/)+[\w.@-]*`?"
 """A folder or file with a slash: what lies elsewhere is no place in a project."""
 
+_LIMITS = r"(?:when|whenever|if|for|in|on|at|with|unless|since|because|so|as|instead|to|from|until|while)"
+"""Begins what an order is limited to, or its reason."""
+
 _OFTEN = r"(?:before|after|when|whenever|every\ time|each\ time|any\ time)"
 _STEP = (
     r"(?:commit|push|merg|rebas|releas|deploy|(?:open|creat|mak|rais|submit)\w*\s+(?:a\ |an\ |the\ |any\ |every\ )?(?:prs?\b|pull)|chang|edit|touch|modify"
@@ -102,6 +105,13 @@ FORMS = tuple(
             (
                 rf"{TO}(?:don'?t|do\ not|never|stop|no)\s+(?:use\ |using\ )?(?P<avoid>{_NAME})\s*[,;:(-]+\s*(?:but\s+)?(?:please\s+)?"
                 rf"use\s+(?:the\ )?(?P<want>{_NAME})\)?"
+            ),
+        ),
+        (
+            "pair",
+            (
+                rf"{TO}(?:don'?t|do\ not|never|stop)\s+(?:use|using)\s+(?P<avoid>{_NAME})\s+for\s+[\w-]+\s*[,;:-]+\s*(?:but\s+)?(?:please\s+)?"
+                rf"use\s+(?:the\ )?(?P<want>{_NAME}(?:\ (?!{_LIMITS}\b){_NAME}){{0,2}})"
             ),
         ),
         ("pair", r"not\s+(?P<avoid>.+?),?\s+but\s+(?P<want>.+?)"),
