@@ -104,6 +104,16 @@ COMMANDS = [
 
 
 @pytest.mark.feature("cli.session-names")
+@pytest.mark.parametrize("mark", [":", "/"])
+@pytest.mark.parametrize("command", ["explain", "cost", "session status"])
+def test_a_session_is_named_with_its_host(ran: Ctx, command: str, mark: str):
+    told = ran(*command.split(), f"claude{mark}{EXPORT}", "--json").stdout
+
+    assert EXPORT in told.replace(f"claude{mark}{EXPORT}", "")
+    assert ran(*command.split(), f"codex{mark}{EXPORT}", ok=False).returncode
+
+
+@pytest.mark.feature("cli.session-names")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_the_same_name(ran: Ctx, command: str):
     assert EXPORT in ran(*command.split(), "CSV export", "--json").stdout

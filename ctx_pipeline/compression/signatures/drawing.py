@@ -24,6 +24,7 @@ from ctx_pipeline.compression.signatures.parts import (
     name_of,
     objects_of,
     parameters_of,
+    places_in,
     returned_by,
     typed_by,
     wrapped_by,
@@ -335,7 +336,9 @@ class Drawing:
         """Add a symbol with its lines, type parameters and documentation."""
         self._levels += self.under
         place = node.range()
-        doc = documented(node, self.grammar) or documented(around.said, self.grammar)
+        doc = documented(node, self.grammar)
+        if not doc and around.said != node:
+            doc = documented(around.said, self.grammar)
         last = place.end.line + (0 if place.end.column == 0 and place.end.line > place.start.line else 1)
         first, generics = place.start.line + 1, generics_of(node)
         decorators = tuple(text for text in decorators_of(node, around.said) if text != "property")
@@ -511,9 +514,15 @@ class Drawing:
         named = node.field("name") or node.field("declarator") or node.field("left") or node.field("pattern")
         if named is None:
             named = next((c for c in node.children() if c.kind().endswith(("identifier", "declarator", "variable_declaration"))), None)
-        start = said.range().start.index if said.kind() in {"export_statement", "template_declaration"} else node.range().start.index
-        whole = said.text() if said.kind() in {"export_statement", "template_declaration"} else node.text()
-        return whole[: named.range().start.index - start] if named is not None else whole[:80]
+        outer = said if said.kind() in {"export_statement", "template_declaration"} else node
+        if named is None:
+            return outer.text()[:80]
+        children = node.children()
+        if outer == node and named in children:
+            *_, (start, _) = places_in(node, children[: children.index(named) + 1])
+        else:
+            start = named.range().start.index - outer.range().start.index
+        return outer.text()[:start]
 
     def _is_async(self, node: SgNode, words: str) -> bool:
         if re.search(r"\b(async|suspend)\b", words):
