@@ -24,8 +24,8 @@ from ctx_pipeline.compression.signatures.parts import (
     name_of,
     objects_of,
     parameters_of,
-    places_in,
     returned_by,
+    text_before,
     typed_by,
     wrapped_by,
 )
@@ -336,9 +336,7 @@ class Drawing:
         """Add a symbol with its lines, type parameters and documentation."""
         self._levels += self.under
         place = node.range()
-        doc = documented(node, self.grammar)
-        if not doc and around.said != node:
-            doc = documented(around.said, self.grammar)
+        doc = documented(node, self.grammar) or documented(around.said, self.grammar)
         last = place.end.line + (0 if place.end.column == 0 and place.end.line > place.start.line else 1)
         first, generics = place.start.line + 1, generics_of(node)
         decorators = tuple(text for text in decorators_of(node, around.said) if text != "property")
@@ -515,14 +513,7 @@ class Drawing:
         if named is None:
             named = next((c for c in node.children() if c.kind().endswith(("identifier", "declarator", "variable_declaration"))), None)
         outer = said if said.kind() in {"export_statement", "template_declaration"} else node
-        if named is None:
-            return outer.text()[:80]
-        children = node.children()
-        if outer == node and named in children:
-            *_, (start, _) = places_in(node, children[: children.index(named) + 1])
-        else:
-            start = named.range().start.index - outer.range().start.index
-        return outer.text()[:start]
+        return text_before(named, outer) if named is not None else outer.text()[:80]
 
     def _is_async(self, node: SgNode, words: str) -> bool:
         if re.search(r"\b(async|suspend)\b", words):

@@ -220,6 +220,16 @@ def places_in(held: SgNode, children: Iterable[SgNode]) -> Iterator[tuple[int, i
         yield start, done
 
 
+def text_before(part: SgNode, outer: SgNode) -> str:
+    """Return the text of a node up to one inside it."""
+    children = outer.children()
+    if part in children:
+        *_, (start, _) = places_in(outer, children[: children.index(part) + 1])
+    else:
+        start = part.range().start.index - outer.range().start.index
+    return outer.text()[:start]
+
+
 def _default_behind(child: SgNode) -> str:
     behind = child.next()
     return "=" if behind is not None and behind.kind() == "=" else ""
