@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -54,20 +54,30 @@ def resume(name: str | None, as_json: bool) -> None:
     from ctx_pipeline.errors import UsageError
 
     settings = for_reading()
-    host, session_id, line, shown, archived = _to_resume(settings, name)
-    command = discovery.hosts()[host].resuming(session_id, shown.cwd, archived=archived)
+    host, session_id, line, shown, left = _to_resume(settings, name)
+    command = "" if left.subagents_alone else discovery.hosts()[host].resuming(session_id, shown.cwd, archived=left.archived)
     if as_json:
         began = local_time(shown.began, settings.timezone)
         emit({"host": host, "session_id": session_id, "title": shown.title, "project": shown.project, "began": began, "resume": command})
         return
+    if left.subagents_alone:
+        raise UsageError(f"of {session_id} only what its subagents did is recorded", hint=f"ctx show {session_id}")
     if not command:
         raise UsageError(f"{host} sessions cannot be continued", hint=f"ctx session resume {session_id}")
     say(line, err=True, bold=True)
     say_command(command)
 
 
-def _to_resume(settings: Settings, name: str | None) -> tuple[str, str, str, Shown, bool]:
-    """Return host, id, a line about it, what is shown and whether it is archived, of a session that is captured or lies in a home."""
+class _Left(NamedTuple):
+    """What is left of a session."""
+
+    archived: bool = False
+    subagents_alone: bool = False
+
+
+def _to_resume(settings: Settings, name: str | None) -> tuple[str, str, str, Shown, _Left]:
+    """Return host, id, a line about it, what is shown and what is left of a session that is captured or lies in a home."""
+    from ctx_pipeline.sessions.session_details import of_subagents_alone
     from ctx_pipeline.storage.own_sessions import holds_sessions
     from ctx_pipeline.storage.reader import reading
     from ctx_pipeline.storage.warehouse.session_queries import session_facts
@@ -75,13 +85,14 @@ def _to_resume(settings: Settings, name: str | None) -> tuple[str, str, str, Sho
     if name or not holds_sessions(settings.home):
         host, session_id, uncaptured = captured_or_not(settings, name)
         if uncaptured is not None:
-            return host, session_id, session_line(settings, uncaptured.shown, uncaptured.last), uncaptured.shown, False
+            return host, session_id, session_line(settings, uncaptured.shown, uncaptured.last), uncaptured.shown, _Left()
         name = f"{host}/{session_id}"
     place, line = session_of_person(settings, name, asking=False)
     host, _, session_id = place.partition("/")
     with reading(settings) as (store, _):
         shown, facts = store.shown()[host, session_id], session_facts(store.lake).get((host, session_id))
-    return host, session_id, line, shown, facts is not None and facts.status == "archived"
+        alone = of_subagents_alone(store, host, session_id)
+    return host, session_id, line, shown, _Left(facts is not None and facts.status == "archived", alone)
 
 
 @click.command("open")

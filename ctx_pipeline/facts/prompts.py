@@ -324,6 +324,8 @@ def _about(view: SessionView, told: Sequence[Any], last: Any, asks: dict[str, st
         found = next((e for e in reversed(before[before.index(found) + 1 :]) if orders(asks[e.event_id])), found)
     if found is None and hands_in(asks[last.event_id]):
         found = next((e for e in reversed(before) if not hands_in(asks[e.event_id])), None)
+    elif found is None and not orders(asks[last.event_id]):
+        found = next((e for e in reversed(before) if orders(asks[e.event_id])), None)
     return _request((found, asks[found.event_id])) if found is not None else None
 
 

@@ -62,7 +62,7 @@ _AROUND = tuple(
         (r"\b(?:https?|ssh|git)://(?:[^\s/@]{1,80}@)?[\w.-]{1,80}(?::\d{1,5})?/", r"/[\w.-]{1,100}\.git(?![\w-])"),
         (r"://", r"\.(?:github|gitlab)\.io(?![\w-])"),
         (
-            r"(?:(?:(?<!\b(?:ls|cp|rm))(?<!grep)(?<!rsync)(?<!chmod)(?<!chown)(?<!chgrp)|\A)(?:\s|\A|[\"'`])-R|--repo)[ =][\"']?",
+            r"(?:\b(?:gh|glab)\s(?:[^\n;|&]|\\\n){0,150}(?<=\s)-R|\A-R|--repo)[ =][\"']?",
             r"/[\w.-]{1,100}(?![\w/-])",
         ),
         (r"\baccount ", r" \((?:keyring|oauth|G[HL]_|GIT|[/~])"),

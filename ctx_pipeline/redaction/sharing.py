@@ -146,6 +146,12 @@ _WORD = re.compile(
     re.IGNORECASE,
 )
 """Names that are words of English too: replaced in paths and addresses alone."""
+_RELATIVE = re.compile(
+    r"(?:\A|[\s\"'`(=,;|]|\\[nrt])(?:\.{1,2}|[\w-]{1,80})/(?:[\w.@+-]{1,80}/){0,40}(?<!\bhome/)(?<!\bUsers/)(?<!\brepos/)(?<!\borgs/)\Z"
+)
+"""What stands before the name of a folder or a file in a relative path, where it is nobody's home and no repository's owner."""
+_PATH = 400
+"""Characters of a path that are read before a name."""
 _SYSTEM = re.compile(
     r"usr|bin|sbin|lib|lib64|etc|tmp|var|opt|dev|proc|sys|run|boot|nix|snap|System|"
     r"Library|Applications|private"
@@ -275,14 +281,17 @@ class Sharing:
         common = {name for name in own if name.lower() in COMMON_WORDS}
         known = own | {name for name in self._mentioned | self._doubtful if _is_variant(name, own - common)}
         words = {name for name in known if _WORD.fullmatch(name)}
-        for names, before in (
-            (known - words - common, rf"(?:(?<![A-Za-z0-9])|{_ESCAPE}|{_LIBRARY})"),
-            (words, r"(?<=[@/])"),
-        ):
-            text = self._replaced("user names", _any(names, before), "user", text)
+        text = self._replaced("user names", _any(known - words - common, rf"(?:(?<![A-Za-z0-9])|{_ESCAPE}|{_LIBRARY})"), "user", text)
+        text = _any(words, r"(?<=[@/])").sub(self._word, text)
         text, count = without_logins(text, (self._doubtful - known) | common | words)
         self.counts["user names"] += count
         return _OWNER.sub(self._owner, _BY.sub(self._by, text))
+
+    def _word(self, match: re.Match[str]) -> str:
+        if _RELATIVE.search(match.string[max(0, match.start() - _PATH) : match.start()]):
+            return match[0]
+        self.counts["user names"] += 1
+        return "user"
 
     def _owner(self, match: re.Match[str]) -> str:
         if not _identifies(match["owner"]):

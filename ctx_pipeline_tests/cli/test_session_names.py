@@ -46,6 +46,23 @@ def test_latest_counts_back_from_the_session_that_was_last_active(ran: Ctx):
     assert shown(ran, "codex") == next(one for one in order if one in {CODEX_OLD, CODEX_NEW})
 
 
+@pytest.mark.feature("search.resume")
+def test_a_session_of_which_only_a_subagents_file_is_there_is_not_said_to_resume(bare: Ctx):
+    home, session = ClaudeHome(bare.folder / "claude"), "c0000000-0000-4000-8000-000000000007"
+    home.agent("a1b2c3d", session).prompt("count the files").answer(text("12")).save()
+    ctx = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root)})
+    ctx("run")
+
+    refused = ctx("resume", session, ok=False)
+    assert refused.stdout == ""
+    assert f"of {session} only what its subagents did is recorded" in refused.stderr
+    assert ctx.json("show", session)["resume"] == ""
+    assert "claude --resume" not in ctx("show", session).stdout + ctx("session", "resume", session).stdout
+    home.session(session).prompt("what is here?").answer(text("12 files")).save()
+    ctx("sync")
+    assert f"claude --resume {session}" in ctx("resume", session).stdout
+
+
 @pytest.mark.feature("cli.session-of-a-day")
 def test_a_day_names_the_newest_session_that_was_last_active_then_and_no_word_of_a_title(bare: Ctx):
     home = ClaudeHome(bare.folder / "claude")
@@ -101,6 +118,16 @@ COMMANDS = [
     "explain",
     "gain",
 ]
+
+
+@pytest.mark.feature("cli.session-names")
+@pytest.mark.parametrize("mark", [":", "/"])
+@pytest.mark.parametrize("command", ["explain", "cost", "session status"])
+def test_a_session_is_named_with_its_host(ran: Ctx, command: str, mark: str):
+    told = ran(*command.split(), f"claude{mark}{EXPORT}", "--json").stdout
+
+    assert EXPORT in told.replace(f"claude{mark}{EXPORT}", "")
+    assert ran(*command.split(), f"codex{mark}{EXPORT}", ok=False).returncode
 
 
 @pytest.mark.feature("cli.session-names")

@@ -183,6 +183,7 @@ def test_a_login_that_is_a_common_word_goes_where_it_is_a_login_and_stays_as_a_w
         "gh api repos/{}/shop",
         "https://{}.github.io/shop",
         "gh pr list -R {}/shop",
+        "cd x && glab mr view 7 \\\n  --web -R {}/shop",
         "-R {}/shop",
         "uid=501({}) gid=20(staff)",
         "USER={}",
@@ -206,17 +207,25 @@ def test_a_login_is_replaced_wherever_it_is_told_as_one_though_it_is_a_common_wo
 
 
 @pytest.mark.feature("cli.share-common-words")
+@pytest.mark.parametrize(
+    "told",
+    ["/data/{}/x", "home/{}/x", "Users/{}/src", "repos/{}/shop", "[folder]/{}", "gitea.corp.io/{}/shop", "@{}"],
+)
+def test_a_word_of_english_is_replaced_where_a_path_is_of_a_machine_or_a_host(told: str):
+    assert Sharing(["/Users/mark/src/shop"])(told.format("mark")) == told.format("user")
+
+
+@pytest.mark.feature("cli.share-common-words")
 @pytest.mark.parametrize("login", ["mark", "files"])
 @pytest.mark.parametrize(
     "text",
     [
         "10 {} changed; src/{}/a.py, src/{}/, users/{}/new.tsx, ls -R {}/shop, cp -R {}/a b, rsync -R {}/a h, api/{}/x, --{}, {}=3, a~{}",
+        'ls -la -R {}/shop, ctags -R {}/lib; gh pr list; cp -p -R {}/a b, ./docs/{}/x.md, {{"path":"src/{}"}}, a/src/{}.py b/src/{}.py',
         'npm i {}@latest {}@1.2, {{"name":"{}","path":"{}"}}, {}.length, my-{}-list, the {} of an account {} here',
     ],
 )
 def test_a_common_word_stays_where_no_login_is_told(text: str, login: str):
     words = text.replace("{}", login).replace("{{", "{").replace("}}", "}")
-    if login == "mark":
-        words = words.replace("/mark", "/x")
 
     assert Sharing([f"/Users/{login}/src/shop"])(words) == words

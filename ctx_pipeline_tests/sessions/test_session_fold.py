@@ -499,6 +499,44 @@ def test_a_task_that_ran_again_in_order_does_not_fail_though_only_its_failure_to
     assert found.text.startswith("`npm run typecheck` failed, then passed: ")
 
 
+@pytest.mark.feature("session.short-replies")
+@pytest.mark.parametrize("newest", ["go on", "thanks", "ok make a pr"])
+def test_what_a_short_reply_agreed_to_is_told_though_another_follows_it(newest: str):
+    agreed = view(cwd="/w").prompt("Add a discount to the total in cart.py").answer("Added. Should I write a test too?")
+    agreed.prompt("yes").edit("/w/test_cart.py").answer("It passes.").prompt(newest).edit("/w/cart.py").answer("Rounded.")
+
+    state = fold(agreed.build())
+    assert (state.replied.text, state.replied.reason) == ("yes", "Should I write a test too?")
+    told = [line.text for line in lines_of(state) if line.about == "task"]
+    assert told[:2] == [
+        "Asked first: “Add a discount to the total in cart.py”",
+        "Replied before: “yes” to “Should I write a test too?”",
+    ]
+    assert told[2:] == ([] if newest == "thanks" else [f"Asked last: “{newest}”"])
+    assert from_json(state.to_json()).replied == state.replied
+
+
+@pytest.mark.feature("session.short-replies")
+def test_of_short_replies_the_newest_answer_to_a_question_is_told_once_and_behind_another_request_none():
+    asked = view(cwd="/w").prompt("Add a discount to the total in cart.py").answer("Three parts. Proceed?")
+    asked.prompt("yes").edit("/w/a.py").answer("One is done. Go on with the others?").prompt("y").edit("/w/b.py").answer("Done.")
+    state = fold(asked.build())
+    assert (state.replied, said(asked, "task")[-1]) == (None, "Said last: “y” to “Go on with the others?”")
+
+    later = fold(asked.prompt("Now rename the parser of b.py to reader").answer("Renamed.").prompt("go on").answer("Done.").build())
+    assert later.replied is None
+    assert [line.text for line in lines_of(later) if line.about == "task"][-1] == "Asked last: “go on”"
+
+
+@pytest.mark.feature("session.short-replies")
+def test_a_few_words_that_are_no_order_are_told_with_the_order_that_they_follow():
+    work = view(cwd="/w").prompt("Add a discount").answer("Added.").prompt("Now refactor the parser into modules").answer("One is done.")
+    state = fold(work.prompt("ok, weiter").answer("Two are done.").prompt("yes please do that").answer("All are done.").build())
+
+    assert state.asked_before.text == "Now refactor the parser into modules"
+    assert state.goes_on
+
+
 @pytest.mark.feature("session.handoff")
 def test_praise_with_its_thanks_is_said_and_not_asked():
     for praise in ("Excellent work, thank you!", "Great job, thanks so much!", "Thank you very much for your help."):
@@ -1114,11 +1152,13 @@ def test_a_model_is_told_no_name_of_a_file_that_is_a_command_which_destroys(name
 
 
 @pytest.mark.feature("session.proven")
-def test_a_command_line_of_several_checks_is_told_once_and_a_bare_choice_not_at_all():
+def test_a_command_line_of_several_checks_is_told_once_and_a_choice_only_with_its_question():
     both = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").shell("cargo fmt && cargo check", text="    Finished dev in 0.1s")
     told = said(both.answer("It is tidy. Which crate is next, 1 or 2?").prompt("1").answer("The second is tidy."), "tests")
     assert told == ["Last type check: `cargo fmt && cargo check` passed"]
-    assert "“1”" not in block(fold(both.build()), len, 10**6).text
+    assert "Said last: “1” to “Which crate is next, 1 or 2?”" in block(fold(both.build()), len, 10**6).text
+    alone = view(cwd="/w").prompt("Tidy").edit("/w/a.rs").answer("It is tidy.").prompt("1").answer("The second is tidy.")
+    assert "“1”" not in block(fold(alone.build()), len, 10**6).text
     printed = "Tests: 3 passed, 3 total\n/w/a.js\n  1:1  error  'x' is not defined  no-undef\n\n1 problem (1 error, 0 warnings)"
     red = view(cwd="/w").prompt("Check it").edit("/w/a.js").shell("npx jest; npx eslint .", exit=1, text=printed)
     assert [line.partition(":")[0] for line in said(red, "tests")] == ["Last test run", "Last lint or format run"]

@@ -698,6 +698,18 @@ def test_long_rows_and_chains_of_a_script_take_little_time(text: str, most: int)
     assert time.thread_time() - began < 3
 
 
+@pytest.mark.feature("compress.signature-modules")
+@pytest.mark.timeout(60)
+def test_a_minified_object_of_thousands_of_methods_takes_little_time():
+    text = "module.exports={" + ",".join(f"async m{n}(a, b=[1,2]){{return a+b}}" for n in range(5_000)) + "}"
+    began = time.thread_time()
+    drawn = outline(text, "javascript")
+
+    assert len(drawn.symbols) == 5_000
+    assert time.thread_time() - began < 3, "what a parser counts of a long line is asked once for a symbol"
+    assert [line.strip() for line in lines(drawn.symbols[:1])] == ["fn async pub m0(a, b?)"]
+
+
 def test_what_a_call_is_handed_is_no_function_of_what_it_gives_back():
     handed = outline("const server = serve({ fetch(request) {} });", "javascript").symbols
     frozen = outline("const frozen = Object.freeze({ fetch(request) {} });", "javascript").symbols

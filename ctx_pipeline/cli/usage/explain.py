@@ -251,26 +251,27 @@ def _of_any_name(ask: Callable[..., Any], what: str, settings: Settings, chosen:
 
     try:
         return ask(what, **chosen, settings=settings)
-    except NothingFound as error:
+    except NothingFound:
         known_names(settings, project=chosen["project"], model=chosen["model"], stored=bool(chosen["stored"]))
-        full = None if chosen["by"] or is_period(what) else _session_of(what, settings, error)
-        if full is None:
+        named = None if chosen["by"] or is_period(what) else _session_of(what, settings)
+        if named is None:
             raise
-        return ask(full, **chosen, settings=settings)
+        host, full = named
+        return ask(full, **{**chosen, "host": chosen["host"] or host}, settings=settings)
 
 
-def _session_of(what: str, settings: Settings, error: NothingFound) -> str | None:
-    """Return the full id of a session that is named in another way than by its id; None where there is none."""
+def _session_of(what: str, settings: Settings) -> tuple[str, str] | None:
+    """Return host and full id of a session that is named in another way than by its id; None where there is none."""
     from ctx_pipeline.cli.session_names import captured_or_not
     from ctx_pipeline.errors import AmbiguousName, UnknownName
 
     try:
-        full = captured_or_not(settings, what)[1]
+        host, full, _ = captured_or_not(settings, what)
     except AmbiguousName:
         raise
     except UnknownName:
         return None
-    return full if full not in error.message else None
+    return (host, full) if full != what else None
 
 
 def _cost(sums: dict[str, Any], mode: str) -> str:

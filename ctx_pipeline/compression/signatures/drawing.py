@@ -25,6 +25,7 @@ from ctx_pipeline.compression.signatures.parts import (
     objects_of,
     parameters_of,
     returned_by,
+    text_before,
     typed_by,
     wrapped_by,
 )
@@ -511,9 +512,8 @@ class Drawing:
         named = node.field("name") or node.field("declarator") or node.field("left") or node.field("pattern")
         if named is None:
             named = next((c for c in node.children() if c.kind().endswith(("identifier", "declarator", "variable_declaration"))), None)
-        start = said.range().start.index if said.kind() in {"export_statement", "template_declaration"} else node.range().start.index
-        whole = said.text() if said.kind() in {"export_statement", "template_declaration"} else node.text()
-        return whole[: named.range().start.index - start] if named is not None else whole[:80]
+        outer = said if said.kind() in {"export_statement", "template_declaration"} else node
+        return text_before(named, outer) if named is not None else outer.text()[:80]
 
     def _is_async(self, node: SgNode, words: str) -> bool:
         if re.search(r"\b(async|suspend)\b", words):

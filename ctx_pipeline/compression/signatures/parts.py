@@ -10,7 +10,7 @@ from ctx_pipeline.compression.signatures.symbols import NEXT_LIST, Parameter
 from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ast_grep_py import SgNode
 
@@ -189,19 +189,45 @@ def parameters_of(node: SgNode, grammar: Grammar) -> tuple[Parameter, ...] | Non
 
 def _texts(held: SgNode) -> Iterator[str]:
     """Yield the entries of a list of parameters: what stands between its commas, so that those inside types part nothing."""
-    whole, start = held.text(), held.range().start.index
-    group: list[SgNode] = []
-    for child in [*held.children(), None]:
+    whole, children = held.text(), held.children()
+    group: list[tuple[int, int]] = []
+    for child, place in zip([*children, None], [*places_in(held, children), (0, 0)], strict=True):
         if child is None or child.kind() in {",", ";"}:
             if group:
-                yield flat(whole[group[0].range().start.index - start : group[-1].range().end.index - start])
+                yield flat(whole[group[0][0] : group[-1][1]])
             group = []
         elif child.kind() in {"optional_formal_parameters", "named_formal_parameters"}:
             if child.text().startswith("{"):
                 yield "*"
             yield from (text if "=" in text or text.startswith("required ") else f"{text}=" for text in _texts(child))
         elif "comment" not in child.kind() and (child.is_named() or child.kind() not in {"(", ")", "{", "}", "[", "]", "|"}):
-            group.append(child)
+            group.append(place)
+
+
+def places_in(held: SgNode, children: Iterable[SgNode]) -> Iterator[tuple[int, int]]:
+    """Yield where each child of a node, in their order, begins and ends in its text.
+
+    A parser counts the characters of the line up to a node each time that it is asked: it is where more than white space
+    lies between two.
+    """
+    whole, done = held.text(), 0
+    for child in children:
+        text = child.text()
+        start = whole.find(text, done) if text else -1
+        if start < 0 or whole[done:start].strip():
+            start = child.range().start.index - held.range().start.index
+        done = start + len(text)
+        yield start, done
+
+
+def text_before(part: SgNode, outer: SgNode) -> str:
+    """Return the text of a node up to one inside it."""
+    children = outer.children()
+    if part in children:
+        *_, (start, _) = places_in(outer, children[: children.index(part) + 1])
+    else:
+        start = part.range().start.index - outer.range().start.index
+    return outer.text()[:start]
 
 
 def _default_behind(child: SgNode) -> str:
@@ -422,10 +448,12 @@ def documented(node: SgNode, grammar: Grammar) -> str:
     if first is not None and first.kind() == "expression_statement" and (match := _STRING.match(first.text().strip())):
         return first_line(match[1])
     lines: list[str] = []
-    line, above, around = node.range().start.line, node.prev(), node.parent()
+    above, around = node.prev(), node.parent()
     if above is None and around is not None and around.kind() == "declarations":
         above = around.prev()
-    while above is not None:
+    line = None
+    while above is not None and (above.kind() in grammar.comments or above.kind() in _BETWEEN):
+        line = node.range().start.line if line is None else line
         place = above.range()
         ends = _last_line(above)
         if ends < line - 1 or ends > line:
@@ -435,10 +463,14 @@ def documented(node: SgNode, grammar: Grammar) -> str:
             if before is not None and before.kind() not in grammar.comments and _last_line(before) == place.start.line:
                 break  # it stands behind the code of its line
             lines.insert(0, above.text())
-        elif above.kind() not in {"attribute_item", "decorator", "annotation", "marker_annotation"}:
+        elif above.kind() not in _BETWEEN:
             break
         line, above = place.start.line, above.prev()
     return first_line("\n".join(lines))
+
+
+_BETWEEN = frozenset({"attribute_item", "decorator", "annotation", "marker_annotation"})
+"""What stands between a declaration and the comment above it."""
 
 
 def _last_line(node: SgNode) -> int:

@@ -343,7 +343,7 @@ def lines_of(state: SessionState) -> list[Line]:
     if state.subagents_only:
         who = {0: "its subagents", 1: "one subagent"}.get(state.subagents, f"its {state.subagents} subagents")
         made.append(Line("task", f"Of this session only what {who} did is recorded", 96))
-    said = {i.event for i in (state.asked_first, state.asked_before, state.asked_last, state.said_last) if i and i.event}
+    said = {i.event for i in (state.asked_first, state.asked_before, state.asked_last, state.said_last, state.replied) if i and i.event}
     decided = [i for i in state.decisions if i.event not in said][:_ITEMS]
     made += [Line("decisions", f"Decided: {item_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(decided)]
     if changed := worked_on(state.modified):
@@ -456,17 +456,19 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         approved = "Approved plan" if task.by == "plan" else "Task"
         text = task.text.removeprefix("Plan: ") if task.by == "plan" else task.text
         yield Line("task", f"{approved}: {cut(text, BLOCK_TEXT)}", 100, _shown_by(task))
-    several = last or between or state.asked_before or state.said_last
+    several = last or between or state.asked_before or state.said_last or state.replied
     if first:
         yield from _asked(state, first, " first" if several else "", 95)
     if task and between:
         yield from _asked(state, task, " later" if first else "", 92)
     if state.asked_before:
         yield from _asked(state, state.asked_before, " before", 88)
+    if state.replied:
+        yield Line("task", f"Replied before: “{cut(state.replied.text, SHORT)}”{offer(state.replied)}", 87, _shown_by(state.replied))
     if last:
         yield from _asked(state, last, " last", 90, offer(last))
     said = state.said_last
-    if said and not _PICK.fullmatch(said.text) and (offer(said) or not _AGREES.fullmatch(said.text)):
+    if said and (offer(said) or not (_PICK.fullmatch(said.text) or _AGREES.fullmatch(said.text))):
         yield Line("task", f"Said last{_refusing(said)}: “{cut(said.text, SHORT)}”{offer(said)}", 89, _shown_by(said))
 
 

@@ -181,6 +181,8 @@ class SessionState:
     """the last one goes on with what was asked before ("commit and push", "why?") and is no task by itself"""
     said_last: Item | None = None
     """what the person said behind it, which asks for nothing ("ok, works"); None where nothing was"""
+    replied: Item | None = None
+    """the last reply to a question of the agent behind the last request, where what was said since answers none"""
     task: Item | None = None
     findings: list[Item] = field(default_factory=list)
     decisions: list[Item] = field(default_factory=list)
@@ -311,6 +313,7 @@ def from_json(value: dict[str, Any]) -> SessionState:
         asked_last=maybe("asked_last"),
         asked_before=maybe("asked_before"),
         said_last=maybe("said_last"),
+        replied=maybe("replied"),
         forked_from=maybe("forked_from"),
         commit=maybe("commit"),
         unsent=bool(value.get("unsent", False)),

@@ -174,6 +174,24 @@ def a_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None and len(folders) <= _MOST_FOLDERS and all(len(re.split(r"[-_.+@]", f)) <= 6 for f in folders)
 
 
+def is_figures(row: str, *, header: bool = False) -> bool:
+    """Tell whether a row of a table holds names, numbers and a few words, and no cell of it a sentence: it tells nobody what to do.
+
+    One that is no ``header`` has a cell without any other word.
+    """
+    if HIDDEN.search(row) or _ELEMENT.search(row) or _BLOB.search(row) or not all(map(_usual, row)) or not all(map(_few, row.split())):
+        return False
+    words = [
+        sum(word.isalpha() and len(word) > 1 for token in cell.split() if (word := token.strip(_EDGES + "_")))
+        for cell in row.strip(" |").split("|")
+    ]
+    return (header or 0 in words) and max(words) <= _MOST_IN_CELL and sum(words) <= _MOST_IN_ROW
+
+
+_MOST_IN_CELL, _MOST_IN_ROW = 3, 6
+"""Words of a cell, and of a row, that are of letters alone: no numbers and no names of code."""
+
+
 def code(line: str) -> str:
     """Return a line of a file as a lesson shows it, empty where it is no code: texts in it are left out, and so is a comment."""
     if HIDDEN.search(line):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.facts.prompts import one_line
+from ctx_pipeline.mining.lessons.quoting import is_figures
 from ctx_pipeline.model.display import GAP, truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
@@ -79,7 +80,7 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
         barred |= idle
     for _ in range(_ROUNDS):
         kept = _fitting(units, room, barred)
-        repeated = {kept[place] for place in echoed([units[n].text for n in kept])}
+        repeated = {n for place in echoed([units[n].text for n in kept]) if not _of_figures(units, n := kept[place])}
         if not repeated:
             break
         for n in [n for n in repeated if units[n].rank == _FIRST and n not in begun_only]:
@@ -94,6 +95,14 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
     if not kept and (long := next((unit.text for unit in units if unit.kind != _HEADING), "")) and not echoed([long]):
         return truncate(long, room)
     return told if len(told.replace(GAP, "").strip()) > (_LEAST if GAP in told else 0) else ""
+
+
+def _of_figures(units: Sequence[_Unit], n: int) -> bool:
+    """Tell whether a unit is a row of figures, which an agent reports as a tool printed them, or the header of some."""
+    unit = units[n]
+    if unit.kind == _HEADER:
+        return is_figures(unit.text, header=True) and any(is_figures(units[row].text) for row in unit.members)
+    return unit.kind == _ROW and is_figures(unit.text)
 
 
 def _before_echo(text: str, echoed: Callable[[Sequence[str]], set[int]]) -> str:

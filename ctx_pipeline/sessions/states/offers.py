@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.context.session_state.state import REFUSAL
+from ctx_pipeline.context.session_state.state import REFUSAL, Item
+from ctx_pipeline.facts.prompts import asked, taken_back, typed
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.display import GAP, truncate
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.sessions.states.times import written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctx_pipeline.context.session_state.state import Item
     from ctx_pipeline.model.session_view import SessionView
 
 BRIEF = 80
@@ -30,6 +31,17 @@ def with_offer(view: SessionView, said: Item | None) -> Item | None:
     brief = said is not None and said.by != REFUSAL and len(said.text) <= BRIEF
     offer = _asked_by_agent(view, said) if said is not None and brief else ""
     return said._replace(reason=offer) if said is not None and offer else said
+
+
+def reply_between(view: SessionView, since: Item, until: Item) -> Item | None:
+    """Return the last prompt between two that answers a question of the agent in a few words, with it; None where none does."""
+    begin, end = (view.by_event.get(item.event or "") for item in (since, until))
+    if begin is None or end is None:
+        return None
+    back = taken_back(view)
+    between = (e for e in typed(view) if begin.seq < e.seq < end.seq and e.thread_id == end.thread_id and e.event_id not in back)
+    items = (Item(asked(e.text or ""), "prompt", written(e.ts), e.event_id) for e in reversed(list(between)))
+    return next((told for item in items if (told := with_offer(view, item)) is not None and told.reason), None)
 
 
 def _asked_by_agent(view: SessionView, said: Item) -> str:

@@ -133,6 +133,7 @@ def safe(state: SessionState) -> SessionState:
         asked_last=one(state.asked_last),
         asked_before=one(state.asked_before),
         said_last=one(state.said_last),
+        replied=one(state.replied),
         forked_from=one(state.forked_from),
         commit=one(state.commit),
         task=one(state.task),

@@ -23,7 +23,7 @@ from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
 from ctx_pipeline.sessions.states.ending import agent_orders, called, ending, recap, warmed_up
-from ctx_pipeline.sessions.states.offers import BRIEF, with_offer
+from ctx_pipeline.sessions.states.offers import BRIEF, reply_between, with_offer
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
 
@@ -163,6 +163,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         goes_on=asked.goes_on,
         answer_of_subagent=end.of_subagent,
         said_last=asked.said,
+        replied=asked.replied,
         answer=end.answer,
         recap=recap(view, main),
         answer_longer=list(end.longer),
@@ -276,17 +277,21 @@ class _Prompts(NamedTuple):
     before: Item | None
     goes_on: bool
     """the last one only goes on with the one before"""
+    replied: Item | None
+    """the last reply to a question of the agent between the last request and what was said, where that answers none"""
 
 
 def _prompts(view: SessionView, *, whole: bool = True, head: int = 0) -> _Prompts:
     first, last, said, before = _asked(view)
+    request, newest = (last, said) if said is not None else (before, last)
+    replied = reply_between(view, request, newest) if request is not None and newest is not None and not newest.reason else None
     if not whole:
         first, last, before = _known_of_part(view, head, first, last, before)
     if said is not None and acts(said.text):
         before, last, said = before or last, said, None
     goes_on = before is not None and (last is None or not orders(last.text))
     last, before = (one if first is None or one is None or one.event != first.event else None for one in (last, before))
-    return _Prompts(first, last, said, before, goes_on)
+    return _Prompts(first, last, said, before, goes_on, replied)
 
 
 def _asked(view: SessionView) -> list[Item | None]:
