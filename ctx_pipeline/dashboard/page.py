@@ -265,13 +265,11 @@ def _row(s: SessionLine, chunk_name: str, host: int) -> list[Any]:
 def _environment() -> jinja2.Environment:
     import jinja2
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(ASSETS),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    from ctx_pipeline.dashboard.compiled_templates import CompiledTemplates
+
+    options: dict[str, Any] = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    compiled = CompiledTemplates(Path(__file__).parent / "__pycache__", {"autoescape": True, **options})
+    environment = jinja2.Environment(autoescape=True, loader=jinja2.FileSystemLoader(ASSETS), bytecode_cache=compiled, **options)
     for name in ("cost", "count", "short", "money", "share", "size", "reading", "duration", "plural", "day", "words"):
         environment.filters[name] = getattr(figures, name)
     return environment

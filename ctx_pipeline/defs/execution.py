@@ -156,8 +156,10 @@ class Execution:
     def run_together(self, cells: Mapping[Cell, Collection[str]], plan: Plan, before_tail: Callable[[], object]) -> bool:
         """Materialize cells as :meth:`run_cells` does, and in the last of these runs all that lies below; tell whether that was made.
 
-        ``before_tail`` is called when the run comes to the tail, which other processes may still be at.
+        The ``plan`` found nothing to make in these cells. ``before_tail`` is called when the run
+        comes to the tail, which other processes may still be at.
         """
+        self._pipeline.made_beside = True
         *ranges, (box, keys) = self._ranges(cells, apart=())
         for one in ranges:
             self._run_box(*one, {})

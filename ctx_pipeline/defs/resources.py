@@ -19,11 +19,12 @@ from ctx_pipeline.storage import connections
 from ctx_pipeline.storage.warehouse import database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from duckdb import DuckDBPyConnection
 
+    from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.pipeline import StageReport
     from ctx_pipeline.settings import Settings
 
@@ -50,6 +51,8 @@ class Pipeline:
         """what other processes said of this run's stages"""
         self.before_tail: Callable[[], object] | None = None
         """called once, before the first step that other processes may still be at"""
+        self.made_beside = False
+        """whether the plan found nothing left to make: what other processes said of partitions is recorded without a second look"""
 
     @cached_property
     def settings(self) -> Settings:
@@ -69,8 +72,8 @@ class Pipeline:
             wait, self.before_tail = self.before_tail, None
             wait()
         made = [report for report in self.earlier if report.stage == name and not report.failed_partitions]
-        if made and name in running.MADE_LAST and not (self._force or options.get("force")):
-            # another process of this run has just made it: its modules are not imported here to find that out
+        if not (self._force or options.get("force")) and self._others_made(name, made, options.get("cells", ())):
+            # its modules are not imported here to find that out
             return made
         if options.pop("force", False) or (self._force and name != "ingest"):
             if name == "normalize":
@@ -90,6 +93,13 @@ class Pipeline:
             self._recall(report)
         self.reports += found
         return found
+
+    def _others_made(self, name: str, made: Sequence[StageReport], cells: Collection[Cell]) -> bool:
+        """Tell whether other processes of this run have just made what a step would, by what they said of it."""
+        if name in running.MADE_LAST:
+            return bool(made)
+        said = {key for report in made for key in report.cells}
+        return self.made_beside and bool(cells) and said.issuperset(cell.key for cell in cells)
 
     def _recall(self, report: StageReport) -> None:
         """Put in what an earlier report says of cells that this one finds done."""

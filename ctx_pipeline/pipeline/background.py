@@ -291,7 +291,9 @@ def _unpartitioned(settings: Settings, progress: Progress, part: str = TAIL) -> 
         for number, name in enumerate(TAIL_STEPS):
             if part == TAIL or (part == _PAGE) == (name == TAIL_STEPS[-1]):
                 progress("page", number, len(TAIL_STEPS))
-                reports += step(name, store, settings)
+                # the page need not look whether the warehouse is current that was brought up to date here a moment ago
+                options = {"refresh": False} if part == TAIL and name == TAIL_STEPS[-1] else {}
+                reports += step(name, store, settings, **options)
     return reports
 
 

@@ -33,7 +33,8 @@ main(sys.argv[1:])
 _IMPORTED = """
 import atexit, json, sys
 from ctx_pipeline.cli import main
-made = ["ctx_pipeline.pipeline." + name for name in ("consolidate", "warehouse", "render")]
+makes = ("pipeline.consolidate", "pipeline.warehouse", "pipeline.render", "mining.repeated_corrections", "signals.outcomes")
+made = ["ctx_pipeline." + name for name in makes]
 atexit.register(lambda: print(json.dumps([name for name in made if name in sys.modules]), file=sys.stderr))
 main(["run", "--json"])
 """
@@ -119,6 +120,9 @@ def test_what_other_processes_made_is_recorded_without_the_modules_that_make_it(
     found = history(other)
     assert found["dashboard/site"][""]["chunks_written"] > 0
     assert set(found) == set(history(ran))
+    for cell, told in found["normalized/events"].items():
+        assert told["parsed"] > 0, cell
+        assert all(found[asset][cell]["status"] == "done" for asset in ("signals/outcomes", "mined/error_resolutions"))
 
 
 @pytest.mark.slow

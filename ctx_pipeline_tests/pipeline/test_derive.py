@@ -11,7 +11,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreFull
 from ctx_pipeline.facts import command_runs
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline import facts, run
+from ctx_pipeline.pipeline import background, facts, render, run
 from ctx_pipeline.pipeline.background import derive, due, merged
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.measure import measure
@@ -238,3 +238,19 @@ def test_two_halves_of_a_report_are_one():
 
     assert {key: cell.status for key, cell in both.cells.items()} == {"a": "done", "b": "held"}
     assert (both.totals, both.seconds) == ({"candidates": 5}, 2.0)
+
+
+@pytest.mark.feature("run.warehouse-once")
+def test_the_page_is_drawn_from_the_warehouse_that_was_just_made_without_a_second_look(store, settings, monkeypatch):
+    looks = []
+    look = render.build_warehouse
+    monkeypatch.setattr(render, "build_warehouse", lambda *given, **options: looks.append(1) or look(*given, **options))
+    derive(store, settings)
+
+    reports = {report.stage: report for report in background._unpartitioned(settings, lambda *_: None)}
+
+    assert reports["warehouse"].changed
+    assert reports["render"].changed
+    assert looks == []
+    assert not run.step("render", store, settings)[0].changed, "the page is that of the warehouse as it is"
+    assert looks == [1]
