@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.learning.named_files import changed_by, files_named, spoken_of
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -25,16 +26,31 @@ _NAMES = {
     "remov": "delete",
     "publish": "publish",
     "releas": "release",
+    "touch": "change",
+    "edit": "change",
+    "chang": "change",
+    "modif": "change",
+    "overwrit": "change",
 }
 """How the word of an act begins -> the act."""
 
 _ACT = (
     r"(?:(?:(?:force|squash|auto)[- ]?)?"
-    r"(?:merg(?:e|es|ing)|push(?:es|ing)?|commit(?:s|ting)?|deploy(?:s|ing)?|delet(?:e|es|ing)|remov(?:e|es|ing)|publish(?:es|ing)?|releas(?:e|es|ing))"
+    r"(?:merg(?:e|es|ing)|push(?:es|ing)?|commit(?:s|ting)?|deploy(?:s|ing)?|delet(?:e|es|ing)|remov(?:e|es|ing)|publish(?:es|ing)?|releas(?:e|es|ing)"
+    r"|touch(?:es|ing)?|edit(?:s|ing)?|chang(?:e|ing)|modify(?:ing)?|overwrit(?:e|es|ing))"
     r"|squash(?:es|ing)?)\b"
 )
 _AND = r"(?:\s*[,/]\s*(?:(?:or|and|nor)\s+)?|\s+(?:or|and|nor)\s+)"
 _ACTS = rf"(?P<acts>{_ACT}(?:(?:\s+(?!(?:or|and|nor)\b)[\w'`/.-]+){{0,4}}?{_AND}{_ACT})*)"
+_CALL = (
+    r"(?:(?:use|run|do|call|execute|using|running|doing)\s+(?:an?\s+|any\s+)?)?"
+    r"[`'\"]?(?:(?:git|gh|hg|jj|glab|pr|mr|npm|pnpm|yarn|cargo|docker|twine)\s+){0,2}"
+)
+"""What names an act by its command: "use git push"."""
+
+_WITHIN = r"(?:[^.;!?]|[.](?=\w))"
+"""A sign of a sentence, or a dot within a name."""
+
 _UNASKED = (
     r"(?:without\s+(?:first\s+|ever\s+)?(?:asking|checking\s+with|telling|consulting)\b"
     r"|without\s+(?:(?:my|our|an?|any|explicit|prior|express)\s+){0,3}(?:ok(?:ay)?|approval|permission|consent|confirmation|review|go-?ahead|sign-?off)\b"
@@ -43,11 +59,11 @@ _UNASKED = (
 )
 _RULES = (
     lazy_pattern(
-        rf"(?i)\b(?:never|don'?t|do\s+not)\s+(?:ever\s+|just\s+|automatically\s+)?{_ACTS}(?P<object>[^.;!?]{{0,60}}?)[\s,]+{_UNASKED}"
+        rf"(?i)\b(?:never|don'?t|do\s+not)\s+(?:ever\s+|just\s+|automatically\s+)?{_CALL}{_ACTS}(?P<object>{_WITHIN}{{0,60}}?)[\s,]+{_UNASKED}"
     ),
     lazy_pattern(
         rf"(?i)\b(?:ask|check\s+with|confirm\s+with)(?:\s+(?:me|us|first|for\s+(?:my\s+)?(?:permission|approval|confirmation)))*"
-        rf"\s+before\s+(?:you\s+|ever\s+)?{_ACTS}(?P<object>[^.;!?,]{{0,60}})"
+        rf"\s+before\s+(?:you\s+|ever\s+)?{_CALL}{_ACTS}(?P<object>(?:(?!,){_WITHIN}){{0,60}})"
     ),
 )
 _OBJECTS = (
@@ -109,6 +125,8 @@ class Limited(NamedTuple):
     """only force, only squash; what alone must not be deleted"""
     things: frozenset[str] = frozenset()
     """words of which a command must have one: it may well lack what they name"""
+    files: frozenset[str] = frozenset()
+    """files of which the act must change or name one"""
 
 
 class AskFirst(NamedTuple):
@@ -129,6 +147,8 @@ class AskFirst(NamedTuple):
         from ctx_pipeline.shell.acts import acts
 
         found = list(acts(command, cwd))
+        if any(limited.name == "change" and changed_by(command, limited.files, cwd) for limited in self.acts):
+            return True
         return any(_does(act, limited, command) for act in found for limited in self.acts)
 
 
@@ -140,13 +160,15 @@ def ask_first_of(memory: Memory) -> AskFirst | None:
     text = memory.text.replace("\u2019", "'")
     every = (match for pattern in _RULES for match in pattern.finditer(text))
     found = next((match for match in every if not _OPPOSITE.search(text[: match.start()])), None)
-    return AskFirst(tuple(_limited(found["acts"], found["object"]))) if found else None
+    # to change something that is no file is no act of one command
+    limited = tuple(one for one in _limited(found["acts"], found["object"]) if one.name != "change" or one.files) if found else ()
+    return AskFirst(limited) if limited else None
 
 
 def at_every_act(memory: Memory) -> bool:
     """Tell whether a rule is a wish to be asked first that is told at each of its acts, whatever the command names."""
     found = ask_first_of(memory)
-    return found is not None and not any(limited.things for limited in found.acts)
+    return found is not None and not any(limited.things or limited.files for limited in found.acts)
 
 
 def words_of_command(text: str) -> frozenset[str]:
@@ -174,13 +196,16 @@ def _limited(said: str, last: str) -> Iterator[Limited]:
         name = next((act for begins, act in _NAMES.items() if begins in word), "merge")
         kinds = {kind for kind, words in _OBJECTS if words.search(thing)} if name == "delete" else set()
         how = kinds | _only(name, word, thing) | ({"remote"} if "branch" in kinds else set())
-        yield Limited(name, frozenset(how), _lacked(name, kinds, thing))
+        yield Limited(
+            name, frozenset(how), _lacked(name, kinds, thing), files_named(thing) if name in ("change", "delete", "commit") else frozenset()
+        )
 
 
 def _does(act: Act, limited: Limited, command: str) -> bool:
     return (
         act.name == limited.name
         and bool(not limited.how or limited.how & act.how)
+        and bool(not limited.files or spoken_of(command, limited.files))
         and bool(not limited.things or limited.things & words_of_command(re.sub(r"[._]", " ", command)))
     )
 

@@ -9,6 +9,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.learning.ask_first import QUOTED, ask_first_of, at_every_act, words_of_command
+from ctx_pipeline.learning.named_files import CHANGING, changed_by, files_named
+from ctx_pipeline.learning.ports import another_service, answers_elsewhere, port_of_fact, same_service
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
@@ -56,7 +58,16 @@ def output_of(payload: Mapping[str, Any]) -> str:
 def _red(text: str) -> bool:
     from ctx_pipeline.mining.lessons.failures import looks_red
 
-    return looks_red(text)
+    return looks_red(text) or (bool(_ENDED_BY.search(text)) and not _COUNTS_PASSES.search(text))
+
+
+_ENDED_BY = lazy_pattern(
+    r"(?m)^(?:E\s+)?(?:[\w.]+\.)?(?:[A-Z]\w*)?(?:Error|Exception)(?:\s\[\w+\])?: \S|^(?:fatal|ERROR|npm error|[\w.-]+: error): \S|^ssh: \S"
+    r"|^curl: \(\d+\) \S|[Cc]onnection refused\b|^\S+: (?:\S+: )?(?:[Pp]ermission denied|[Nn]ot a directory)"
+)
+"""A line with which a program ends that failed."""
+
+_COUNTS_PASSES = lazy_pattern(r"\b[1-9]\d* (?:passed|passing|tests? ok)\b")
 
 
 def before_command(command: str, memories: Iterable[Memory], cwd: str | None = None) -> list[Memory]:
@@ -117,7 +128,7 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
             return ask_first.done_by(command, cwd)
         if memory.kind == "risk_rule":
             return False
-        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every)
+        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every, cwd)
     if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
         # the very call, but for what it passed with, is sure enough of one session
         return any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
@@ -126,12 +137,21 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
     told = " ".join(command.split())
     if body.get("resolution") in ("command", "spelling") and told in map(str, body.get("did", ())):
         return False
+    if body.get("absent") and _installed(str(body["absent"])):
+        return False
     about = _ABOUT_TO_RUN.match(memory.when_to_use or "")
     if about is not None:
         fails_so = _named_in_error(memory) <= set(_NAMES.findall(command)) and _left_out(memory) <= set(command.split())
         return fails_so and any(_begins(step, about[1]) for step in every)
     failed = str(body.get("failed") or "")
     return body.get("resolution") == "command" and bool(failed) and failed in (told, *(" ".join(s.text.split()) for s in every))
+
+
+def _installed(program: str) -> bool:
+    """Tell whether a program that was absent is there now."""
+    from shutil import which
+
+    return which(program) is not None
 
 
 def _named_in_error(memory: Memory) -> set[str]:
@@ -171,13 +191,18 @@ def _lacks_option(step: Step, known: object) -> bool:
     )
 
 
-def _forbidden(memory: Memory, command: str, every: Sequence[Step]) -> bool:
-    """Tell whether a command does what a rule forbids: most of its words, or the one that it is about as an option or a subcommand."""
+def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | None) -> bool:
+    """Tell whether a command does what a rule forbids.
+
+    It has most of its words, or the one that the rule is about as an option or a subcommand, or changes a file that it names.
+    """
     from ctx_pipeline.mining.lessons.said_rules import OBJECTS, core
 
     what, where = core(memory.text)
-    wanted = set(map(str, memory.body.get("avoid", ()))) - (where & _NO_BRANCHES)
+    wanted = (set(map(str, memory.body.get("avoid", ()))) & (what | where)) - (where & _NO_BRANCHES)
     doing = next((w for w in _FORBIDS.findall(memory.text.lower()) if w in what), "")
+    if doing in CHANGING and not _UNDER_CONDITION.search(memory.text) and changed_by(command, files_named(memory.text), cwd):
+        return True
     narrower = (what & wanted) - {doing} - OBJECTS - _SAYS_HOW
     for steps, words in _acts(command, [step for step in every if not _only_views(step)]):
         held = wanted & words
@@ -190,6 +215,8 @@ def _forbidden(memory: Memory, command: str, every: Sequence[Step]) -> bool:
             return True
     return False
 
+
+_UNDER_CONDITION = lazy_pattern(r"(?i)\b(?:when|while|if|unless|until|before|after|except)\b")
 
 _SAYS_HOW = frozenset(
     {"my", "directly", "straight", "anything", "something", "ever", "again", "yourself", "automatically", "blindly", "work", "stuff"}
@@ -297,14 +324,24 @@ _KNOWN_BRANCHES = lazy_pattern(r"(?a)(?<![\w/.-])(?:main|master|trunk|develop|re
 
 
 def _wanted(memory: Memory, command: str, every: Sequence[Step]) -> bool:
-    """Tell whether a command does what a rule speaks of, a commit or a pull request, and not yet as the rule wants it."""
+    """Tell whether a command does what a rule speaks of, a commit or a pull request, and not yet as the rule wants it.
+
+    So is one of an act before which the rule wants something else done, where the line does not do it.
+    """
     from ctx_pipeline.mining.lessons.said_rules import core, terms
 
     done = {w for s in every if s.words[0].rpartition("/")[2] in _ACTING for w in s.subject.split()[1:]}
     looks = any(tuple(s.words[1:3]) == ("pr", w) for s in every for w in _LOOKING)
     doing = set() if looks else done & _MADE
     wants = set(map(str, memory.body.get("want", ()))) & core(memory.text)[0]
-    return bool(wants & doing) and not wants <= terms(re.sub(r"[-=/]", " ", command))
+    ahead = _BEFORE_ACT.search(memory.text)
+    now = wants & doing or (ahead and any(act.startswith(ahead[1].lower()) for act in doing))
+    return bool(now) and bool(wants) and not wants <= terms(re.sub(r"[-=/]", " ", command))
+
+
+_BEFORE_ACT = lazy_pattern(
+    r"(?i)\bbefore\s+(?:(?:you|we|i|ever|each|every|any|a|the)\s+){0,3}(commit|push|merg|rebas|releas|tag|deploy|publish)"
+)
 
 
 _MADE = frozenset({"commit", "pr", "push", "merge", "rebase", "release", "tag", "squash", "deploy", "publish"})
@@ -331,8 +368,8 @@ def _options(words: Sequence[str]) -> list[str]:
 
 
 def asks_where(prompt: str) -> bool:
-    """Tell whether a prompt asks to write, change or find something."""
-    return _MAKES.match(prompt[:LONGEST]) is not None
+    """Tell whether a prompt asks to write, change, find or reach something."""
+    return any(asks.match(prompt[:LONGEST]) for asks in (_MAKES, _REACHES))
 
 
 def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = True) -> list[Memory]:
@@ -340,18 +377,20 @@ def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = T
 
     A wish to be asked first is left out where it is heard before the act itself.
     """
-    asked = _MAKES.match(prompt[:LONGEST])
-    if asked is None:
+    asked, reaching = (asks.match(prompt[:LONGEST]) for asks in (_MAKES, _REACHES))
+    if asked is None and reaching is None:
         return []
     from ctx_pipeline.mining.lessons.said_rules import terms
 
     words = terms(prompt[:LONGEST])
-    making = asked["verb"].lower() in _MAKING
-    acts = words & _MADE if asked["verb"].lower() in _DOING else set()
+    verb = asked["verb"].lower() if asked else ""
+    making = verb in _MAKING
+    acts = words & _MADE if verb in _DOING else set()
     found = [
         m
         for m in memories
-        if _tells_where(m, prompt, words, making=making)
+        if ((reaching if port_of_fact(m) else asked) and _tells_where(m, prompt, words, making=making))
+        or (making and _asked_for(m, words))
         or (m.kind in RULE_KINDS and acts & _terms_of(m) and not (heard_at_act and at_every_act(m)))
     ]
     return sorted(found, key=lambda m: (-m.confidence, m.memory_id))
@@ -366,6 +405,13 @@ def _tells_where(memory: Memory, prompt: str, words: Collection[str], *, making:
     return not set(words).isdisjoint(map(str, body.get("about", ()))) and (making or body.get("form") == "where")
 
 
+def _asked_for(memory: Memory, words: Collection[str]) -> bool:
+    """Tell whether a prompt asks to make the very thing that a rule of several sessions forbids: it has all words of it."""
+    avoided, body = set(map(str, memory.body.get("avoid", ()))), memory.body
+    standing = memory.kind in RULE_KINDS and not body.get("want") and (not body.get("once") or memory.status == "accepted")
+    return standing and len(avoided) >= _LEAST_WORDS and avoided <= set(words)
+
+
 def _terms_of(memory: Memory) -> set[str]:
     return {str(w) for name in ("want", "avoid") for w in memory.body.get(name, ())}
 
@@ -377,6 +423,12 @@ _MAKES = lazy_pattern(
     r"(?P<verb>commit|push|merge|squash|rebase|release|tag|publish|deploy|ship|add|write|create|make|move|generate|put|new|change|edit|update|set|fix|adjust|extend|look|find|open|read|check|show|where)\b"
 )
 """Asks to write, change or find something."""
+
+_REACHES = lazy_pattern(
+    r"(?is)^\W*(?:(?:please|now|then|ok|okay|and|also|next|can you|could you|let'?s|i want you to|you should)[,\s]+)*"
+    r"(?:start|run|serve|call|curl|hit|ping|query|reach|open|connect|check|show|test)\b"
+)
+"""Asks to start or to reach a service."""
 
 
 def _begins(step: Step, pattern: str) -> bool:
@@ -402,14 +454,15 @@ def after_failure(command: str, output: str, cwd: str | None, memories: Iterable
     forms = {signature(form) for line in lines for form in (line, quoted_as_name(line), without_place(line), _PLACE_AT_END.sub("", line))}
     line = "\n".join(lines)
     subjects = {step.subject for step in every} | {step.words[0].rpartition("/")[2] for step in every}
-    looked = _parts_of_paths(every) if _ABSENT.search(line) else set()
+    looked = looked_for(command, line)
     absent = missing(lines[-1])[0] if _NOT_THERE.search(line) else ""
     found = [
         m
         for m in memories
         if (_same_error(m, forms, line) and _same_program(m, subjects))
-        or _same_service(m, line)
+        or same_service(m, line)
         or _lies_elsewhere(m, looked)
+        or answers_elsewhere(m, command, line)
         or (absent and _runs_otherwise(m, absent))
     ]
     return sorted(found, key=lambda m: (bool(m.body.get("warning")), -m.confidence, m.memory_id))
@@ -419,7 +472,7 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
     body = memory.body
     if body.get("did") and not all(name in line for name in _named_in_error(memory)):
         return False
-    if _another_service(memory, line):
+    if another_service(memory, line):
         return False
     if memory.kind in RULE_KINDS:
         return False
@@ -454,10 +507,14 @@ _SPANS = lazy_pattern(r"`([^`]+)`")
 _ABSENT = lazy_pattern(r"(?i)no such file or directory|cannot access|not found|does not exist")
 
 
-def _parts_of_paths(every: Iterable[Step]) -> set[str]:
+def looked_for(command: str, output: str) -> set[str]:
+    """Return the names of the folders and files that a command did not find; none where its output says nothing of it."""
     from ctx_pipeline.mining.lessons.said_rules import terms
+    from ctx_pipeline.shell.commands import steps
 
-    words = (w for s in every for w in s.words[1:] if not w.startswith("-"))
+    if not _ABSENT.search(output):
+        return set()
+    words = (w for s in steps(command) for w in s.words[1:] if not w.startswith("-"))
     return {part for w in words for part in terms(re.sub(r"[/._-]", " ", w))}
 
 
@@ -467,68 +524,6 @@ def _lies_elsewhere(memory: Memory, looked: set[str]) -> bool:
 
     told = bool(memory.body.get("place")) and not memory.body.get("once")
     return told and any(akin(a, b) for a in map(str, memory.body.get("about", ())) for b in looked)
-
-
-def _same_service(memory: Memory, line: str) -> bool:
-    """Tell whether a lesson started the service that a line says nothing answers from: the same port, whichever program asked."""
-    from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN
-
-    error = str(memory.body.get("error") or "")
-    if memory.body.get("resolution") != "setup" or not (SERVICE_DOWN.search(line) and SERVICE_DOWN.search(error)):
-        return False
-    return bool(_ports(error) & _ports(line))
-
-
-def _another_service(memory: Memory, line: str) -> bool:
-    """Tell whether a lesson and a line each name a port, and none in common: what started the one service is no cure of the other."""
-    mine, theirs = _ports(str(memory.body.get("error") or "")), _ports(line)
-    return bool(mine and theirs) and mine.isdisjoint(theirs)
-
-
-def _ports(text: str) -> set[str]:
-    """Return the ports that a text names: behind the word or a host; numbers of lines, times of day and tags of images are none."""
-    found = [m for m in _PORT.finditer(text) if not _NO_HOST.search(m["host"] or "") and not _is_tag(m)]
-    return {m["port"] or m["named"] for m in found}
-
-
-def _is_tag(found: re.Match[str]) -> bool:
-    """Tell whether a name and a number are an image of a container with its version: ``postgres:15``, ``node:20-alpine``."""
-    text, (start, end), port = found.string, found.span(), found["port"]
-    if not _PLAIN_NAME.match(found["host"] or ""):
-        return False
-    before = text[max(0, start - _NEAR) : start]
-    if _OF_IMAGE.search(before) or _VARIANT.match(text, end):
-        return True
-    called = _CALLED.search(before) or _ANSWERS.match(text, end)
-    return len(port) == len("15") and port not in _SHORT_PORTS and not called
-
-
-_PORT = lazy_pattern(
-    r"(?i)\bport[\s=:]+(?P<named>\d{2,5})\b"
-    r"|(?P<host>(?<![\w.-])(?<!(?<!/)/)[\w.-]{1,253}|\]|::1|::):(?P<port>\d{2,5})(?![\w:]|\.\d)"
-)
-_PLAIN_NAME = lazy_pattern(r"(?i)^(?!localhost$)[a-z][\w-]*$")
-"""A name of one word: of a machine in a network of containers, or of an image."""
-_SHORT_PORTS = frozenset({"21", "22", "23", "25", "53", "80"})
-_NEAR = 60
-"""Characters before a name that are looked at."""
-
-_OF_IMAGE = lazy_pattern(r"(?i)\b(?:images?|manifest|pull(?:ing)?)(?:\s(?:for|named|called|of))?\W{0,3}$")
-"""Stands before an image of a container."""
-
-_VARIANT = lazy_pattern(r"(?i)-(?:alpine|slim|bookworm|bullseye|buster|trixie|jammy|focal|noble|ubi|rc|beta|alpha|nanoserver|windows)")
-"""Stands behind the version of an image."""
-
-_CALLED = lazy_pattern(r"(?i)(?:\b(?:by|to|at|from|host|server|connect|connecting|dial|tcp)\W{1,3}|://)$")
-_ANSWERS = lazy_pattern(r"(?i)['\"`]?\s(?:refused|timed out|unreachable|is not reachable|did not answer)\b")
-"""Stand before and behind a machine that is called."""
-
-_NO_HOST = lazy_pattern(
-    r"(?i)^(?!\d+(?:\.\d+){3}$)\d|\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|sh|ex|exs|swift"
-    r"|scala|lua|sql|s?css|less|html?|ya?ml|json|toml|md|rst|txt|log|lock|cfg|ini|xml|mk|cmake|dart|zig|pl|pm|jl|hs|clj|erl|hrl|ml|nix"
-    r"|gradle|kts|groovy|tf|proto|mm?|fs|vb|bat|ps1|ipynb)$|^(?:line|col|column|row|make|docker|gem|rake|just|jenkins)(?:file)?$"
-)
-"""Before a number and a colon: a time of day, or a file whose line it is."""
 
 
 def _same_program(memory: Memory, subjects: set[str]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.learning.ask_first import at_every_act, words_for
-from ctx_pipeline.learning.at_act import after_failure, asks_where, at_prompt, before_command, command_of, output_of
+from ctx_pipeline.learning.at_act import after_failure, asks_where, at_prompt, before_command, command_of, looked_for, output_of
 from ctx_pipeline.learning.error_lines import words_of_error
 from ctx_pipeline.learning.repository_identity import place_among
 from ctx_pipeline.memory.injection_policy import (
@@ -81,6 +81,9 @@ _FEW = 12
 
 _AT_COMMAND, _MOST_AT_COMMAND = 120, 2
 """Memories with a word of a command that are looked at, and those that are told."""
+
+_MOST_PATHS, _DEEPEST = 8, 4
+"""Paths of a command line that are looked up, and names of each from its end."""
 
 _EMPTIED = ("clear", "compact")
 """Sources of a session start after which the window holds nothing of what was injected before."""
@@ -272,8 +275,8 @@ def _at_command(index: MemoryIndex, command: str, output: str, place: Place | No
         return []
     from ctx_pipeline.shell.acts import acts
 
-    line = words_of_error(f"{output}\n", place.cwd) if output else []
-    does = [] if output else sorted({word for act in acts(command, place.cwd) for word in words_for(act)})
+    line = [*words_of_error(f"{output}\n", place.cwd), *sorted(looked_for(command, output))] if output else []
+    does = [] if output else sorted({word for act in acts(command, place.cwd) for word in words_for(act)} | _parts_changed(command))
     recalled = index.recall(
         words_of(" ".join([*does, command, *line]))[:PROMPT_WORDS],
         allowed=lambda scope, repository, where: visible(scope, repository, where, place),
@@ -284,6 +287,14 @@ def _at_command(index: MemoryIndex, command: str, output: str, place: Place | No
     memories = [r.memory for r in recalled if not ended(r.memory, _now())]
     chosen = after_failure(command, output, place.cwd, memories) if output else before_command(command, memories, place.cwd)
     return [Scored(m, known[m.memory_id].covered, {}) for m in chosen[:_MOST_AT_COMMAND]]
+
+
+def _parts_changed(command: str) -> set[str]:
+    """Return the names in the paths of what a command line writes, moves or deletes, by which a rule may speak of it."""
+    from ctx_pipeline.shell.files import shell_changes
+
+    paths = [path for change in shell_changes(command) for path in (change.path, change.old or "")]
+    return {part for path in paths[:_MOST_PATHS] for part in path.split("/")[-_DEEPEST:] if part}
 
 
 def _at_start(index: MemoryIndex, place: Place | None, choice: Choice) -> list[Scored]:

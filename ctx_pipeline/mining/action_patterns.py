@@ -266,7 +266,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 ACTION_PATTERNS = Method(
     name="action_patterns",
-    version=8,
+    version=9,
     describe=(
         "Commands and changes that a project does one after the other, and actions that tell good turns from those sent back.\n\n"
         "Sequences of two to five actions that ended well, in at least two sessions, with how often the end follows (confidence) and "

@@ -26,7 +26,17 @@ from ctx_pipeline.mining.lessons.commands import (
 )
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
-from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN, installs, own_program, prepares, proves, starts_service, throwaway, transient
+from ctx_pipeline.mining.lessons.proof import (
+    SERVICE_DOWN,
+    installs,
+    own_program,
+    prepares,
+    proves,
+    renamed_host,
+    starts_service,
+    throwaway,
+    transient,
+)
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -49,7 +59,7 @@ _ENVIRONMENT = re.compile(
     r"(?i)command not found|No module named|ModuleNotFoundError|Cannot find module|not a git repository|No such file or directory"
     r"|unknown (?:option|command|flag|argument)|unrecognized|invalid (?:option|choice|argument)|flag provided but not defined|not installed"
     r"|permission denied|no such (?:command|option)|unknown JSON field|already (?:used by|checked out)"
-    r"|usage:|unexpected argument|could not find|not found in PATH"
+    r"|usage:|unexpected argument|could not find|not found in PATH|could not resolve hostname"
 )
 
 _CALL = re.compile(
@@ -137,10 +147,10 @@ def _pairs(view: SessionView, calls: list[Any], runs: list[Run]) -> Iterator[tup
         ):
             continue
         error = _error(view, run)
-        if not error or transient(error):
+        if not error or (transient(error) and run.step.subject != "ssh"):
             continue
         passed, between = _resolution(view, calls, runs, index, error)
-        if passed is not None:
+        if passed is not None and (not transient(error) or renamed_host(run, passed)):
             candidate = _candidate(view, run, passed, between, error)
             if candidate is not None:
                 did = (candidate.structured or {}).get("did")

@@ -189,7 +189,7 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
             "absent": missing(error)[0] if own_program(run, error) and missing(error)[1] else "",
             "works": works,
             "purpose": run.step.purpose,
-            "transient": transient(run.output[-_TAIL:]) if not works else "",
+            "transient": transient(run.output[-_TAIL:]) if works in ("", command) else "",
         },
         subject=run.step.subject,
         ts=run.call.ended,
@@ -309,10 +309,11 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     yield from place_facts.combine([c for c in candidates if c.body.get("what") == place_facts.PLACE])
     for (place, subject, _), members in sorted(failures.items()):
         rows = list(members.values())
-        if len({(c.host, c.session_id) for c in rows}) >= _LEAST:
-            yield from _repeated(rows, subject)
-        elif ABSENT.search(str(rows[0].body["error"])) and not rows[0].body["cured"]:
-            here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
+        here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
+        missed = ABSENT.search(str(rows[0].body["error"])) and not any(c.body["cured"] for c in rows)
+        if _sessions(rows) >= _LEAST:
+            yield from (list(_absent(rows, subject, here)) if missed else []) or _repeated(rows, subject)
+        elif missed:
             found = list(_elsewhere(rows, subject, here))
             yield from found or _absent(rows, subject, here)
         elif int(rows[0].body.get("times", 1)) >= _LEAST or rows[0].body.get("transient"):
@@ -425,19 +426,20 @@ _NUMBERED = re.compile(r"\d")
 
 
 def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
-    """Yield a program that is not installed here, as one session saw it and no later one ran it."""
-    newest = rows[-1]
-    name = str(newest.body.get("absent") or "")
-    ran = any(c.subject.partition(" ")[0] == name and c.body["passed"] and (c.ts or 0) > (newest.ts or 0) for c in outcomes)
-    if name and not ran:
-        words = str(newest.body["typed"]).split()
-        called = " ".join(words[: words.index(name) + 1]) if name in words[:2] else name
-        text = f"`{called}` is not installed here (“{without_place(str(newest.body['error']))}”)"
-        text += f": `{other}` is" if (other := str(newest.body.get("other_name") or "")) else ""
-        body = {"subject": subject, "signature": newest.body["signature"], "error": newest.body["error"], "sessions": 1, "cured": 0}
-        body |= {"warning": True, "once": True}
-        for c in rows:
-            yield _reworded(c, "failure_trigger", text, f"`{called}` is about to run", body, confidence=0.4)
+    """Yield a program that is not installed here, as a warning before its next call; none where a later session ran it."""
+    newest, sessions = rows[-1].body, _sessions(rows)
+    name, words = str(newest.get("absent") or ""), str(newest["typed"]).split()
+    last = rows[-1].ts or 0
+    if not name or any(c.subject.partition(" ")[0] == name and c.body["passed"] and (c.ts or 0) > last for c in outcomes):
+        return
+    called = " ".join(words[: words.index(name) + 1]) if name in words[:2] else name
+    often = f" in {sessions} sessions" if sessions > 1 else ""
+    text = f"`{called}` is not installed here (“{without_place(str(newest['error']))}”{often})"
+    text += f": `{other}` is" if (other := str(newest.get("other_name") or "")) else ""
+    body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": 0}
+    body |= {"warning": True, "absent": name} | ({"once": True} if sessions == 1 else {})
+    for c in rows:
+        yield _reworded(c, "failure_trigger", text, f"`{called}` is about to run", body, confidence=min(0.8, 0.3 + 0.1 * sessions))
 
 
 def _preferred(rows: Sequence[StoredCandidate]) -> list[str]:
@@ -505,7 +507,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=22,
+    version=23,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

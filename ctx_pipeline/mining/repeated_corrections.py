@@ -20,6 +20,7 @@ from ctx_pipeline.mining.lessons.said_rules import (
     Rule,
     contradict,
     is_firm,
+    is_question,
     negates,
     of_now,
     replaced,
@@ -86,7 +87,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 continue
             said = clean(sentence).strip(" -*•.;,\"'")
             meant = rule(_REMEMBER.sub("", _BEFORE.sub("", said)))
-            if meant is None or of_now(said) or said.endswith("?"):
+            if meant is None or of_now(said) or is_question(said):
                 continue
             subject = " ".join(sorted(meant.want | meant.avoid))
             earlier = next((name for name, (other, _) in found.items() if name == subject or same(other, meant)), None)
@@ -442,10 +443,16 @@ def _when(candidate: StoredCandidate) -> str | None:
     if of_files := _of_files(candidate.body.get("files", ())):
         return of_files
     meant = _rule_of(candidate)
+    if meant.place and _ANSWERS.search(meant.place):
+        return f"{' or '.join(sorted(meant.about))} is started or called"
     if meant.place:
         return f"{' or '.join(sorted(meant.about))} is written or looked for"
-    others = sorted(rivals(meant.want)) if not meant.avoid else []
+    others = sorted(replaced(meant) & (meant.avoid or replaced(meant)))
     return f"{', '.join(others)} is about to be used" if others else occasion(candidate.text)
+
+
+_ANSWERS = re.compile(r"^port\s|:\d+$")
+"""A place that is a port, and no folder."""
 
 
 def _saying(candidate: StoredCandidate) -> dict[str, Any]:

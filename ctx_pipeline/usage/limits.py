@@ -15,11 +15,10 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.usage_rules import UNNAMED
-from ctx_pipeline.shell.commands import command_text, steps
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import COUNTS, calls_for, kept_usages, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
-from ctx_pipeline.usage.repeated_calls import Repeated, repeated_calls
+from ctx_pipeline.usage.repeated_calls import Repeated, commits_made, repeated_calls
 from ctx_pipeline.usage.repositories import project_names, repository_names
 from ctx_pipeline.usage.rollup import SUMS, moment
 
@@ -288,7 +287,7 @@ def outcomes(
     usage is that of ``ctx usage session --stored``, since the rest is known of the tables
     alone. Commits are those that git showed in the
     session's time, and where nobody could look, the ``git commit`` commands that
-    succeeded; a tool call that a copy of a session repeats counts for its origin; corrections
+    succeeded; a tool call, and its commit, that a copy of a session repeats counts for its origin; corrections
     are those of the signal ``user_correction_count``. By ``model`` a session counts whole for
     the model that most of its cost is of, and each host has a row of its own. Raises UsageError.
     """
@@ -307,11 +306,12 @@ def outcomes(
     found: dict[tuple[str, str | None], Outcomes] = {}
     everything = Outcomes("total")
     names = repository_names((project, repository) for _, _, project, repository, *_ in rows)
-    for key, session, name, repository, month, began, recorded, observed, corrected in rows:
+    for key, session, name, repository, month, began, recorded, observed, corrected, shown in rows:
         if (host is not None and host != key) or (project is not None and project not in project_names(name, repository)):
             continue
         counted = spent.get((key, session))
-        tool_calls = int(recorded) - repeated.get((key, session), Repeated()).calls
+        elsewhere = repeated.get((key, session), Repeated())
+        tool_calls = int(recorded) - elsewhere.calls
         bounded = first is not None or last is not None
         outside = bounded and (began is None or (first is not None and began < first) or (last is not None and began >= last))
         if outside:
@@ -320,8 +320,8 @@ def outcomes(
             everything.left_out = (everything.left_out[0] + 1, everything.left_out[1] + tool_calls)
             continue
         units: dict[str, int | None] = {
-            "commits": commanded.get((key, session), 0) if observed is None else int(observed),
-            "corrections": None if corrected is None else int(corrected),
+            "commits": commanded.get((key, session), 0) - elsewhere.commits if observed is None else int(observed),
+            "corrections": None if corrected is None else int(corrected) - len(set(elsewhere.said).intersection(shown or ())),
             "tool_calls": tool_calls,
         }
         model = models[key, session]
@@ -344,6 +344,5 @@ def _commits(connection: Any) -> dict[tuple[str, str], int]:
 
     found: dict[tuple[str, str], int] = {}
     for host, session, argv in connection.execute(COMMITS_SQL).fetchall():
-        made = sum(step.subject == "git commit" and "--dry-run" not in step.words for step in steps(command_text(argv or ())))
-        found[host, session] = found.get((host, session), 0) + made
+        found[host, session] = found.get((host, session), 0) + commits_made(argv)
     return found

@@ -164,3 +164,12 @@ def test_lessons_are_accepted_rejected_and_put_in_the_persons_own_words_one_afte
     (note,) = [m for m in ctx.json("memory", "list", "--status", "accepted")["memories"] if m["memory_id"].startswith("note-")]
     assert note["text"] == "Always run the checks."
     assert not {p["memory_id"] for p in ctx.json("learn", "--everywhere")["proposals"]} & {p["memory_id"] for p in found}
+
+
+@pytest.mark.feature("learn.rules-file")
+def test_a_patch_without_a_named_file_is_of_the_rules_files_that_are_there(bare: Ctx, project: Path):
+    patch = bare("learn", "--cwd", str(project), "--pr").stdout
+    assert patch == bare("learn", "--cwd", str(project), "--claude-md", "--pr").stdout
+    assert "+- Use pnpm." in patch
+    (project / "CLAUDE.md").unlink()
+    assert "need a rules file" in bare("learn", "--cwd", str(project), "--pr", ok=False).stderr

@@ -476,3 +476,32 @@ def test_the_option_with_which_the_very_call_of_a_folder_passed_is_told_of_one_s
     assert before_command("go test ./integration/...", [lesson]) == [lesson]
     for quiet in ("go test ./integration/... -tags=integration -v", "go test ./...", "go vet ./integration/..."):
         assert before_command(quiet, [lesson]) == [], quiet
+
+
+@pytest.mark.feature("hooks.asked-first")
+@pytest.mark.parametrize(
+    ("text", "told", "quiet"),
+    [
+        ("never use git push --force without asking", ("git push --force", "git push -f origin x"), ("git push", "git commit -m x")),
+        ("don't run `gh pr merge` without asking me", ("gh pr merge 3",), ("gh pr create",)),
+        ("never delete config.prod.yml without asking", ("rm config.prod.yml",), ("rm config.dev.yml", "rm prod.yml")),
+        ("ask me before you edit config/routes.rb or push", ("git push", "sed -i s/a/b/ config/routes.rb"), ("sed -i s/a/b/ routes.rb",)),
+        ("don't change the API without asking", (), ("sed -i s/a/b/ api.py", "rm api")),
+    ],
+)
+def test_an_act_named_by_its_command_or_of_one_file_is_asked_about_as_any(text, told, quiet):
+    rules = [said(text)]
+    assert [c for c in told if not before_command(c, rules, "/w")] == []
+    assert [c for c in quiet if before_command(c, rules, "/w")] == []
+
+
+@pytest.mark.feature("hooks.before-command")
+def test_a_file_or_folder_that_is_not_to_be_touched_is_told_before_what_changes_it():
+    for text, told, quiet in (
+        ("never edit files in dist/", "sed -i s/a/b/ dist/app.js", "sed -i s/a/b/ src/app.js"),
+        ("never touch schema.lock.json", "rm schema.lock.json", "cat schema.lock.json"),
+        ("never touch schema.lock.json", "mv schema.lock.json x", "rm schema.json"),
+        ("don't touch schema.sql when you fix a bug", "", "rm schema.sql"),
+    ):
+        assert bool(before_command(told, [said(text)], "/w")) == bool(told), text
+        assert before_command(quiet, [said(text)], "/w") == [], text

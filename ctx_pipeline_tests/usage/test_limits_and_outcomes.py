@@ -271,3 +271,25 @@ def test_the_skill_the_plug_in_and_the_server_behind_a_call_are_known(tmp_path: 
         assert by("plugin", settings) == {"superpowers": (1, 10), "context7": (1, 20), "(no plug-in)": (0, 120)}
         assert by("skill", settings) == {"superpowers:brainstorming": (1, 10), "yeet": (1, 40), "(no skill)": (0, 100)}
         assert by("server", settings)["linear"] == (1, 80)
+
+
+@pytest.mark.feature("work.copies")
+def test_commits_and_corrections_that_a_copy_repeats_count_for_its_origin(tmp_path: Path) -> None:
+    home = claude.ClaudeHome(tmp_path / "claude")
+    done = {"stdout": "ok", "stderr": "", "interrupted": False}
+    origin = home.session("10000000-1111-4111-8111-111111111111").prompt("mend it")
+    origin.call("t1", "Bash", "ok", structured=done, command="git commit -m one").prompt("no, that is wrong")
+    origin.call("t2", "Bash", "ok", structured=done, command="git commit -m two")
+    shared = list(origin.records)
+    origin.call("t4", "Bash", "ok", structured=done, command="git commit -m own").save()
+    copy = home.session("20000000-1111-4111-8111-111111111111")
+    copy.records = [record | {"sessionId": copy.session_id} for record in shared]
+    copy.prompt("no, use the other one instead").call("t3", "Bash", "ok", structured=done, command="git commit -m three").save()
+    settings = ingested(chosen(tmp_path))
+    with open_store(settings) as store:
+        measure(store, settings=settings)
+
+    sessions, total = outcomes("session", settings=settings)
+
+    assert {one.key[0]: (one.units["commits"], one.units["corrections"]) for one in sessions} == {"1": (3, 1), "2": (1, 1)}
+    assert (total.units["commits"], total.units["corrections"]) == (4, 2)

@@ -83,6 +83,7 @@ def learn(
         _optimize(settings, optimize, yes=yes, as_json=as_json)
         return
     place = None if project else asked_at(cwd, everywhere)
+    files = files or (_rules_files_there(place) if place and (write or as_patch) else ())
     if files:
         if (write or as_patch) and (everywhere or project):
             raise UsageError(
@@ -110,6 +111,16 @@ def learn(
             say("hooks tell these only once accepted, by the newest backtest (ctx memory backtest):", dim=True)
             for line in quiet:
                 say(f"  {line}", dim=True)
+
+
+def _rules_files_there(place: str) -> tuple[str, ...]:
+    """Return the names of the rules files that a folder's repository has."""
+    from ctx_pipeline.memory.scope import place_of
+
+    here = place_of(place)
+    root = Path(here.roots[0] if here.roots else here.cwd)
+    names = dict.fromkeys(host.agent.rules_file for host in discovery.hosts().values())
+    return tuple(name for name in names if name and (root / name).is_file())
 
 
 def _optimize(settings: Settings, calls: int, *, yes: bool, as_json: bool) -> None:

@@ -49,6 +49,9 @@ _LOOKING = frozenset(
 )
 """Programs that look around or move files: their misses are no lessons."""
 
+NOT_FOUND = 127
+"""Exit status of a shell that does not find a program."""
+
 _LOOKING_GIT = frozenset({"git status", "git log", "git show", "git diff", "git blame", "git grep", "git ls-files", "git rev-parse"})
 _LONGEST, _QUOTE = 600, 40
 _NO_SOURCES = lazy_pattern(r"^(?:/tmp/|/private/|/var/|/dev/)|/node_modules/|/\.venv/")
@@ -134,7 +137,7 @@ def _quoted(view: SessionView, place: int, call: Any, row: Any) -> Run | None:
     step = next((s for s in every if s.purpose in CHECKS), every[0] if every else None)
     if step is not None and step.purpose == "check":
         step = step._replace(purpose=next((r.purpose for r in results_of(view, row)), "check"))
-    if step is None or step.subject.partition(" ")[0] in _LOOKING or step.subject in _LOOKING_GIT:
+    if step is None or step.subject in _LOOKING_GIT or (step.subject.partition(" ")[0] in _LOOKING and row.exit != NOT_FOUND):
         return None
     if call.is_error and found_nothing((row.command,), row.exit):
         return None

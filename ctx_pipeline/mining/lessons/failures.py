@@ -19,10 +19,10 @@ _WIDTH, _LINE = 180, 2000
 _SCORES = tuple(
     (score, lazy_pattern(pattern))
     for score, pattern in (
-        (10, r"^E\s{2,}[\w.]*(?:Error|Exception|Failed|Warning)\b|^E\s{2,}assert\b"),
+        (10, r"^E\s{2,}[\w.]*(?:Error|Exception|Failed|Warning)\b|^E\s{2,}assert\b|^E\s{2,}(?:[a-z_]\w*\.)+[A-Z]\w+: "),
         (9, r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|NotFound)\b:? .+"),
         (9, r"(?:command not found|No module named|Cannot find module|Module not found|No such file or directory|not a git repository)"),
-        (9, r"(?i)connection refused|address already in use|cannot connect to the docker daemon"),
+        (9, r"(?i)connection refused|could not resolve hostname|address already in use|cannot connect to the docker daemon"),
         (
             9,
             r"(?i)\bERESOLVE\b (?:unable|could)|no matches found: |is required to read the password|still in progress",
@@ -133,8 +133,23 @@ def without_warnings(text: str) -> str:
 
 def _quotable_part(line: str) -> str:
     """Return a line that may be quoted, or what stands before its advice; empty where neither may."""
-    return next((part for part in (line, line.partition("; ")[0], _TO_ADDRESS.split(line)[0]) if quotable(part.strip())), "")
+    forms = dict.fromkeys((line, _MODULE.sub("", line)))
+    parts = (p for form in forms for p in (form, form.partition("; ")[0], _TO_ADDRESS.split(form)[0], _first_sentence(form)))
+    return next((part for part in parts if quotable(part.strip())), "")
 
+
+_MODULE = lazy_pattern(r"^(?:E\s+)?(?:[a-z_]\w*\.)+(?=[A-Z]\w+: )")
+"""The module of an exception, before its name."""
+
+
+def _first_sentence(line: str) -> str:
+    """Return the first of several sentences of a line; empty where it holds too few words to tell an error."""
+    first = _NEXT_SENTENCE.split(line, maxsplit=1)[0]
+    return first if first != line and len(first.split()) >= _LEAST_TOLD else ""
+
+
+_NEXT_SENTENCE = lazy_pattern(r"\.\s+(?=[A-Z])")
+_LEAST_TOLD = 4
 
 _TO_ADDRESS = lazy_pattern(r"\s(?:(?:at|to|from|on)\s)?[('\"]?[a-z][a-z+]{1,9}://")
 """Where an address begins, at which a quoted line ends."""

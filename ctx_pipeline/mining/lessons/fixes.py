@@ -20,7 +20,7 @@ _COMMAND_WORD = re.compile(r"[\w@.-]+")
 
 WRONG = re.compile(
     r"(?i)unknown|unrecogni[sz]ed|unexpected|invalid|not defined|no such|not found|does(?:n't| not) exist|not (?:supported|allowed)"
-    r"|deprecated|no matching|did not match"
+    r"|deprecated|no matching|did not match|could not resolve hostname"
 )
 """Says that an argument is wrong."""
 

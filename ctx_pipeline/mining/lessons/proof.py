@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.facts.command_runs import results_of
+from ctx_pipeline.mining.lessons.commands import NOT_FOUND
 from ctx_pipeline.shell.command_risk import dangers
 from ctx_pipeline.shell.commands import steps
 
@@ -51,9 +52,6 @@ _PREPARES = re.compile(
 )
 TELLS = frozenset({"--version", "-V", "-Vv", "-vV", "--help", "-h", "--collect-only", "--markers", "--fixtures", "--list-tests"})
 """Arguments with which a program tells of itself, or what it would run, and checks nothing."""
-
-_NOT_FOUND = 127
-"""Exit status of a shell that does not find a program."""
 
 _SCRIPTED = frozenset({"python", "python3", "node", "ruby", "perl", "bash", "sh", "zsh", "deno", "bun", "php", "osascript"})
 _INLINE = frozenset({"-c", "-e", "--eval", "-"})
@@ -101,13 +99,25 @@ def proves(view: SessionView, run: Run, passed: Run) -> bool:
     """
     if passed.row.background or not _ran(view, passed):
         return False
-    if not TELLS.isdisjoint(passed.step.words) and TELLS.isdisjoint(run.step.words) and run.row.exit != _NOT_FOUND:
+    if not TELLS.isdisjoint(passed.step.words) and TELLS.isdisjoint(run.step.words) and run.row.exit != NOT_FOUND:
         return False
-    if target(run) != target(passed):
+    if target(run) != target(passed) and not renamed_host(run, passed):
         return False
     first, second = run.row.folder, passed.row.folder
     moved = bool(first and second and first != second) and not any(word.startswith(f"{first}/") for word in passed.step.words)
     return not moved or "cd " in passed.command or "cd " in run.command
+
+
+def renamed_host(run: Run, passed: Run) -> bool:
+    """Tell whether a command could not resolve its host behind ssh and passed on one of another name, the rest being the same."""
+    found = _UNRESOLVED.search(run.output)
+    first, second = target(run), target(passed)
+    if found is None or first[:1] != (found[1],) or not second or second[0] == first[0] or first[1:] != second[1:]:
+        return False
+    return run.command.replace(first[0], second[0], 1) == passed.command
+
+
+_UNRESOLVED = re.compile(r"(?i)\bcould not resolve hostname ([\w.-]+)")
 
 
 def _ran(view: SessionView, passed: Run) -> bool:

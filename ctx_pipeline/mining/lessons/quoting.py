@@ -29,7 +29,7 @@ _ERROR_TEXT = """
     buffer bug build building builtin bus but by byte bytes call callable called calling can can't cannot cargo case cast
     caught caused certificate change changed changes channel char character characters check checked checksum child choice
     choices circular class classes closed closing cluster code collect collected collecting collection column command commands
-    commit comparison compatible compile compiled compiler complete condition configuration conflict conflicting conflicts
+    commit comparison compatible compile compiled compiler complete condition configuration configured conflict conflicting conflicts
     connect connecting connection const constant constraint constructor contain contained containing contains content context
     convert converting copied core correct corrupt could count crash crashed crates create created creating curl current cycle
     daemon data database dead deadlock debug decimal declaration declare declared decode decoding default define defined
@@ -41,11 +41,11 @@ _ERROR_TEXT = """
     export exported expression extension external extra fail failed failing fails failure failures false fatal fault feature
     fetching field fields file filename files final find first fish fixture flag flags float folder following for forbidden
     foreign format formatted found fraction from frozen full func function functions garbage generated generic get given
-    global go got graphql greater group had handle handler has hash have head header heap here hint host http https identical
+    global go got graphql greater group had handle handler has hash have head header heap here hint host hostname http https identical
     identifier if ignored illegal implement implementation implemented implements implicit import imported importing imports
     in incompatible incomplete incorrect indent indentation index indices infinite initialize initialized initializer input
     inside instance instances insufficient int integer integration integrity interface internal interrupted into invalid
-    invocation io is isn't it item items iterable iterate iterator its job json kept key keys keyword killed kind ksh label
+    invocation io is isn't it item items iterable iterate iterator its job json kept key keys keyword killed kind known ksh label
     large last left length less level lexer libraries library licence license lifetime limit line lines link linked linker
     linking linux list listen listening literal load loading local locale located location lock locked lockfile logs long
     lookup loop lost macro main malformed manifest many map mapped mapping match matched matches matching maximum may member
@@ -59,12 +59,12 @@ _ERROR_TEXT = """
     prefix present previous primary private process produced program progress project properties property protocol provided
     proxy public python quota quote quoted raised range rate reached read reading readonly ready reason received recipe
     recognized record recursion recursive redeclared redefined redis ref reference referenced refs refused regex region
-    register registered rejected relation relative repeated replace repository request requests required requirement
+    register registered rejected relation relative repeated replace repository request requested requests required requirement
     requirements reserved reset resolve resolved resolving resource resources response result results return returned
     returning returns root rounding row rows rule run running runtime same satisfies satisfy schema scope script scripts sdk
-    section segment segmentation select selected sequence server service session set sets setting shadow shadowed shape shared
+    section segment segmentation select selected sequence server service session set sets setting settings shadow shadowed shape shared
     shell short sig sign signal signature simulator since single size slice socket some source spec specification specified
-    specifier spelled sqlite stack stale started state statement static status step still stopped storage stored stream string
+    specifier spelled sqlite ssh stack stale started state statement static status step still stopped storage stored stream string
     strings struct structure subcommand subset subtype success such suffix suite supported symbol symbols synchronized syntax
     system table tables tag take taken takes target targets task tcp template terminal terminated test tests than that the
     their then there this thread threads throw thrown throws time timed timeout times tls to token tokens too toolchain top

@@ -36,8 +36,16 @@ _ADDRESS = re.compile(r"\[[^\]\n]*\]\([^)\s]*\)|\S+://\S+|#\d+|\S*/\S+")
 _ASKS = frozenset(
     {"why", "how", "what", "when", "where", "who", "did", "can", "could", "would", "may", "maybe", "keep", "still", "now", "then", "yes"}
     | {"thank", "good", "great", "continue", "go", "look", "check", "sorry", "hmm", "hi", "hello", "lets", "let's", "ahead"}
+    | {"again", "whys", "i'd", "me", "u", "pls", "plz"}
 )
 """Words that say how something is asked and not what."""
+
+_IS = re.compile(r"['\u2019](?:s|re)\b")
+_PR = re.compile(
+    r"(?i)\b(?:(?:open|make|create|raise|submit|file|put up|send)\s+(?:(?:up|a|an|the|me|new|draft)\s+)*)?"
+    r"(?:pull[- ]requests?|merge[- ]requests?|prs?|mrs?)\b"
+)
+"""The wish for a pull request in its many words."""
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -46,7 +54,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     prompts: list[Any] = []
     sent_back = False
     for turn in view.once(turns)[:_TURNS]:
-        said = [s for s in _requests(turn.ask) if terms(s) - _ASKS]
+        said = [s for s in _requests(turn.ask) if _meant(s)]
         corrects, sent_back = sent_back, turn.corrected
         if said and not corrects:  # words of a person who was not content are no request that wants to be a habit
             asked.append({"said": said, "ran": _ran(turn)})
@@ -71,13 +79,18 @@ def _requests(ask: str) -> list[str]:
     return [p for p in plain if p and len(p.split()) <= _WORDS]
 
 
+def _meant(said: str) -> frozenset[str]:
+    """Return the words that say what is asked for; a pull request is one word, whatever it is called."""
+    return terms(_PR.sub("pr", _IS.sub("", said))) - _ASKS
+
+
 def _ran(turn: Turn) -> list[str]:
     return list(dict.fromkeys(typed(r.step) for r in turn.runs if r.passed and " " in r.step.subject and not dangers(r.command)))
 
 
 def combine(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
     """Return the pairs of requests that at least three sessions of a repository made one after the other, as a procedure."""
-    told = [(c, [[(terms(s) - _ASKS, s) for s in a["said"]] for a in c.body["asked"]]) for c in rows]
+    told = [(c, [[(_meant(s), s) for s in a["said"]] for a in c.body["asked"]]) for c in rows]
     often = Counter(key for _, asked in told for key in {words for some in asked for words, _ in some})
     keys = _by_rarest_word(key for key, times in often.items() if times > 1)
     pairs: dict[tuple[frozenset[str], frozenset[str]], dict[str, tuple[StoredCandidate, int, int]]] = defaultdict(dict)

@@ -12,6 +12,7 @@ _OPENING_WORD = (
     r"|(?:for|in)\ (?:all\ |our\ |new\ |every\ |any\ )*(?:new\ )?(?:[\w-]+\ )?(?:components|modules|files|tests|scripts|services"
     r"|endpoints|functions|classes|code|docs|prs|commits|migrations)"
     r"(?=[,:]?\ (?:use|prefer|always|never|don'?t|avoid|write|only)\b)"
+    r"|(?:revert|undo)\ (?:that|this|it)(?=[,:!.])"
     r"|btw|note(?:\ that)?|fyi|to\ be\ clear|important|reminder|(?:new\ )?rule)"
     r"[,:!.\s]+)"
 )
@@ -139,6 +140,18 @@ FORMS = tuple(
             rf"from\s+`?(?P<avoid>{_NAME}?)`?\s+(?:over\ )?to\s+`?(?P<want>{_NAME}?)`?(?:\s+(?:{_HERE}|last\ \w+|recently|a\ while\ ago|already|now))*",
         ),
         (
+            "moved",
+            rf"(?:we|i)(?:'ve|\ have)?\s+(?:just\ |recently\ )?(?:dropped|ditched|abandoned|retired|replaced|swapped(?:\ out)?|got\ rid\ of)\s+"
+            rf"`?(?P<avoid>{_NAME}?)`?(?:\s+(?:last|this|a)\s+[\w\s]{{1,20}}?|\s+recently)?,?\s+"
+            rf"(?:and\s+|so\s+)?(?:(?:it'?s|it\ is|we(?:'re|\ are)\s+(?:on|using)|we\ (?:now\ )?use|(?:now\ )?use|in\ favou?r\ of|for|with|by)\s+)(?:now\ )?"
+            rf"`?(?P<want>{_NAME}?)`?(?:\s+(?:{_HERE}|now))*",
+        ),
+        (
+            "uses",
+            rf"{_WHO[:-1]}|everything)\s+(?:is|are)\s+(?:managed|built|set\ up|installed)\s+(?:with|by|via|using)\s+`?"
+            r"(?P<want>(?:p?npm|yarn|bun|uv|poetry|pdm|pipenv|conda)\b)`?",
+        ),
+        (
             "uses",
             r"we(?:(?:'re|\ are)\s+(?:using|on)|(?:'ve|\ have)?\s+(?:now\ )?(?:moved|migrated|switched)\s+(?:over\ )?to)\s+(?P<want>(?:p?npm|yarn|bun|uv|poetry|pdm|ruff|biome|vitest|podman)\b)"
             rf"(?:\s+{_HERE})*(?:,?\s+not\s+(?P<avoid>{_NAME}))?",
@@ -153,7 +166,8 @@ FORMS = tuple(
         ),
         (
             "place",
-            rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on|next\ to|beside)\s+(?:(?:the|a|an|its|their)\ )?(?P<want>\S+).*",
+            rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on|next\ to|beside)\s+(?:(?:the|a|an|its|their)\ )?"
+            rf"(?:(?:sources?|code|files?|modules?|components?)\s*,?\ in\ (?:an?\ |the\ |its\ |their\ )?)?(?P<want>\S+).*",
         ),
         ("place", rf"{TO}(?:(?:put|keep|place)\s+|write\s+(?=[^/]+/)){_KINDS}\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*"),
         (
@@ -162,6 +176,14 @@ FORMS = tuple(
                 r"(?:the\ |our\ |all\ )?(?P<what>[\w-]+(?:\ [\w-]+){0,3}?)"
                 r"(?:'s|\s+(?:is|are|lives?|sits?|(?:is|are)\ (?:located|kept|stored|found)))"
                 rf"\s+(?:all\ )?(?:in|inside|under|at|below)\s+(?:the\ )?(?P<want>{_PATH})(?:\s+(?:folder|directory|dir))?(?:[\s,;(].*)?"
+            ),
+        ),
+        (
+            "where",
+            (
+                r"(?:the\ |our\ )?(?P<what>[\w-]+(?:\ [\w-]+){0,3}?)\s+(?:runs|listens|answers|lives|is\ (?:exposed\ |reachable\ |served\ )?(?=on|at))\s*"
+                r"(?:on|at)\s+(?P<want>(?:the\ )?port\s+\d{2,5}|`?(?:https?://)?(?:[\w-]+(?:\.[\w-]+)*)?:\d{2,5}`?)(?![\w.])"
+                r"(?:,?\s+(?:and\ )?not\s+(?:on\ |at\ )?(?:port\ )?:?(?P<avoid>\d{2,5}))?(?:[\s,;(].*)?"
             ),
         ),
         (

@@ -112,9 +112,9 @@ def rule(sentence: str) -> Rule | None:
     """
     said = sentence.strip(_AROUND)
     few = len(said.split()) < _WORDS[0] and not rule_languages.enough(said)
-    if few or len(said) > LONGEST or len(said.split()) > _WORDS[1] or said.endswith(("?", "\uff1f")):
+    if few or len(said) > LONGEST or len(said.split()) > _WORDS[1] or is_question(said):
         return None
-    typed = spelled_out(said)
+    typed = spelled_out(said.rstrip("?"))
     if rule_languages.asks_or_tells(typed):
         return None
     meant = _laid_down_in(typed)
@@ -134,6 +134,16 @@ def _in_parts(said: str) -> Iterator[Rule]:
             yield meant
 
 
+def is_question(said: str) -> bool:
+    """Tell whether a saying asks something: "could you please always …?" orders it."""
+    return said.endswith(("?", "\uff1f")) and not _POLITE.match(said)
+
+
+_POLITE = lazy_pattern(
+    rf"(?ix)^{OPENS}(?:can|could|would|will)\s+(?:you|u)\s+(?:(?:please|pls|plz)\s+(?:always|never|stop|make\s+sure)|(?:always|never|stop|make\s+sure)\s(?=.*,?\s(?:please|pls|plz)\W*$))"
+)
+"""Begins an order in the form of a question."""
+
 _AROUND = " -*\u2022.;,\"'!()\u3002\uff01"
 _PARTS = lazy_pattern(
     r"(?i)[,;]\s+|(?<=[ ]this):\s+|(?<=thing):\s+|(?<=future):\s+|(?<=[ ]rule):\s+|(?<=remember):\s+|(?<=[ ]time):\s+"
@@ -144,7 +154,7 @@ _PARTS = lazy_pattern(
 
 
 _TELLS = lazy_pattern(
-    r"(?i)^(?:that|this|it|he|she|they|there|these|those|which|because|since)\b|\bso\s+(?:\w+\s+){1,6}(?:can|may|could|would)\s"
+    r"(?i)^(?:that|this(?!\s+(?:project|repo|repository|codebase)\b)|it|he|she|they|there|these|those|which|because|since)\b|\bso\s+(?:\w+\s+){1,6}(?:can|may|could|would)\s"
 )
 """Tells or explains something, and orders nothing in any of its parts."""
 
@@ -178,10 +188,8 @@ def _meant(said: str, form: str, parts: dict[str, str | None], *, beside: bool =
     want, avoid = terms(parts.get("want") or ""), terms(parts.get("avoid") or parts.get("stops") or "")
     if not (want or avoid) or (form in ("uses", "please") and not _named(said, want, form)):
         return None
-    if form == "moved":
-        if not any(want & family and avoid & family for family in FAMILIES):
-            return None
-        form = "pair"
+    if form == "moved" and not any(want & family and avoid & family for family in FAMILIES):
+        return None
     about, place = terms(parts.get("what") or ""), ""
     if about - _NOBODYS:
         place = (parts["want"] or "").strip(".,;:()`'\"").removeprefix("./").rstrip("/")
@@ -192,11 +200,12 @@ def _meant(said: str, form: str, parts: dict[str, str | None], *, beside: bool =
         return None
     bare = _REPO.sub("", said)
     tools = bool((want | avoid) & _PROGRAMS)
-    chooses = form == "pair" and bool(_CHOOSES.match(said))
+    chooses = form in ("pair", "moved") and bool(_CHOOSES.match(said))
     for_ever = _for_ever(said)
     of_work = not _OF_PRODUCT.match(said) and (tools or chooses or bool(place) or for_ever or bool(OF_WORK.search(said)))
     bare = _IT.sub("", bare) if beside or for_ever else bare
-    of_work = of_work and (form == "where" or not _OF_NOW.search(bare))
+    of_work = of_work and (form in ("where", "moved") or not _OF_NOW.search(bare))
+    form = "pair" if form == "moved" else form
     firm, everywhere = is_firm(said), bool(_EVERYWHERE.search(said))
     return Rule(form, said, want - avoid, avoid, firm, of_work, everywhere, about if place else frozenset(), place)
 
@@ -241,7 +250,8 @@ def _stem(word: str) -> str:
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
     if len(word) > 6 and word.endswith("ing"):
-        return word[:-3]
+        stem = word[:-3]
+        return stem[:-1] if stem[-1] == stem[-2] and stem[-1] not in "aeiouslz" else stem
     plural = len(word) > _LEAST_PLURAL and word.endswith("s") and not word.endswith("ss")
     return word[:-1] if plural or word in ("prs", "mrs") else word
 
@@ -329,7 +339,7 @@ OBJECTS = frozenset(
 )
 """What most of the work is about: a rule is not another one for naming it."""
 
-_FROM_NOW_ON = lazy_pattern(r"(?i)[,\s]*\b(?:from now on|in (?:the )?future|every time|here)\b")
+_FROM_NOW_ON = lazy_pattern(r"(?i)[,\s]*\b(?:from now on|in (?:the )?future|every time|here|any ?more|any longer)\b")
 _OPENING = lazy_pattern(rf"(?ix)^{OPENS}{TO}")
 _LIMITS = lazy_pattern(
     r"(?i)\s(?=(?:in|on|to|into|with|from|for|at|by|under|against|when|whenever|while|if|unless|until|before|after|except|during|without)\s)"

@@ -183,11 +183,15 @@ COMMITS_SQL = (
 
 OUTCOMES_SQL = (
     "SELECT s.host, s.session_id, s.project, s.repository, s.month, epoch_us(s.first_ts), s.tool_calls,"
-    " max(r.value) FILTER (WHERE r.signal = 'git_commits_made_during'), max(r.value) FILTER (WHERE r.signal = 'user_correction_count')"
+    " max(r.value) FILTER (WHERE r.signal = 'git_commits_made_during'), max(r.value) FILTER (WHERE r.signal = 'user_correction_count'),"
+    " max(r.evidence) FILTER (WHERE r.signal = 'user_correction_count')"
     " FROM sessions s LEFT JOIN readings r ON r.host = s.host AND r.session_id = s.session_id"
     " AND r.signal IN ('git_commits_made_during', 'user_correction_count') GROUP BY ALL ORDER BY 1, 2"
 )
-"""What each session came to: host, session, project, repository, month, first time, tool calls, commits that git showed, corrections."""
+"""What each session came to: host, session, project, repository, month, first time, tool calls, commits that git showed, corrections.
+
+Last the events of the first eight corrections.
+"""
 
 
 def marked(pairs: Collection[tuple[str, str]]) -> list[str]:

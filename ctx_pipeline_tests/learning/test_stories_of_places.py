@@ -1,0 +1,182 @@
+"""More stories of several sessions: tools, places and services of a project, and what a person wants first or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.learning import memories
+from ctx_pipeline.model.memories import WOVEN
+from ctx_pipeline_tests.factories.story import Story, edited, ran, said
+from ctx_pipeline_tests.learning.test_stories import before, failed, prompt, story, texts
+
+__all__ = ["story"]
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_a_project_that_names_its_manager_beside_another_rule_is_heard_once(story):
+    told = said("This project is managed with poetry, never call pip directly.")
+    story.day(said("Wire up the endpoint"), ran("pip install fastapi"), told)
+    story.learn()
+    for command in ("pip install uvicorn", "python -m pip install uvicorn"):
+        assert "poetry" in before(story, command)
+    assert before(story, "poetry add uvicorn") == before(story, "pip list") == ""
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_a_tool_that_was_dropped_for_another_gives_way_to_it(story):
+    story.day(said("please run prettier on what you change, we format with prettier"), ran("npx prettier --write src/a.ts", "ok"))
+    story.day(said("tidy up the client"), ran("npx prettier --write src/b.ts"), said("we dropped prettier last month, it's biome now"))
+    story.learn()
+    assert texts(story) == ["we dropped prettier last month, it's biome now"]
+    assert "biome" in before(story, "npx prettier --write src/c.ts")
+    assert before(story, "npx biome format --write src") == ""
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_what_is_wanted_no_longer_ends_the_rule_before_it_whatever_reason_is_given(story):
+    story.day(said("open a PR"), ran("gh pr create --fill", "ok"), said("always open PRs as drafts"))
+    story.day(said("open it"), ran("gh pr create --draft", "ok"), said("never open draft PRs any more, reviewers get no notification"))
+    story.learn()
+    assert "never open draft" in before(story, "gh pr create --draft --fill")
+    assert before(story, "gh pr create --fill") == ""
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_a_reverted_work_and_its_reason_in_two_wordings_are_told_before_the_same_is_asked_for(story):
+    story.day(said("speed up the list"), edited("src/list.py", "a", "b"), said("revert that, we don't use caching in views"))
+    story.day(said("make it faster"), edited("src/detail.py", "a", "b"), said("no. undo it. I don't want caching in the views"))
+    story.learn()
+    assert "caching" in prompt(story, "add caching to the order views")
+    assert prompt(story, "add an order model") == ""
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_a_polite_question_that_orders_is_a_rule_and_told_at_the_act_it_comes_before(story):
+    story.day(said("implement export"), ran("ls"), said("could you please always run `make lint` before committing?"))
+    story.day(said("also pls make sure you run make lint before you commit"), ran("ls")).learn()
+    assert [m.support for m in story.memories()] == [2]
+    assert "make lint" in before(story, "git commit -am x")
+    assert [c for c in ("make lint && git commit -am x", "git status", "git log") if before(story, c)] == []
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_tests_beside_their_source_go_into_the_folder_that_is_named(story):
+    story.day(said("add a test"), edited("tests/parser.test.ts", "a", "b"), said("no, tests live next to the source in __tests__ folders"))
+    story.day(said("test the lexer"), edited("tests/lexer.test.ts", "a", "b"), said("put tests in __tests__/, not tests/")).learn()
+    assert "__tests__" in prompt(story, "write a test for the emitter")
+
+
+@pytest.mark.feature("learn.stories")
+def test_a_file_that_was_looked_for_below_a_folder_of_another_place_is_told_of_it(story):
+    story.day(said("change the copy. translations live in packages/i18n/locales"), ran("ls"))
+    story.day(said("fix the text"), ran("ls"), said("the translations are in packages/i18n/locales")).learn()
+    missed = "cat: src/translations/fr.json: No such file or directory"
+    assert "packages/i18n/locales" in failed(story, "cat src/translations/fr.json", missed)
+    assert failed(story, "cat src/app.ts", "cat: src/app.ts: No such file or directory") == ""
+
+
+@pytest.mark.feature("learn.told-ports")
+def test_a_port_that_was_told_twice_is_told_where_the_service_is_called_and_where_another_port_refused(story):
+    refused = "curl: (7) Failed to connect to localhost port {}: Connection refused"
+    story.day(said("start the app. the api runs on port 8081, not 8080"), ran("ls"))
+    story.day(said("is it up?"), ran("ls"), said("the api runs on port 8081")).learn()
+    assert "8081" in prompt(story, "call the api and show me its health")
+    assert "8081" in failed(story, "curl -s localhost:8080/health", refused.format(8080))
+    assert "8081" in failed(story, "curl -s localhost:9000/api/health", refused.format(9000))
+    assert failed(story, "curl -s localhost:5000/health", refused.format(5000)) == ""
+    assert failed(story, "curl -s localhost:8081/api", refused.format(8081)) == ""
+    assert [p for p in ("add an endpoint to the api", "rename the footer", "call the shop") if prompt(story, p)] == []
+
+
+@pytest.mark.feature("hooks.after-failure")
+def test_a_failure_of_a_host_that_gives_no_status_is_known_by_the_line_that_ended_the_program(story):
+    error = "Error: STRIPE_KEY environment variable is not set"
+    for host in ("codex", "claude"):
+        story.day(said("fix rounding"), ran("npx vitest run", error, 1), ran("STRIPE_KEY=x npx vitest run", "12 passed"), host=host)
+    story.learn()
+    tool = {"tool_name": "Bash", "tool_input": {"command": "npx vitest run"}}
+
+    def told(output):
+        from ctx_pipeline_tests.cli.test_hook import hook
+
+        return story.ask(hook, "PostToolUse", host="codex", **tool, tool_response=output)
+
+    assert "STRIPE_KEY=x npx vitest run" in told(f"{error}\n    at load (src/env.ts:3:1)\n")
+    assert told(f"{error}\n 12 passed (12)\n") == ""
+
+
+@pytest.mark.feature("learn.stories")
+def test_a_variable_that_was_exported_cures_an_exception_of_any_name(story):
+    error = "django.core.exceptions.ImproperlyConfigured: Requested setting APPS, but settings are not configured. You must configure()"
+    red = ran("pytest shop/tests", f"E   {error}", 2)
+    for _ in range(2):
+        story.day(said("add an index"), red, ran("export DJANGO_SETTINGS_MODULE=shop.test && pytest shop/tests", "9 passed in 1.2s"))
+    story.learn()
+    assert "DJANGO_SETTINGS_MODULE=shop.test" in failed(story, "pytest shop/tests", f"E   {error}")
+    assert [t for t in texts(story) if "You must" in t] == []
+
+
+@pytest.mark.feature("mining.trusted-cures")
+@pytest.mark.parametrize(
+    ("command", "error", "cause"),
+    [
+        ("npm install zod", "npm error code ETIMEDOUT\nnpm error network request to https://registry.npmjs.org/zod failed", "network"),
+        ("git commit -m x", "fatal: Unable to create '/w/.git/index.lock': File exists.", "lock"),
+    ],
+)
+def test_what_passed_by_itself_is_told_with_its_cause(story, command, error, cause):
+    for _ in range(2):
+        story.day(said("go on"), ran(command, error, 1), ran("npm cache verify", "ok"), ran(command, "done"))
+    story.learn()
+    told = failed(story, command, error)
+    assert cause in told
+    assert "wait and run it again" in told
+    assert before(story, command) == ""
+
+
+@pytest.mark.feature("mining.project-facts")
+def test_a_search_program_that_is_not_there_is_told_before_its_next_call_until_somebody_installs_it(story, tmp_path):
+    for host in ("claude", "codex"):
+        absent = ran("ripgrap FLAG src", "bash: ripgrap: command not found", 127)
+        story.day(said("find the flag"), absent, ran("grep -rn FLAG src", "src/a.py:1:FLAG"), host=host)
+    story.learn()
+    assert "`ripgrap` is not installed here" in before(story, "ripgrap TODO src")
+    assert "in 2 sessions" in before(story, "ripgrap TODO src")
+    assert before(story, "grep -rn TODO src") == ""
+
+
+@pytest.mark.feature("mining.trusted-cures")
+def test_a_host_of_another_name_is_a_cure_that_waits_for_a_person_and_a_host_that_answers_otherwise_is_none(story):
+    unknown = "ssh: Could not resolve hostname prod: Name or service not known"
+    absent = "ls: cannot access '/opt/app': No such file or directory"
+    for _ in range(2):
+        story.day(said("is it up"), ran("ssh prod uptime", unknown, 255), ran("ssh prod-eu-1 uptime", "up 3 days"))
+        story.day(said("what is there"), ran("ssh web-1 ls /opt/app", absent, 2), ran("ssh web-2 ls /opt/app", "1 2"))
+    story.learn()
+    held = [m for m in memories.memories(settings=settings_module.load(story.environ)) if m.body.get("did")]
+    assert {(*m.body["did"], m.status in WOVEN) for m in held} == {("ssh prod-eu-1 uptime", False)}
+    assert failed(story, "ssh web-1 ls /opt/app", absent) == ""
+
+
+@pytest.mark.feature("mining.returning-requests")
+def test_a_request_that_returns_in_other_words_is_the_same_one(story):
+    asked = ("why is this failing?", "why is the pipeline failing", "why's this failing again")
+    wishes = ("open a pr", "make a PR", "create a pull request")
+    for number, (words, wish) in enumerate(zip(asked, wishes, strict=True)):
+        look = ran(f"gh run view {number} --log-failed", "lint: E501")
+        story.day(said(f"{words} https://ci/runs/{number}"), look, edited("a.py", "1", "2"), said(wish), ran("gh pr create --fill", "ok"))
+    story.learn()
+    (found,) = [m for m in story.memories() if m.kind == "procedure"]
+    assert (found.support, "`gh run view`" in found.text) == (3, True)
+
+
+@pytest.mark.feature("hooks.asked-first")
+def test_a_file_that_a_person_wants_to_be_asked_about_is_told_before_what_changes_it(environ):
+    told = Story(environ)
+    told.day(said("fix the ports"), ran("ls"), said("don't touch config.prod.yml without asking"))
+    told.day(said("clean up"), ran("ls"), said("never use git push --force without asking")).learn()
+    for command in ("sed -i s/a/b/ deploy/{}", "rm {}", "mv {} old.yml", "echo x >> {}"):
+        assert "config.prod.yml" in before(told, command.format("config.prod.yml")), command
+    assert "--force" in before(told, "git push -f origin fix")
+    assert [c for c in ("cat config.prod.yml", "sed -i s/a/b/ config.dev.yml", "git push") if before(told, c)] == []
