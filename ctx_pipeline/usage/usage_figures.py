@@ -55,11 +55,28 @@ def sums_of(store: Store, settings: Settings) -> Iterator[StoredSum]:
 
     Behind the sums stand the calls that rebuilt their thread's cache, and the nano-dollars that the cache saved.
     """
-    for (host, session_id), values in figures(store, settings, USAGE):
-        for project, repository, branch, rows in values:
-            session = Counted(host, session_id, project, None, [], repository=repository, branch=branch)
-            for quarter, model, main, _, *sums in rows:
-                yield StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums)
+    place = (str(settings.home), settings.cost_mode)
+    for key, values in figures(store, settings, USAGE):
+        for figure in values:
+            known = _sums.get((*place, key))
+            if known is None or known[0] is not figure:
+                known = _sums[*place, key] = (figure, _stored_sums(key, figure))
+            yield from known[1]
+    while len(_sums) > _MOST_SUMS:
+        _sums.pop(next(iter(_sums)), None)
+
+
+_MOST_SUMS = 4_096
+_sums: dict[tuple[str, str, Key], tuple[Any, list[StoredSum]]] = {}
+"""(store, cost mode, session) -> what was decoded of the session, and the sums of it: a report adds the same ones up several times"""
+
+
+def _stored_sums(key: Key, figure: Sequence[Any]) -> list[StoredSum]:
+    project, repository, branch, rows = figure
+    session = Counted(*key, project, None, [], repository=repository, branch=branch)
+    return [
+        StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums) for quarter, model, main, _, *sums in rows
+    ]
 
 
 def cache_read_of(store: Store, settings: Settings, filters: Filters) -> int:
