@@ -63,7 +63,7 @@ def sums_of(store: Store, settings: Settings) -> Iterator[StoredSum]:
                 known = _sums[*place, key] = (figure, _stored_sums(key, figure))
             yield from known[1]
     while len(_sums) > _MOST_SUMS:
-        _sums.pop(next(iter(_sums)), None)
+        _sums.popitem()
 
 
 _MOST_SUMS = 4_096
