@@ -122,7 +122,9 @@ def replay_window(
     events again gives the same trees.
     """
     steps = [(e, effect(e) if effect else usual(e.kind, e.text)) for e in events if upto is None or e.seq <= upto]
-    player = _Player(begins or _is_prompt, billed or {}, tools or {}, _weights(steps, tools or {}, tokenizer))
+    begin = begins or _is_prompt
+    first = {e.event_id: e.parent_id for e, does in steps if does and begin(e)}
+    player = _Player(first, billed or {}, tools or {}, _weights(steps, tools or {}, tokenizer))
     wanted_before, wanted_after = set(before), set(marks)
     for event, does in steps:
         if event.seq in wanted_before:
@@ -137,10 +139,11 @@ class _Player:
     """One pass over the events; trees are values, and what only adds to one is put into it when the tree is asked for."""
 
     def __init__(
-        self, begins: Callable[[Any], bool], billed: Mapping[str, int], tools: Mapping[str, str], weights: Mapping[str, int]
+        self, first: Mapping[str, str | None], billed: Mapping[str, int], tools: Mapping[str, str], weights: Mapping[str, int]
     ) -> None:
+        """``first`` are the events that begin a turn, each with the one that it answers."""
         self.births = ReplayedBirths()
-        self.begins = begins
+        self._first, self._come_back_to = first, set(first.values())
         self.billed, self.tools, self.weights = billed, tools, weights
         self._tree: Tree | None = None
         self._added: list[Record] = []
@@ -165,7 +168,7 @@ class _Player:
         at = micros(event.ts)
         if at is not None:
             self.births.at_ns = at * 1000
-        begins = bool(does) and self.begins(event)
+        begins = event.event_id in self._first
         if self._compacted and (isinstance(does, Change) or begins or (does and event.kind in _BEGIN)):
             self._after_compaction()
         self._measure(event)
@@ -178,7 +181,9 @@ class _Player:
         self.seq = event.seq
         if at is not None and (does != OUT or self.at is None):
             self.at = at  # notes of the host, which it may write when the next turn begins, end no turn
-        self._states[event.event_id] = _State(self._begun(), self._added, len(self._added), self.turn, self.window)
+        tree = self._begun()
+        if event.event_id in self._come_back_to:
+            self._states[event.event_id] = _State(tree, self._added, len(self._added), self.turn, self.window)
 
     @property
     def tree(self) -> Tree:

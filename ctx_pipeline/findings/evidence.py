@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.ledger.rows import SessionRow
     from ctx_pipeline.usage.engine import Usage
     from ctx_pipeline.usage.rollup import Filters
 
@@ -323,7 +324,7 @@ def history_of_all(settings: Settings, *, now: int) -> History:
     return History(**found)
 
 
-def _facts_of_all(store: Store) -> dict[Key, SessionFacts]:
+def _facts_of_all(store: Store, sessions: Iterable[SessionRow]) -> dict[Key, SessionFacts]:
     """Return the facts of every session in the tables, from what the ledger repeats of their rows."""
     unread = Counter((row.host, row.session_id) for row in store.ledger.quarantined())
     return {
@@ -335,7 +336,7 @@ def _facts_of_all(store: Store) -> dict[Key, SessionFacts]:
             row.rows.get("unknown") or 0,
             unread[row.host, row.session_id],
         )
-        for row in store.ledger.sessions()
+        for row in sessions
         if row.normalized_fp is not None
     }
 
@@ -354,9 +355,10 @@ def _stored(
 
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
     asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]
+    sessions = store.ledger.sessions()
     kept = kept_usages(store, settings, _BY, filters) if warehouse is None else None
     if kept and not any(asked):
-        spent, cache_read, facts = _spent(kept), cache_read_of(store, settings, filters), _facts_of_all(store)
+        spent, cache_read, facts = _spent(kept), cache_read_of(store, settings, filters), _facts_of_all(store, sessions)
     else:
         with closing(store.lake.connect() if warehouse is None else LakeConnection(warehouse.cursor())) as connection:
             if warehouse is None:
@@ -381,7 +383,7 @@ def _stored(
         if (host, session) in facts and (host, session) not in copied:
             readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
     lessons = {} if narrow else counted(store.warehouse_path)
-    replaced: Counter[str] = Counter() if narrow else live_secrets(store.ledger.sessions())
+    replaced: Counter[str] = Counter() if narrow else live_secrets(sessions)
     return spent | {
         "sessions": facts,
         "readings": readings,

@@ -209,6 +209,7 @@ def _found(text: str) -> tuple[frozenset[str], str]:
     return frozenset(flags), plain
 
 
+@lru_cache(maxsize=8_192)
 def untold(name: str | None) -> bool:
     """Tell whether the name of a file, a branch or a session stays unsaid to an agent: it gives an order, or a command that destroys."""
     if not name:

@@ -367,16 +367,15 @@ def _from_tables(
             _add_shares(store, settings, rollup, lambda key: key not in new.replaced)
             if gone:
                 _add_shares(store, settings, lost, lambda key: key in gone)
-            places: list[Counted] = []
+            kept: list[StoredSum] = []
+            leaving: list[StoredSum] = []
         else:
             kept = _stored_sums(store, settings, grouping, filters, without=new.replaced)
             leaving = _stored_sums(store, settings, grouping, filters, only=gone) if gone else []
-            places = [s.session for s in (*kept, *leaving)]
     if grouping.needs_home:
-        _place(settings, (*places, *new.sessions), filters.host, stored=alone)
-    if grouping.names is None:
-        rollup.add_sums(kept)
-        lost.add_sums(leaving)
+        _place(settings, (*(one.session for one in (*kept, *leaving)), *new.sessions), filters.host, stored=alone)
+    rollup.add_sums(kept)
+    lost.add_sums(leaving)
     if new.sessions:
         from ctx_pipeline.usage.homes import live_usage
 
@@ -420,6 +419,8 @@ def _stored_sums(
         from ctx_pipeline.usage.usage_figures import sums_of
 
         left_out = set(without)
+        if not left_out and only is None:
+            return list(sums_of(store, settings))
         return [
             one
             for one in sums_of(store, settings, filters.bounds())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import date, datetime, timedelta
+from itertools import islice, zip_longest
 from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,16 +128,16 @@ class Rollup:
         self._grouping, self._filters, self._uses = grouping, filters, {} if uses is None else uses
         self._key = grouping.key(filters.timezone)
         self._sums: dict[tuple, list[Any]] = {}
-        self._shares: defaultdict[tuple, list[list[Any]]] = defaultdict(list)
+        self._parts: defaultdict[tuple, list[Sequence[Any]]] = defaultdict(list)
         self._more: tuple[str, ...] = ("uses",) if grouping.names is not None else ()
 
     def add_sums(self, found: Iterable[StoredSum]) -> None:
         """Add sums of the tables."""
-        keep = self._filters.keeps()
-        for one in found:
-            if keep is None or keep(one.session, one.model, one.ts):
-                total = self._row(self._key(one.ts, one.session, one.main), one.session, one.model)
-                total[: len(one.sums)] = map(add, total, one.sums)
+        keep, key, parts = self._filters.keeps(), self._key, self._parts
+        with_repository = self._grouping.with_repository
+        for session, model, ts, main, sums in found:
+            if keep is None or keep(session, model, ts):
+                parts[key(ts, session, main), session.host, model, session.repository if with_repository else ""].append(sums)
 
     @property
     def grouping(self) -> Grouping:
@@ -151,7 +152,7 @@ class Rollup:
     def add_shares(self, host: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows of (model, name, sums and uses) of a host's calls that were shared out and selected already."""
         for model, name, *sums in rows:
-            self._shares[name, host, model, ""].append(sums)
+            self._parts[name, host, model, ""].append(sums)
 
     def add_calls(self, owned: Iterable[tuple[Counted, Sequence[tuple]]], extra: Callable[[tuple], Sequence[float]] | None = None) -> None:
         """Add calls that count, their rows with their cost; ``extra`` gives the amounts of further columns."""
@@ -215,10 +216,11 @@ class Rollup:
         """Return the rows: by key (unknown first), host and model, what is shared out by cost; further columns last, rounded."""
         name = self._grouping.column
         order = {key: place for place, key in enumerate(self._grouping.order)}
-        # all shares of a row at once: row by row they took four times as long
-        sums = dict(self._sums)
-        for place, parts in self._shares.items():
-            sums[place] = [sum(column) for column in zip(*parts, *([sums[place]] if place in sums else []), strict=True)]
+        # all parts of a row at once: part by part they took four times as long
+        sums, none = dict(self._sums), [0] * (len(SUMS) + len(self._more))
+        for place, parts in self._parts.items():
+            columns = zip_longest(sums.get(place, none), *parts, fillvalue=0)
+            sums[place] = [sum(column) for column in islice(columns, len(none))]
         ordered = sorted(sums.items(), key=lambda one: (one[0][0] is not None, order.get(one[0][0], 0), one[0]))
         if self._grouping.names is not None:
             ordered.sort(key=lambda one: -one[1][SUMS.index("cost_nano")])

@@ -56,26 +56,47 @@ def sums_of(store: Store, settings: Settings, bounds: tuple[int | None, int | No
     Behind the sums stand the calls that rebuilt their thread's cache, and the nano-dollars that the cache saved.
     Sessions whose calls all lie outside of the bounds are left out; of the others all is told.
     """
-    for session, rows in _touching(store, settings, bounds):
-        for quarter, model, main, _, *sums in rows:
-            yield StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums)
+    place = (str(settings.home), settings.cost_mode)
+    for key, figure in _touching(store, settings, bounds):
+        known = _sums.get((*place, key))
+        if known is None or known[0] is not figure:
+            known = _sums[*place, key] = (figure, _stored_sums(key, figure))
+        yield from known[1]
+    while len(_sums) > _MOST_SUMS:
+        _sums.popitem()
 
 
-def _touching(store: Store, settings: Settings, bounds: tuple[int | None, int | None]) -> Iterator[tuple[Counted, list[Any]]]:
+_MOST_SUMS = 4_096
+_sums: dict[tuple[str, str, Key], tuple[Any, list[StoredSum]]] = {}
+"""(store, cost mode, session) -> what was decoded of the session, and the sums of it: a report adds the same ones up several times"""
+
+
+def _stored_sums(key: Key, figure: Sequence[Any]) -> list[StoredSum]:
+    project, repository, branch, rows = figure
+    session = Counted(*key, project, None, [], repository=repository, branch=branch)
+    return [
+        StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums) for quarter, model, main, _, *sums in rows
+    ]
+
+
+def _touching(store: Store, settings: Settings, bounds: tuple[int | None, int | None]) -> Iterator[tuple[Key, Any]]:
+    """Yield the figure of each session that has a call between two moments, or may have one."""
     first, last = (None if bound is None else bound // QUARTER for bound in bounds)
-    for (host, session_id), values in figures(store, settings, USAGE):
-        for project, repository, branch, rows in values:
+    for key, values in figures(store, settings, USAGE):
+        for figure in values:
+            rows = figure[3]
             began, ended = (rows[0][0], rows[-1][0]) if rows else (None, None)  # by time, what has none first
             if (first is not None and ended is not None and ended < first) or (last is not None and began is not None and began >= last):
                 continue
-            yield Counted(host, session_id, project, None, [], repository=repository, branch=branch), rows
+            yield key, figure
 
 
 def cache_read_of(store: Store, settings: Settings, filters: Filters) -> int:
     """Return the nano-dollars that the selected calls of the tables paid for what came from the cache."""
     keep = filters.keeps()
     again = 0
-    for session, rows in _touching(store, settings, filters.bounds()):
+    for key, (project, repository, _, rows) in _touching(store, settings, filters.bounds()):
+        session = Counted(*key, project, None, [], repository=repository)
         for quarter, model, _, nano, *_ in rows:
             if keep is None or keep(session, model, None if quarter is None else quarter * QUARTER):
                 again += nano

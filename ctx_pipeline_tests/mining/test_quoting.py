@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import ahocorasick_rs
@@ -14,7 +15,7 @@ from ctx_pipeline.context.session_state.state import SessionState
 from ctx_pipeline.memory.consolidation import consolidate, store_candidate
 from ctx_pipeline.mining.lessons import quoting
 from ctx_pipeline.mining.lessons.failures import salient_line, shorten_paths
-from ctx_pipeline.mining.lessons.quoting import _outputs, _Printed, a_name, code, quotable, repeating, repeats
+from ctx_pipeline.mining.lessons.quoting import _outputs, _Printed, a_name, code, look_for, quotable, repeating, repeats
 from ctx_pipeline.mining.lessons.turns import turns, typed_by_person
 from ctx_pipeline.mining.repeated_corrections import extract
 from ctx_pipeline.pipeline.mine import draw
@@ -168,8 +169,8 @@ def test_what_stands_a_hundred_thousand_times_in_outputs_is_found_a_part_at_a_ti
     plain = ahocorasick_rs.BytesAhoCorasick
 
     class Noted:
-        def __init__(self, given):
-            self._plain = plain(given)
+        def __init__(self, given, **more):
+            self._plain = plain(given, **more)
 
         def find_matches_as_indexes(self, text, **more):
             looked.append(len(text))
@@ -185,7 +186,7 @@ def test_what_stands_a_hundred_thousand_times_in_outputs_is_found_a_part_at_a_ti
 def test_what_was_looked_for_once_is_not_looked_for_again(monkeypatch):
     passes = []
     plain = ahocorasick_rs.BytesAhoCorasick
-    monkeypatch.setattr(ahocorasick_rs, "BytesAhoCorasick", lambda rows: (passes.append(len(rows)), plain(rows))[1])
+    monkeypatch.setattr(ahocorasick_rs, "BytesAhoCorasick", lambda rows, **more: (passes.append(len(rows)), plain(rows, **more))[1])
     seen = view().shell("cat notes", text=" ".join(f"w{n}" for n in range(300))).build()
     texts = [" ".join(f"w{n}" for n in range(at, at + 30)) for at in range(0, 300, 30)] + [" ".join(f"x{n}" for n in range(30))]
 
@@ -193,6 +194,31 @@ def test_what_was_looked_for_once_is_not_looked_for_again(monkeypatch):
     assert told == [set(range(10))] * 3
     assert repeating(seen, texts[2:4]) == {0, 1}
     assert passes == [326]
+
+
+@pytest.mark.feature("mining.agent-repeats")
+@pytest.mark.parametrize("longest", [0, 10**6])
+def test_all_of_an_answer_is_looked_for_at_once_before_its_parts_are_asked_for(monkeypatch, longest):
+    monkeypatch.setattr(quoting, "_LONG_TEXT", longest)
+    passes = []
+    plain = ahocorasick_rs.BytesAhoCorasick
+    monkeypatch.setattr(ahocorasick_rs, "BytesAhoCorasick", lambda rows, **more: (passes.append(len(rows)), plain(rows, **more))[1])
+    seen = view().shell("cat notes", text=" ".join(f"w{n}" for n in range(100))).build()
+    parts = [" ".join(f"{letter}{n}" for n in range(at, at + 30)) for letter in "wx" for at in (0, 30, 60)]
+
+    look_for(seen, " ".join(parts))
+    assert len(passes) == 1
+    assert [repeating(seen, [part]) for part in parts] == [{0}] * 3 + [set()] * 3
+    assert len(passes) == 1
+
+
+@pytest.mark.feature("mining.agent-repeats")
+def test_words_that_an_agent_wrote_before_the_first_of_several_outputs_with_them_are_its_own():
+    words = "so every name has to be written in small letters"
+    written = json.dumps({"new": words})
+    own = view().shell("ls", text="nothing").edit(written).shell("cat NOTES", text=f"1 {words}").shell("cat NOTES", text=words)
+    shown = view().shell("ls", text="nothing").shell("cat NOTES", text=words).edit(written).shell("cat NOTES", text=words)
+    assert [repeating(one.build(), [words]) for one in (own, shown)] == [set(), {0}]
 
 
 @pytest.mark.feature("mining.agent-repeats")

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ctx_pipeline.errors import ContractError, StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import EVENTS, READINGS, SESSIONS, TABLES, TOOL_CALLS
+from ctx_pipeline.storage import lake as lake_room
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.lake import Lake, Manifest
 from ctx_pipeline.storage.lake.columns import arrow_table, columns_of
+from ctx_pipeline.storage.lake.reading import read_part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -263,3 +267,45 @@ def test_a_merged_part_does_not_name_the_sessions_whose_rows_went(lake):
     (merged,), _ = lake.compact("normalized", CELL, left, "events")
     body = lake.local(merged.path).read_bytes()
     assert (b"kept-session" in body, b"gone-session" in body) == (True, False)
+
+
+@pytest.mark.feature("lake.parts")
+def test_rows_of_single_sessions_are_read_from_their_row_groups_alone(lake, monkeypatch):
+    monkeypatch.setattr(lake_room, "ROW_GROUP", 4)
+    texts = {f"s{n}": [f"s{n}.{m}" for m in range(1 + n * 5 % 7)] for n in range(9)}
+    rows = [one for session, told in texts.items() for one in events(session, *told)]
+    part = lake.write_rows("normalized", CELL, "events", [*rows, *events("s0", "later")])
+    part = msgspec.structs.replace(part, dead=("s3",))
+    read: list[list[int]] = []
+    plain = pq.ParquetFile.read_row_groups
+
+    def noted(file: pq.ParquetFile, groups: list[int], **more: Any) -> pa.Table:
+        read.append(groups)
+        return plain(file, groups, **more)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", noted)
+
+    def told(*sessions: str) -> list[str]:
+        return read_part(lake.local(part.path), part, ("session_id", "text"), set(sessions)).column("text").to_pylist()
+
+    assert told("s0") == [*texts["s0"], "later"]
+    assert told("s2", "s3", "s5", "missing") == [*texts["s2"], *texts["s5"]]
+    for session in ("s1", "s4", "s6", "s7", "s8"):
+        assert told(session) == texts[session]
+    assert told("s3") == told("missing") == []
+    assert max(map(len, read)) < len(rows) // 4
+    every = [one for session in texts if session != "s3" for one in texts[session]]
+    assert told(*texts) == [*every, "later"]
+
+
+@pytest.mark.feature("lake.parts")
+def test_a_part_that_was_replaced_is_not_read_by_the_footer_that_it_had(lake):
+    part = lake.write_rows("normalized", CELL, "events", [*events("one", "a", "b"), *events("two", "c")])
+    path = lake.local(part.path)
+    assert read_part(path, part, ("text",), {"two"}).column("text").to_pylist() == ["c"]
+    path.write_bytes(b"no Parquet file")
+    with pytest.raises(StoreDamaged):
+        read_part(path, part, ("text",), {"two"})
+    path.unlink()
+    with pytest.raises(StoreError):
+        read_part(path, part, ("text",), {"two"})

@@ -27,6 +27,7 @@ from ctx_pipeline.storage import open_store, session_figures
 from ctx_pipeline.storage.byte_search import Wanted, search
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.usage import session_figures as made_figures
+from ctx_pipeline.usage import usage_figures
 from ctx_pipeline.usage.blocks import blocks
 from ctx_pipeline.usage.engine import calls_for, stored_sums, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
@@ -166,6 +167,37 @@ def test_after_a_sync_what_is_kept_of_the_other_sessions_is_not_opened_again(hom
     assert set(opened) == {NEW}
     assert after["claude", NEW]["calls"] == 5
     assert {key: after[key] for key in before if key != ("claude", NEW)} == {k: v for k, v in before.items() if k != ("claude", NEW)}
+
+
+def test_the_sums_of_a_session_are_drawn_once_for_all_reports_until_its_rows_are_others(homes, monkeypatch):
+    settings = grown(homes)
+    keep_all(settings)
+    drawn = []
+    plain = usage_figures._stored_sums
+
+    def noted(key, figure):
+        drawn.append(key)
+        return plain(key, figure)
+
+    monkeypatch.setattr(usage_figures, "_stored_sums", noted)
+    before = {by: usage(by, stored=True, settings=settings).to_json() for by in ("daily", "model", "session", "home")}
+    sessions = len(drawn)
+    assert sessions == len(set(drawn)) >= 2
+    assert {by: usage(by, stored=True, settings=settings).to_json() for by in before} == before
+    assert len(drawn) == sessions
+
+    keep_all(grown(homes, calls=3))
+    assert usage("daily", stored=True, settings=settings).totals["calls"] == before["daily"]["totals"]["calls"] + 1
+    assert [key for _, key in drawn[sessions:]] == [NEW]
+
+
+def test_what_a_reader_leaves_beside_a_database_is_no_change(tmp_path):
+    (tmp_path / "ledger.db").write_bytes(b"rows")
+    seen = session_figures.stamp_of(tmp_path, "ledger.db", "ledger.db-wal")
+    (tmp_path / "ledger.db-wal").touch()
+    assert session_figures.stamp_of(tmp_path, "ledger.db", "ledger.db-wal") == seen
+    (tmp_path / "ledger.db-wal").write_bytes(b"more")
+    assert session_figures.stamp_of(tmp_path, "ledger.db", "ledger.db-wal") != seen
 
 
 def test_a_bound_inside_a_session_counts_what_lies_on_its_side(homes):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.facts.prompts import arguments_of
@@ -228,10 +230,21 @@ def repeating(view: SessionView, texts: Sequence[str], *, whole: bool = True) ->
     return {words[place][1] for place in _repeated(view, [word for word, _ in words], own=whole)}
 
 
-def _repeated(view: SessionView, words: list[str], *, own: bool = False) -> set[int]:
-    """Return the places of words that stand so in an output, several in a row, or one of a script without blanks."""
+def look_for(view: SessionView, text: str) -> None:
+    """Look in what tools printed for all that a text may repeat of it, before parts of the text are asked for one by one."""
+    if rows := _rows(_plain(text)):
+        view.once(_Printed).of({row for row, _ in rows})
+
+
+def _rows(words: list[str]) -> list[tuple[str, range]]:
+    """Return what is looked for of words, with their places: several in a row, or one of a script without blanks."""
     rows = [(" ".join(words[n : n + _COPIED]), range(n, n + _COPIED)) for n in range(len(words) - _COPIED + 1)]
-    rows += [(word, range(n, n + 1)) for n, word in enumerate(words) if not word.isascii() and len(word) >= _COPIED_SIGNS]
+    return rows + [(word, range(n, n + 1)) for n, word in enumerate(words) if not word.isascii() and len(word) >= _COPIED_SIGNS]
+
+
+def _repeated(view: SessionView, words: list[str], *, own: bool = False) -> set[int]:
+    """Return the places of words that stand so in an output."""
+    rows = _rows(words)
     if not rows:
         return set()
     printed = view.once(_Printed).of({row for row, _ in rows})
@@ -240,9 +253,9 @@ def _repeated(view: SessionView, words: list[str], *, own: bool = False) -> set[
 
 def _written_first(view: SessionView, row: str) -> bool:
     """Tell whether the agent handed words to a tool before any tool printed them, as part of what it made: they are its own."""
-    shown = next(((e.thread_id, e.seq) for e, text in view.once(_outputs) if row in text), ("", -1))
+    shown = view.once(_Printed).first(row)
     words = " ".join(word for word in row.split() if not _HASH.fullmatch(word))  # the hash of its commit a tool gave it
-    return any(thread == shown[0] and seq < shown[1] and words in text for thread, seq, text in view.once(_handed))
+    return any(thread == shown.thread_id and seq < shown.seq and words in text for thread, seq, text in view.once(_handed))
 
 
 _PUBLISHES = lazy_pattern(r"\b(?:git\s+(?:-\S+\s+)*commit|(?:gh|glab)\s+(?:pr|mr|issue)\s+(?:create|edit|comment))\b")
@@ -272,6 +285,9 @@ _FEW = 16
 _AT_ONCE = 200_000
 """Characters that are looked through at once."""
 
+_LONG_TEXT = 500_000
+"""Characters from which on the automaton that is made slowly and reads fast takes less time than the other."""
+
 _ANY = "surrogatepass"
 """How words are written as bytes: half a sign, which some record holds, is one too."""
 
@@ -280,7 +296,10 @@ class _Printed:
     """What tools printed as one text, a line an output: no word holds a line's end, so no row goes over two of them."""
 
     def __init__(self, view: SessionView) -> None:
-        self._text = "\n".join(text for _, text in view.once(_outputs))
+        outputs = _outputs(view)
+        self._results = [e for e, _ in outputs]
+        self._text = "\n".join(text for _, text in outputs)
+        self._ends = list(accumulate(len(text) + 1 for _, text in outputs))
         self._known: dict[str, bool] = {}
 
     def of(self, rows: set[str]) -> set[str]:
@@ -290,10 +309,15 @@ class _Printed:
         self._known.update((row, row in found) for row in fresh)
         return {row for row in rows if self._known[row]}
 
-    def _many(self, rows: list[str]) -> set[str]:
-        from ahocorasick_rs import BytesAhoCorasick
+    def first(self, row: str) -> Any:
+        """Return the first result that a row, which is printed, stands in."""
+        return self._results[bisect_right(self._ends, self._text.find(row))]
 
-        automaton = BytesAhoCorasick([row.encode(errors=_ANY) for row in rows])
+    def _many(self, rows: list[str]) -> set[str]:
+        from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+        kind = Implementation.DFA if len(self._text) > _LONG_TEXT else Implementation.ContiguousNFA
+        automaton = BytesAhoCorasick([row.encode(errors=_ANY) for row in rows], implementation=kind)
         found: set[int] = set()
         start = 0
         while start < len(self._text) and len(found) < len(rows):
@@ -307,4 +331,4 @@ class _Printed:
 
 def _plain(text: str) -> list[str]:
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return [word for token in folded.split() if (word := token.strip(_AROUND))]
+    return list(filter(None, map(str.strip, folded.split(), repeat(_AROUND))))

@@ -54,6 +54,8 @@ def ahead(store: Store, settings: Settings) -> Callable[[Cell, Collection[str]],
 
 def warm(settings: Settings) -> None:
     """Import what answers need, read what the first of them would wait for, and keep the database of queries open."""
+    import pyarrow.compute  # noqa: F401 - what reads a column with gaps imports it, a twentieth of a second
+
     shared_database.keep()
     with suppress(CtxError, OSError), reading(settings) as (store, _):
         lines(store)

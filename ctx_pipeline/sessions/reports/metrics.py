@@ -166,20 +166,16 @@ def _rows(
     billed: Sequence[tuple[Sequence[Any], list[int], int | None]], of: Callable[[Any], Sequence[str]], none: str
 ) -> list[dict[str, Any]]:
     """Return a row a name: of each call, with the tools that it asked for, its amounts and cost, every name has its share."""
-    sums: dict[str, list[int]] = {}
+    shares: dict[str, list[tuple[int, ...]]] = {}
     for asked, tokens, cost in billed:
         wanted = [name for tool in asked for name in of(tool)]
-        shares = wanted or [none]
+        many, unpriced = len(wanted), cost is None
         amounts = [*tokens, cost or 0]
-        for number, name in enumerate(shares):
-            one = sums.setdefault(name, [0] * (len(_COLUMNS) + 3))
-            one[0] += bool(wanted)
-            one[1] += number == 0
-            for place, amount in enumerate(amounts, 2):
-                one[place] += share_of(amount, len(shares), number) if len(shares) > 1 else amount
-            one[-3] += number == 0 and cost is None
-            one[-2] += cost is None
-            one[-1] += 1
+        for number, name in enumerate(wanted or [none]):
+            share = [share_of(amount, many, number) for amount in amounts] if many > 1 else amounts
+            shares.setdefault(name, []).append((bool(wanted), number == 0, *share, number == 0 and unpriced, unpriced, 1))
+    # all shares of a row at once: added one by one they took most of the time
+    sums = {name: [sum(column) for column in zip(*parts, strict=True)] for name, parts in shares.items()}
     told = []
     for name, one in sorted(sums.items(), key=lambda pair: (-pair[1][len(_COLUMNS) - 1], -pair[1][0], pair[0])):
         *columns, nano = one[: len(_COLUMNS)]

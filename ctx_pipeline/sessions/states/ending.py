@@ -16,7 +16,7 @@ from ctx_pipeline.facts.started_agents import AGENTS
 from ctx_pipeline.facts.turns import INTERRUPTED, turn_rows
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean
-from ctx_pipeline.mining.lessons.quoting import repeating, repeats
+from ctx_pipeline.mining.lessons.quoting import look_for, repeating, repeats
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.host_records import KEPT, RECAP
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -158,6 +158,7 @@ def _excerpts(view: SessionView, answer: Any, *, whole: bool) -> tuple[Item, tup
     """Return what is told of an answer, and more of it where it is longer; empty where nothing is left beside what repeats an output."""
     said = _DIRECTIVE.sub("", answer.text)
     said = said if said.strip() else answer.text
+    look_for(view, said)
     few, *more = dict.fromkeys(excerpt(said, room, lambda texts: repeating(view, texts, whole=whole)) for room in _ROOMS)
     order = _order(view, answer)
 

@@ -53,7 +53,8 @@ def warnings(name: str, *, host: str, session_id: str, settings: Settings) -> li
         if row is None:
             return []
         made = int(row.rows.get("tool_calls") or 0)
-        calls = [c for c in store.lake.read_rows("model_calls", row.partition, "normalized", sessions=(session_id,)) if c.owner]
+        rows = store.lake.read_rows("model_calls", row.partition, "normalized", sessions=(session_id,), names=_WARNED_OF)
+        calls = [c for c in rows if c.owner]
         peak = max((c.context_tokens for c in calls), default=0)
         spent = sum(cost_of(asked.cost_mode, c.recorded_cost, c.cost) or 0 for c in calls) / 1e9
     figures = (
@@ -65,6 +66,9 @@ def warnings(name: str, *, host: str, session_id: str, settings: Settings) -> li
     near = [text for most, value, text in figures if most and chosen.warn_at and chosen.warn_at * most <= value <= most]
     told = (("Above the limits", over), ("Near the limits", near))
     return [f"{place} of profile {name}: {'; '.join(texts)}" for place, texts in told if texts]
+
+
+_WARNED_OF = ("owner", "context_tokens", "recorded_cost", "cost")
 
 
 class Trial(NamedTuple):

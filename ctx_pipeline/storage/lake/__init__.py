@@ -357,11 +357,18 @@ class Lake:
             )
 
     def read_rows(
-        self, table: str, cell: Cell, asset: str | None = None, *, sound: bool = False, sessions: Collection[str] | None = None
+        self,
+        table: str,
+        cell: Cell,
+        asset: str | None = None,
+        *,
+        sound: bool = False,
+        sessions: Collection[str] | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[Any]:
         """Return the live rows of a table of one cell as named tuples (of one asset, or of all that write it).
 
-        With ``sessions`` only theirs. ``sound`` as for :meth:`manifest`.
+        With ``sessions`` only theirs, with ``names`` only these columns; the others are None. ``sound`` as for :meth:`manifest`.
         """
         from ctx_pipeline.storage.lake.columns import rows_of
         from ctx_pipeline.storage.lake.reading import read_part
@@ -371,7 +378,7 @@ class Lake:
         if sessions is not None:
             parts = [p for p in parts if not sessions.isdisjoint(p.live)] if (sessions := set(sessions)) else []
         declared = TABLES[table]
-        return [row for p in parts for row in rows_of(declared, read_part(self._trusted(p.path), p, declared.names, sessions))]
+        return [row for p in parts for row in rows_of(declared, read_part(self._trusted(p.path), p, names or declared.names, sessions))]
 
     def read_arrow(self, part: Part, names: Sequence[str] | None = None) -> pa.Table:
         """Return the live rows of a part as an Arrow table, all columns or some."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from contextlib import contextmanager
 from functools import cache
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, scarce
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import FACTS, TABLES
-from ctx_pipeline.storage.lake.columns import newest, rows_of
+from ctx_pipeline.storage.lake.columns import newest, rows_of, runs_of
 from ctx_pipeline.storage.lake.manifests import SOURCE_COLUMNS, damaged, source_hash
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ _GROUPS_KEPT = 24
 _by_session = attrgetter("session_id")
 
 
-def open_part(path: Path) -> pq.ParquetFile:
-    """Return an open part; raises StoreDamaged when it is missing or no Parquet file."""
+def open_part(path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    """Return an open part, whose footer is not read again where it is known; raises StoreDamaged when it is missing or no Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path, memory_map=True)
+        return pq.ParquetFile(path, memory_map=True, metadata=metadata)
     except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
         raise scarce(error) or damaged(path.name, f"cannot be read: {_first_line(error)}") from error
 
@@ -63,22 +64,71 @@ def read_part(path: Path, part: Part, names: Sequence[str], wanted: Collection[s
     import pyarrow as pa
 
     table = TABLES[part.table]
-    with reading(path.name), open_part(path) as file:
+    with reading(path.name):
         live = part.live if wanted is None else [s for s in part.live if s in wanted]
         if len(live) == len(part.sessions):
-            return newest(table, file.read(columns=list(names), use_threads=False), names)
-        import pyarrow.compute as pc
+            with open_part(path) as file:
+                return newest(table, file.read(columns=list(names), use_threads=False), names)
+        layout = _layout(path)
+        runs = sorted(run for session in live for run in layout.runs.get(session, ()))
+        groups = sorted({group for first, end in runs for group in layout.groups(first, end)})
+        with open_part(path, layout.metadata) as file:
+            rows = file.read_row_groups(groups, columns=list(names), use_threads=False)
+        if runs:
+            rows = pa.concat_tables(rows.slice(layout.place(groups, first), end - first) for first, end in runs)
+        return newest(table, rows, names)
 
-        tables = []
-        keys = pa.array(live, pa.string())
-        for group in range(file.num_row_groups):
-            ids = file.read_row_group(group, columns=["session_id"], use_threads=False).column(0)
-            mask = pc.is_in(ids.cast(pa.string()), value_set=keys)
-            if pc.any(mask).as_py():
-                tables.append(file.read_row_group(group, columns=list(names), use_threads=False).filter(mask))
-        if not tables:
-            return newest(table, file.read_row_groups([], columns=list(names)), names)
-        return newest(table, pa.concat_tables(tables), names)
+
+class _Layout(NamedTuple):
+    """What the footer of a part says, and where the rows of each session lie in it."""
+
+    metadata: pq.FileMetaData
+    rows: list[int]
+    """how many rows each row group has"""
+    starts: list[int]
+    """the first row of each row group"""
+    runs: dict[str, list[tuple[int, int]]]
+    """session -> its rows, each run from the first one to the one behind the last"""
+
+    def groups(self, first: int, end: int) -> range:
+        """Return the row groups that hold a run."""
+        return range(bisect_right(self.starts, first) - 1, bisect_left(self.starts, end))
+
+    def place(self, groups: Sequence[int], row: int) -> int:
+        """Return where a row lies when these row groups alone are read."""
+        own = bisect_right(self.starts, row) - 1
+        return row - self.starts[own] + sum(self.rows[group] for group in groups if group < own)
+
+
+_LAYOUTS_KEPT = 256
+_layouts: OrderedDict[tuple[Path, int, int, int], _Layout] = OrderedDict()
+"""Of the parts that were last read in part: they never change, and a server is asked for one session after the other."""
+_layouts_lock = threading.Lock()
+
+
+def _layout(path: Path) -> _Layout:
+    """Return where sessions lie in a part. Raises OSError where it is missing, and StoreDamaged for what is no Parquet file."""
+    status = path.stat()
+    seen = (path, status.st_mtime_ns, status.st_size, status.st_ino)
+    with _layouts_lock:
+        if seen in _layouts:
+            _layouts.move_to_end(seen)
+            return _layouts[seen]
+    with open_part(path) as file:
+        found = _read_layout(file)
+    with _layouts_lock:
+        _layouts[seen] = found
+        while len(_layouts) > _LAYOUTS_KEPT:
+            _layouts.popitem(last=False)
+    return found
+
+
+def _read_layout(file: pq.ParquetFile) -> _Layout:
+    counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    runs: dict[str, list[tuple[int, int]]] = {}
+    for session, first, end in runs_of(file.read(columns=["session_id"], use_threads=False).column(0)):
+        runs.setdefault(session, []).append((first, end))
+    return _Layout(file.metadata, counts, list(accumulate(counts, initial=0))[:-1], runs)
 
 
 def of_kinds(events: pa.Table, kinds: Collection[str]) -> pa.Table:
@@ -106,6 +156,8 @@ def sessions_of(
     wanted = None if session_ids is None else set(session_ids)
 
     def rows(table: Table, part: Part) -> dict[str, list[Any]]:
+        if wanted is not None and wanted.isdisjoint(part.live):
+            return {}
         names = columns.get(table.name) or table.names
         needed = [n for n in table.names if n in names or n == "session_id" or (n == "kind" and kinds)]
         found: dict[str, list[Any]] = {}
