@@ -58,16 +58,16 @@ def sums_of(store: Store, settings: Settings, bounds: tuple[int | None, int | No
     """
     place = (str(settings.home), settings.cost_mode)
     for key, figure in _touching(store, settings, bounds):
-        known = _sums.get((*place, key))
+        known = _drawn.get((*place, key))
         if known is None or known[0] is not figure:
-            known = _sums[*place, key] = (figure, _stored_sums(key, figure))
+            known = _drawn[*place, key] = (figure, _stored_sums(key, figure))
         yield from known[1]
-    while len(_sums) > _MOST_SUMS:
-        _sums.popitem()
+    while len(_drawn) > _MOST_SUMS:
+        _drawn.popitem()
 
 
 _MOST_SUMS = 4_096
-_sums: dict[tuple[str, str, Key], tuple[Any, list[StoredSum]]] = {}
+_drawn: dict[tuple[str, str, Key], tuple[Any, list[StoredSum]]] = {}
 """(store, cost mode, session) -> what was decoded of the session, and the sums of it: a report adds the same ones up several times"""
 
 
