@@ -189,11 +189,16 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
             "absent": missing(error)[0] if own_program(run, error) and missing(error)[1] else "",
             "works": works,
             "purpose": run.step.purpose,
-            "transient": transient(run.output[-_TAIL:]) if works in ("", command) else "",
+            "transient": _passing(run, error) if works in ("", command) else "",
         },
         subject=run.step.subject,
         ts=run.call.ended,
     )
+
+
+def _passing(run: Run, error: str) -> str:
+    """Return why a failure passes by itself: as its error says, or the lines around it where they quote no code, as those of a check do."""
+    return transient(error) or ("" if run.step.purpose in PROVING else transient(run.output[-_TAIL:]))
 
 
 def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -507,7 +512,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=23,
+    version=24,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

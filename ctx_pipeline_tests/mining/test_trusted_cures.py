@@ -111,6 +111,9 @@ def test_a_failure_without_a_cure_is_a_warning_with_a_count_and_one_that_passes_
     ]
     (passing,) = told(*limited)
     assert ", as a rate limit was reached: wait and run it again" in passing.text
+    quoting = f"{ASSERTION}\n > 52 |     pytest.skip('rate limit reached')"
+    checked = [view(f"q{n}", start=START + n * DAY).shell("uv run ty check", exit=1, text=quoting).build() for n in range(2)]
+    assert "rate limit" not in " ".join(m.text for m in (*told(*checked), *told(checked[0]))), "code that a check quotes is no cause"
 
 
 @pytest.mark.feature("mining.salient-line")
