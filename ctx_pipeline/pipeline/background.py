@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ctx_pipeline.errors import CtxError, StoreError
+from ctx_pipeline.errors import CtxError, StoreDamaged, StoreError
 from ctx_pipeline.model.declared import Deferred
 from ctx_pipeline.pipeline import StageReport
 from ctx_pipeline.pipeline.derived_partitions import run_cells
@@ -393,7 +393,14 @@ _figures_ahead: Callable[..., Any] = Deferred("ctx_pipeline.sessions.reports.kep
 def _figures_of_many(store: Store, settings: Settings) -> Also:
     """Return what begins the figures of the sessions of a cell that are about to be read, where they are many."""
     begin = functools.cache(lambda: _figures_ahead(store, settings))
-    return lambda cell, sessions: begin()(cell, sessions) if len(sessions) >= _MANY else None
+
+    def also(cell: Cell, sessions: Collection[str]) -> Any:
+        if len(sessions) >= _MANY:
+            with contextlib.suppress(StoreDamaged):  # of any month: the warehouse, which needs them all, says so
+                return begin()(cell, sessions)
+        return None
+
+    return also
 
 
 def due(store: Store) -> dict[Cell, int]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -300,3 +304,21 @@ def test_a_turn_has_a_link_that_opens_there(reading):
 
     assert link.get_attribute("aria-label") == "Copy the link to this turn"
     assert "Step 3: please" in reading.locator("dialog .here").text_content()
+
+
+@pytest.mark.feature("dashboard.packed")
+def test_a_web_server_that_names_a_character_set_is_named_as_the_cause(address, browser):
+    class Named(SimpleHTTPRequestHandler):
+        extensions_map = SimpleHTTPRequestHandler.extensions_map | {".js": "text/javascript; charset=utf-8"}
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    page_file = Path(address[0].removeprefix("file://"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Named, directory=str(page_file.parent))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with watched(browser) as (page, _):
+            page.goto(f"http://127.0.0.1:{server.server_port}/{page_file.name}#session-{address[1]}")
+            page.wait_for_selector("dialog .empty")
+            assert "must name none" in page.inner_text("dialog .empty")
+        server.shutdown()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ctx_pipeline.errors import StoreFull
 from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.capture import capturing
@@ -234,3 +235,19 @@ def test_a_crash_between_object_and_ledger_is_mended(store, settings, home, monk
 
     assert damaged_raw.damaged(store, deep=False) == []
     assert store.ledger.totals()["stored_bytes"] == store.files.size(path)
+
+
+@pytest.mark.feature("raw.shrunk")
+def test_what_could_not_be_written_on_a_full_disk_is_compressed_harder_another_day(store, settings, home, monkeypatch):
+    monkeypatch.setattr(capturing, "SMALLEST", 1_000)
+    for name in "ab":
+        long_session(home, name)
+    run(store, settings)
+    before = {path: store.files.size(path) for path in objects(store)}
+    with monkeypatch.context() as full:
+        full.setattr(raw, "shrink", lambda *_: (_ for _ in ()).throw(StoreFull("no room left")))
+        pack(store)
+
+    pack(store)
+
+    assert all(store.files.size(path) < size for path, size in before.items())

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 import pytest
 
 from ctx_pipeline.dashboard.panels.numbers import figures
+from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.pipeline import background
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
@@ -381,3 +382,13 @@ def test_a_figure_that_raises_in_a_read_of_many_sessions_fails_no_cell_and_is_ma
     assert not any(report.failed_partitions for report in reports)
     assert raised[0] not in {row[2] for row in kept(homes)["figures"]}
     assert keep_all(homes) == 1
+
+
+def test_damage_in_one_month_holds_back_no_other_month_whose_figures_would_be_made(homes, monkeypatch):
+    def damaged(store, settings):
+        raise StoreDamaged("a manifest of some month")
+
+    monkeypatch.setattr(background, "_figures_ahead", damaged)
+    monkeypatch.setattr(background, "_MANY", 1)
+
+    assert not any(report.failed_partitions for report in derived(ingested(homes)))

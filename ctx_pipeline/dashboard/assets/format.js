@@ -18,8 +18,19 @@ const ctx = (() => {
   const words = (name) => (/^[0-9a-f]{24}$/.test(name) ? opened(`words-${name}`, `words/${name}.js`) : Promise.reject(new Error("not a piece")));
   const panel = (name) => fetched(`panel-${name}`, `panels/${name}.js`);
 
-  // A file that holds its data as zlib, byte for byte.
-  const opened = async (name, place) => inflated(await fetched(name, place, "x-user-defined"));
+  // A file that holds its data as zlib, byte for byte; a web server that names a character set for it makes other signs of the bytes.
+  const NAMED = "character set";
+  async function opened(name, place) {
+    const text = await fetched(name, place, "x-user-defined");
+    if (/[^\u0000-\u00ff\uf780-\uf7ff]/.test(text)) throw new Error(NAMED);
+    return inflated(text);
+  }
+
+  // Why a part cannot be shown.
+  const lost = (what, error) =>
+    error.message === NAMED
+      ? "The web server of this page names a character set for files in data/ and words/, whose bytes are then read as other signs: it must name none."
+      : `${what} is not there. The page was made anew meanwhile: load it again.`;
 
   function fetched(name, place, charset = "utf-8") {
     if (arrived.has(name)) return Promise.resolve(arrived.get(name));
@@ -242,5 +253,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, forget, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, signalWords, command };
+  return { receive, load, forget, lost, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, signalWords, command };
 })();

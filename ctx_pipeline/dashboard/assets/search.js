@@ -90,8 +90,8 @@
       let where;
       try {
         [hits, where] = ctx.ask ? [await ctx.ask(query, ...days.range()), ""] : await fromDisk(list, query, days);
-      } catch {
-        found.replaceChildren(el("p.note", "The search is not there. The page was made anew meanwhile: load it again."));
+      } catch (error) {
+        found.replaceChildren(el("p.note", ctx.lost("The search", error)));
         return;
       }
       if (asked !== turn) return;

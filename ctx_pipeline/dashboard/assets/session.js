@@ -67,9 +67,9 @@
       if (detail.facts.resume) dialog.querySelector("header").append(el("p.resume", el("span.muted", "Continue it: "), ctx.command(detail.facts.resume)));
       dialog.append(strip, panel);
       if (about) choose(0, about);
-    } catch {
+    } catch (error) {
       body.className = "empty";
-      body.textContent = "This session's file is not there. The page was made anew meanwhile: load it again.";
+      body.textContent = ctx.lost("This session's file", error);
     }
   }
 

@@ -178,7 +178,7 @@
           watch.unobserve(one.slot);
           finder.repaint();
         },
-        () => one.slot.replaceChildren(el("li.gap", "This part is not there. The page was made anew meanwhile: load it again.")),
+        (error) => one.slot.replaceChildren(el("li.gap", ctx.lost("This part", error))),
       );
       return one.wanted;
     }

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import SourceError, StoreDamaged, StoreError, StoreLocked
+from ctx_pipeline.errors import SourceError, StoreDamaged, StoreError, StoreFull, StoreLocked
 from ctx_pipeline.pipeline.capture.read_source import Taken, now_text, take
 from ctx_pipeline.pipeline.capture.scanning import Problem
 from ctx_pipeline.pipeline.capture.scanning import scan as look
@@ -299,8 +299,12 @@ def _shrunk(store: Store, last: tuple[str, str], before: str) -> tuple[str, str]
         for at, path, size in store.ledger.recorded_before(before, last, SMALLEST):
             if done and done + size > SHRUNK_BYTES:
                 break
-            with suppress(StoreError):
+            try:
                 rows += raw.shrink(store.files, path) or ()
+            except StoreFull:
+                break
+            except StoreError:  # damaged
+                pass
             last = at, path
             done += size
     store.ledger.repack(rows)
