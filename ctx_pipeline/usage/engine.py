@@ -446,7 +446,9 @@ def kept_usages(store: Store, settings: Settings, names: Sequence[str], filters:
         return None
     from ctx_pipeline.usage.usage_figures import sums_of
 
-    return _usages(list(sums_of(store, settings, filters.bounds())), [GROUPINGS[name] for name in names], filters)
+    groupings, bounds = [GROUPINGS[name] for name in names], filters.bounds()
+    timed = bounds != (None, None) or any(grouping.of_time or grouping.quarter for grouping in groupings)
+    return _usages(list(sums_of(store, settings, bounds, timed=timed)), groupings, filters)
 
 
 def _usages(kept: Sequence[StoredSum], groupings: Sequence[Grouping], filters: Filters) -> dict[str, Usage]:

@@ -50,25 +50,32 @@ class TimedCalls(NamedTuple):
     """in the order of :data:`ctx_pipeline.usage.rollup.SUMS`"""
 
 
-def sums_of(store: Store, settings: Settings, bounds: tuple[int | None, int | None] = (None, None)) -> Iterator[StoredSum]:
+def sums_of(
+    store: Store, settings: Settings, bounds: tuple[int | None, int | None] = (None, None), *, timed: bool = True
+) -> Iterator[StoredSum]:
     """Yield the sums of the calls that count by session, model, thread and quarter of an hour, at the cost mode in force.
 
     Behind the sums stand the calls that rebuilt their thread's cache, and the nano-dollars that the cache saved.
-    Sessions whose calls all lie outside of the bounds are left out; of the others all is told.
+    Sessions whose calls all lie outside of the bounds are left out; of the others all is told. Where it is not ``timed``,
+    there is one sum for all quarters.
     """
     place = (str(settings.home), settings.cost_mode)
     for key, figure in _touching(store, settings, bounds):
         known = _drawn.get((*place, key))
         if known is None or known[0] is not figure:
-            known = _drawn[*place, key] = (figure, _stored_sums(key, figure))
-        yield from known[1]
+            known = _drawn[*place, key] = (figure, _stored_sums(key, figure), [])
+        _, by_quarter, together = known
+        if not timed and not together:
+            together += _together(by_quarter)
+        yield from by_quarter if timed else together
     while len(_drawn) > _MOST_SUMS:
         _drawn.popitem()
 
 
 _MOST_SUMS = 4_096
-_drawn: dict[tuple[str, str, Key], tuple[Any, list[StoredSum]]] = {}
-"""(store, cost mode, session) -> what was decoded of the session, and the sums of it: a report adds the same ones up several times"""
+_drawn: dict[tuple[str, str, Key], tuple[Any, list[StoredSum], list[StoredSum]]] = {}
+"""(store, cost mode, session) -> what was decoded of the session, its sums by quarter and, where they were asked for, without:
+a report adds the same ones up several times"""
 
 
 def _stored_sums(key: Key, figure: Sequence[Any]) -> list[StoredSum]:
@@ -76,6 +83,17 @@ def _stored_sums(key: Key, figure: Sequence[Any]) -> list[StoredSum]:
     session = Counted(*key, project, None, [], repository=repository, branch=branch)
     return [
         StoredSum(session, model, None if quarter is None else quarter * QUARTER, main, sums) for quarter, model, main, _, *sums in rows
+    ]
+
+
+def _together(by_quarter: Sequence[StoredSum]) -> list[StoredSum]:
+    """Return the sums of one session over all quarters."""
+    parts: dict[tuple[str, bool], list[StoredSum]] = {}
+    for one in by_quarter:
+        parts.setdefault((one.model, one.main), []).append(one)
+    return [
+        StoredSum(alike[0].session, model, None, main, _sums([one.sums for one in alike])) if alike[1:] else alike[0]._replace(ts=None)
+        for (model, main), alike in parts.items()
     ]
 
 
