@@ -26,6 +26,9 @@ APPENDS, SESSIONS, SECONDS = 200, 12, 1.5
 
 _RECORD = re.compile(_ID.pattern.encode())
 
+_LONGEST_REST = 150.0
+"""seconds after which a run that looks for what was written has begun"""
+
 _LINES = 12
 """of a session that are written again, as calls of their own"""
 
@@ -80,6 +83,9 @@ def _watched(home: Path, environ: Mapping[str, str], appends: int) -> tuple[floa
     while not any(began > written[-1] for began, _ in runs):
         if process.poll() is not None:
             raise RuntimeError(f"ctx run --watch ended with {process.returncode}")
+        if time.monotonic() - written[-1] > _LONGEST_REST:  # a run that was at work saw the last one as well
+            _append(chosen[0])
+            written.append(time.monotonic())
         time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     _, _, used = os.wait4(process.pid, 0)
