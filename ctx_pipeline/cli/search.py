@@ -343,7 +343,7 @@ def _summary(found: SearchResult) -> str:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     told += _level(found) if found.hits else ""
     told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
-    told += "".join(f"; {told}" for told in found.not_found()) if found.hits else ""
+    told += "".join(f"; {told}" for told in found.not_found())
     told += f"; {counted(copies, 'copy', 'copies')} told with another" if copies else ""
     if found.next_offset is not None:
         told += f"; from {found.next_offset + 1:,} on: --offset {found.next_offset}"

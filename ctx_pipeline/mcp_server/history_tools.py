@@ -184,8 +184,7 @@ def _hit(hit: "SearchHit") -> Hit:
 
 def _counted(found: "SearchResult", *, facets: bool) -> dict[str, Any]:
     """Return what an answer says of all hits; the most frequent values of each facet."""
-    days = [f"from {found.days[0]} to {found.days[1]} only"] if found.days else []
-    told: dict[str, Any] = {"left_out": found.left_out, "level": found.level, "searched": "; ".join([*days, *found.not_found()])}
+    told: dict[str, Any] = {"left_out": found.left_out, "level": found.level, "searched": found.searched()}
     if facets and found.facets is not None:
         told |= {"total": found.total, "facets": {name: dict(list(counts.items())[:_VALUES]) for name, counts in found.facets.items()}}
     if found.partial:

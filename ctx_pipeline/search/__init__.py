@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownChoice, UnknownName, UsageError
@@ -17,6 +17,7 @@ from ctx_pipeline.search.question_words import without_question
 from ctx_pipeline.search.time_words import named_days
 from ctx_pipeline.storage.reader import reading, searching
 from ctx_pipeline.storage.search_index import Asked, Counting, Wanted
+from ctx_pipeline.storage.search_index.tokenize import with_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -110,11 +111,19 @@ class SearchResult(Plain):
     """Scored rows that have the phrase or all words; the others have some of them."""
     corrected: dict[str, str] = field(default_factory=dict)
     """Words of the question, as typed, that stand nowhere: the word that differs in one letter and was looked for in its place."""
+    empty_days: list[str] | None = None
+    """First and last day that words of the question name, where nothing was found on these days and so all were searched."""
 
     def not_found(self) -> list[str]:
         """Return in words what of the question nothing holds, and what was looked for in its place."""
-        told = [f"nothing holds {word}: {other} was looked for" for word, other in self.corrected.items()]
+        told = [f"nothing in {' to '.join(self.empty_days)}: all days were searched"] if self.empty_days else []
+        told += [f"nothing holds {word}: {other} was looked for" for word, other in self.corrected.items()]
         return told + ([f"nothing holds: {', '.join(self.missing)}"] if self.missing else [])
+
+    def searched(self) -> str:
+        """Return in words what was looked for in place of what was asked; empty where that is the same."""
+        days = [f"from {self.days[0]} to {self.days[1]} only"] if self.days else []
+        return "; ".join([*days, *self.not_found()])
 
 
 @dataclass(frozen=True)
@@ -175,45 +184,63 @@ def search(
         raise UsageError(f"limit {limit} or offset {offset} is out of range", hint=f"a limit of 1 to {MOST}, an offset of 0 or more")
     if regex and not query:
         raise UsageError("an empty regular expression", hint="give a pattern")
-    if not regex and chosen.since is None and chosen.until is None and (told := named_days(query, _today(chosen.timezone, settings))):
-        days = [told.since.isoformat(), told.until.isoformat()]
-        narrowed = Filters(**{**asdict(chosen), "since": days[0], "until": days[1]})
-        more: dict[str, Any] = {"facets": facets, "limit": limit, "offset": offset, "width": width, "settings": settings}
-        with suppress(UnknownName):
-            found = search(told.question, filters=narrowed, **more)
-            if found.hits:
-                return replace(found, query=query, days=days)
+    form = _Form(regex, seconds, facets, limit, offset, width)
+    bounded = regex or chosen.since is not None or chosen.until is not None
+    told = None if bounded else named_days(query, _today(chosen.timezone, settings))
+    if told is None:
+        return _answered(query, chosen, form, settings)
+    days = [told.since.isoformat(), told.until.isoformat()]
+    narrowed = replace(chosen, since=days[0], until=days[1])
+    with suppress(UnknownName):
+        found = _answered(told.question, narrowed, form, settings)
+        if found.hits or (offset and _answered(told.question, narrowed, form._replace(offset=0, limit=1), settings).hits):
+            return replace(found, query=query, days=days)
+    return replace(_answered(query, chosen, form, settings), empty_days=days)
+
+
+class _Form(NamedTuple):
+    """How a question is taken, and which of its hits are shown."""
+
+    regex: bool
+    seconds: float
+    facets: bool
+    limit: int
+    offset: int
+    width: int
+
+
+def _answered(query: str, chosen: Filters, form: _Form, settings: Settings | None, *, correct: bool = True) -> SearchResult:
+    """Return the answer to a question whose words of time were read; with ``correct`` other words are looked for in the place of typos."""
     with searching(settings) as (store, used):
         zone = chosen.timezone or used.timezone
-        projects = {place: told.project or "" for place, told in store.shown().items()} if facets or chosen.project else {}
+        projects = {place: told.project or "" for place, told in store.shown().items()} if form.facets or chosen.project else {}
         asked = Asked(
             query,
             _wanted(chosen, zone, projects),
             without=_without(chosen.without),
             file=chosen.file,
-            regex=regex,
-            seconds=min(max(seconds, 0.0), LONGEST_SCAN),
+            regex=form.regex,
+            seconds=min(max(form.seconds, 0.0), LONGEST_SCAN),
         )
-        counting = Counting(_months(zone), projects) if facets else None
-        answer = store.search.ask(store, asked, limit=limit, offset=offset, width=width, counting=counting)
-        if not answer.found and not answer.left_out and not offset:
+        counting = Counting(_months(zone), projects) if form.facets else None
+        answer = store.search.ask(store, asked, limit=form.limit, offset=form.offset, width=form.width, counting=counting)
+        if not answer.found and not answer.left_out and not form.offset:
             _refuse_unknown(store, chosen, projects)
         hits = _hits(store, answer.found)
-        near = store.search.near_words(answer.missing)
+        near = store.search.near_words(answer.missing, asked) if correct else {}
         relaxed = answer.level in {"any", "beginning"} and not answer.with_all
         bare = without_question(query) if relaxed else query
         shorten = bare != query and store.search.meets(asked._replace(text=bare))
-    result = _result(query, answer, hits, offset)
+    # a long question may end in a part of a word
+    near = {word: other for word, other in near.items() if with_words(query, {word: other}) != query}
     if near:
-        more = {"facets": facets, "limit": limit, "offset": offset, "width": width, "settings": settings}
-        corrected = {_as_typed(word, query): other for word, other in near.items()}
-        return replace(search(_with_words(query, near), filters=chosen, **more), query=query, corrected=corrected)
+        meant = _answered(with_words(query, near), chosen, form, settings, correct=False)
+        return replace(meant, query=query, corrected={_as_typed(word, query): other for word, other in near.items()})
     if shorten:
-        more = {"facets": facets, "limit": limit, "offset": offset, "width": width, "settings": settings}
-        shorter = search(bare, filters=chosen, **more)
+        shorter = _answered(bare, chosen, form, settings, correct=False)
         if shorter.level in {"phrase", "all"} or shorter.with_all_words:
-            return replace(shorter, days=result.days)
-    return result
+            return shorter
+    return _result(query, answer, hits, form.offset)
 
 
 def _today(zone: str | None, settings: Settings | None) -> date:
@@ -250,11 +277,6 @@ def _as_typed(word: str, query: str) -> str:
     word = word.replace(" ", "")
     typed = re.search(re.escape(word), query, re.IGNORECASE)
     return typed[0] if typed else word
-
-
-def _with_words(query: str, near: Mapping[str, str]) -> str:
-    """Return a question with other words in the place of some, which are in small letters."""
-    return re.sub(r"[^\W_]+", lambda word: near.get(word[0].lower(), word[0]), query)
 
 
 def _partial(covered: Coverage) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Days that the words of a question name: "last week", "yesterday", "in July", "July 2026", "on Monday", "on 2026-07-08"."""
+"""Days that the words of a question name: "last week", "yesterday", "in July", "from July to September", "on 2026-07-08"."""
 
 from __future__ import annotations
 
@@ -8,14 +8,34 @@ from typing import NamedTuple
 
 _MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-_TIME = re.compile(
-    r"(?i)\b(?:(?P<day>today|yesterday)|(?P<which>this|last)\s+(?P<unit>week|month|year)"
-    r"|(?:in|during|since|from)\s+(?P<month>" + "|".join(_MONTHS) + r")(?:\s+(?P<year>20\d\d))?"
-    r"|(?:on\s+|of\s+)?(?P<named>" + "|".join(_MONTHS) + r")\s+(?P<of_year>20\d\d)"
-    r"|(?:on|last)\s+(?P<weekday>" + "|".join(_WEEKDAYS) + r")"
-    r"|(?:in|on|during|since|from)\s+(?P<date>20\d\d-\d\d(?:-\d\d)?)(?![-:T\d])"
-    r"|(?P<ago>\d{1,3}|a|two|three)\s+(?P<of>day|week|month)s?\s+ago|(?:in\s+the\s+)?last\s+(?P<past>\d{1,3})\s+days)\b"
+_MONTH, _WEEKDAY = "|".join(_MONTHS), "|".join(_WEEKDAYS)
+_DATE = r"20\d\d-\d\d(?:-\d\d)?"
+_BEGIN, _END = r"(?i)(?<![\w./@-])(?:", r")(?![\w/\u2013-]|\.+\w)"
+"""No part of a path, a name or a host (``monday.com``)."""
+_SPAN = re.compile(
+    rf"{_BEGIN}from\s+(?P<first>(?:{_MONTH})(?:\s+20\d\d)?|{_DATE})"
+    rf"\s+(?:to|until|till|through)\s+(?P<last>(?:{_MONTH})(?:\s+20\d\d)?|{_DATE}){_END}(?![:\d])"
 )
+_TIME = re.compile(
+    rf"{_BEGIN}(?:since\s+)?(?:(?P<day>today|yesterday)|(?P<which>this|last)\s+(?P<unit>week|month|year))"
+    rf"|(?:in|during|since|from)\s+(?P<month>(?:{_MONTH})(?:\s+20\d\d)?)"
+    rf"|(?:on\s+|of\s+)?(?P<named>(?:{_MONTH})\s+20\d\d)"
+    rf"|(?:on|since|(?:since\s+)?last)\s+(?P<weekday>{_WEEKDAY})"
+    rf"|(?:in|on|during|since|from)\s+(?P<date>{_DATE})(?![:\d])"
+    r"|(?:since\s+)?(?P<ago>\d{1,3}|a|two|three)\s+(?P<of>day|week|month)s?\s+ago"
+    rf"|(?:in\s+the\s+)?last\s+(?P<past>\d{{1,3}})\s+days{_END}"
+)
+_OTHERWISE_BEFORE = re.compile(
+    r"(?i)\b(?:before|after|until|till|by|to|not|than|between|except|excluding|without|outside|as|(?P<number>\d{1,2})(?:st|nd|rd|th)?)"
+    r"\s+(?:(?:the|of)\s+)?$"
+)
+"""Words in front of words of time that then name other days, or the number of a day in front of a month."""
+_OTHERWISE_BEHIND = re.compile(
+    r"(?i)\s+(?:onwards?\b|on\W*$|(?:and|or|to|until|till|through|before|after)\s+(?:\d|(?:now|date|present|then|this|last|next|today|tomorrow"
+    rf"|yesterday|later|earlier|before|after|newer|older|{_MONTH}|{_WEEKDAY})\b))"
+)
+_NUMBER_BEHIND = re.compile(r"(?i)(?:,|\s+of)?\s+(?:\d{1,2}(?:st|nd|rd|th)?|20\d\d)\b")
+"""A day or a year behind a month."""
 _COUNTS = {"a": 1, "two": 2, "three": 3}
 
 
@@ -28,16 +48,43 @@ class Named(NamedTuple):
 
 
 def named_days(question: str, today: date) -> Named | None:
-    """Return the days that a question names; None where it names none, or nothing but them."""
-    found = _TIME.search(question)
-    if found is None:
+    """Return the days that a question names; None where it names none, nothing but them, or others too ("before July 2026")."""
+    span = _SPAN.search(question)
+    found = span or _TIME.search(question)
+    if found is None or _names_others(question, found):
         return None
     rest = " ".join(f"{question[: found.start()]} {question[found.end() :]}".split()).strip(" ,.?")
-    days = _days(found, today)
-    return Named(rest, *days) if re.search(r"\w", rest) and days is not None else None
+    days = _span(span, today) if span else _days(found, today)
+    if days is None or days[0] > days[1] or not re.search(r"\w", rest) or _TIME.search(rest):
+        return None
+    return Named(rest, *days)
+
+
+def _names_others(question: str, found: re.Match[str]) -> bool:
+    """Tell whether words beside those of time make them name other days than they do alone."""
+    before = _OTHERWISE_BEFORE.search(question[: found.start()])
+    month = re.search(rf"(?i)(?:{_MONTH})(?:\s+20\d\d)?$", found[0])
+    if before and (month or not before["number"]):
+        return True
+    behind = question[found.end() :]
+    return bool(_OTHERWISE_BEHIND.match(behind) or (month and _NUMBER_BEHIND.match(behind)))
+
+
+def _span(found: re.Match[str], today: date) -> tuple[date, date] | None:
+    first, last = found["first"], found["last"]
+    if first.isalpha() and len(parts := last.split()) == 2:
+        first = f"{first} {parts[1]}"
+    begin, end = _written(first, today), _written(last, today)
+    return (begin[0], end[1]) if begin and end else None
 
 
 def _days(found: re.Match[str], today: date) -> tuple[date, date] | None:
+    days = _alone(found, today)
+    return (days[0], today) if days and found[0].lower().startswith("since") else days
+
+
+def _alone(found: re.Match[str], today: date) -> tuple[date, date] | None:
+    """Return the days that words of time name without a "since" in front."""
     if found["day"]:
         day = today - timedelta(days=found["day"].lower() == "yesterday")
         return day, day
@@ -51,10 +98,8 @@ def _days(found: re.Match[str], today: date) -> tuple[date, date] | None:
     if found["weekday"]:
         day = today - timedelta(days=(today.weekday() - _WEEKDAYS.index(found["weekday"].lower())) % 7 or 7)
         return day, day
-    if written := _written(found, today):
-        return written[0], today if found[0].lower().startswith("since") else written[1]
-    if found["which"] is None:
-        return None
+    if written := found["month"] or found["named"] or found["date"]:
+        return _written(written, today)
     last = found["which"].lower() == "last"
     if found["unit"].lower() == "week":
         monday = today - timedelta(days=today.weekday() + 7 * last)
@@ -65,16 +110,14 @@ def _days(found: re.Match[str], today: date) -> tuple[date, date] | None:
     return date(today.year - last, 1, 1), date(today.year - last, 12, 31)
 
 
-def _written(found: re.Match[str], today: date) -> tuple[date, date] | None:
-    """Return the month or the day that is written out."""
-    if name := found["month"] or found["named"]:
-        month = _MONTHS.index(name.lower()) + 1
-        year = found["year"] or found["of_year"]
-        first = date(int(year) if year else today.year - (month > today.month), month, 1)
+def _written(text: str, today: date) -> tuple[date, date] | None:
+    """Return the first and last day of a month or a date that is written out; None for a date that is none."""
+    name, *of_year = text.lower().split()
+    if name in _MONTHS:
+        month = _MONTHS.index(name) + 1
+        first = date(int(of_year[0]) if of_year else today.year - (month > today.month), month, 1)
         return first, _end_of_month(first)
-    if not found["date"]:
-        return None
-    year, month, *day = map(int, found["date"].split("-"))
+    year, month, *day = map(int, name.split("-"))
     try:
         first = date(year, month, *(day or [1]))
     except ValueError:

@@ -36,6 +36,7 @@ HIT = {
 ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial", "days", "missing"} | {
     "with_all_words",
     "corrected",
+    "empty_days",
 }
 
 
@@ -225,7 +226,10 @@ def test_days_that_a_question_names_are_searched_alone_where_something_is_found_
     assert named["days"][0] == f"{newest[:7]}-01"
     assert {hit["ts"][:7] for hit in named["hits"]} == {newest[:7]}
     nowhere = ran.json("search", "pytest", "in", "January", "2020")
-    assert (nowhere["days"], bool(nowhere["hits"])) == (None, True)
+    assert (nowhere["days"], nowhere["empty_days"], bool(nowhere["hits"])) == (None, ["2020-01-01", "2020-01-31"], True)
+    told = "nothing in 2020-01-01 to 2020-01-31: all days were searched"
+    assert f"; {told}" in ran("search", "pytest", "in", "January", "2020").stdout
+    assert f"nothing found; {told}; nothing holds: " in ran("search", "zzqxentry", "January", "2020").stdout
 
 
 @pytest.mark.feature("search.typos")
@@ -260,7 +264,7 @@ def test_words_of_a_question_that_nothing_holds_are_named_as_typed(ran: Ctx, for
         both = [hit for hit in some["hits"] if {"modulenotfounderror", "freezegun"} <= set(re.findall(r"\w+", hit["snippet"].lower()))]
         assert (some["level"], some["with_all_words"]) == ("any", len(both))
         assert f" for any of the words, {len(both)} of them with all" in ran("search", "ModuleNotFoundError", "freezegun").stdout
-    assert ran("search", "ZzqxEntry", *form).stdout == "nothing found\n"
+    assert ran("search", "ZzqxEntry", *form).stdout == "nothing found; nothing holds: ZzqxEntry\n"
 
 
 @pytest.mark.feature("search.missing-words")

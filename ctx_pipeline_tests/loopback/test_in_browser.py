@@ -206,3 +206,21 @@ def test_the_page_is_drawn_behind_the_gate(person, page):
 
     assert opened.url == f"http://{page.host}/index.html"
     assert refused == []
+
+
+@pytest.mark.feature("search.typos", "search.time-words")
+def test_the_search_box_says_which_days_and_words_were_searched_instead(person, page):
+    opened = person.new_page()
+    opened.goto(f"http://{page.host}{page.first}")
+    opened.wait_for_selector("#session-table tbody tr")
+    told = opened.locator("#found .searched")
+    for query, expected in {
+        "exportt": "Nothing holds exportt: export was looked for.",
+        "export in January 2001": "Nothing in 2001-01-01 to 2001-01-31: all days were searched",
+    }.items():
+        opened.locator("#find").fill(query)
+        told.filter(has_text=expected).wait_for()
+        assert opened.locator("#found mark").count()
+    opened.locator("#find").fill("export")
+    told.wait_for(state="detached")
+    assert opened.locator("#found mark").count()

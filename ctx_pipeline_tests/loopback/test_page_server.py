@@ -45,7 +45,10 @@ def test_the_served_page_asks_the_index_for_days_that_a_person_chose(page, store
 
     assert status == 200
     assert [hit["snippet"] for hit in answer["hits"]] == [hit["snippet"] for hit in told["hits"]] != []
-    assert _post(page, "/api/search", {"query": "export", "since": None, "until": "1999-12-31"})[1] == {"hits": []}
+    assert _post(page, "/api/search", {"query": "export", "since": None, "until": "1999-12-31"})[1] == {
+        "hits": [],
+        "searched": "nothing holds: export",
+    }
     assert _post(page, "/api/search", {"query": "export", "since": "' or 1"})[0] == 400
 
 
@@ -64,6 +67,22 @@ def test_the_served_page_asks_the_index_and_the_one_on_disk_may_not(page, store)
     assert "connect-src" not in (Path(environ["CTX_HOME"]) / "site" / "index.html").read_text("utf-8")
     assert page.ask("GET", "/api/search?query=export", headers)[0] == 405
     assert page.ask("POST", "/api/search", [("Host", page.host), ("Content-Type", JSON)], b"{}")[0] == 401
+
+
+@pytest.mark.feature("search.typos", "search.time-words")
+@pytest.mark.parametrize("query", ["exportt", "export in January 2001", "exportt in {month}"])
+def test_the_served_page_is_told_which_days_and_words_were_searched_instead(page, store, query):
+    folder, environ = store
+    day = max(hit["ts"] for hit in _ctx(environ, folder, "search", "export", "--limit", "20")["hits"] if hit["ts"])
+    asked = query.format(month=f"{datetime.fromisoformat(day):%B %Y}")
+    told = _ctx(environ, folder, "search", asked)
+    answer = _post(page, "/api/search", {"query": asked})[1]
+
+    assert answer["hits"]
+    for word, other in told["corrected"].items():
+        assert f"nothing holds {word}: {other} was looked for" in answer["searched"]
+    assert ("{month}" in query) == answer["searched"].startswith(f"from {day[:7]}-01 to ") == bool(told["days"])
+    assert ("2001" in query) == answer["searched"].startswith("nothing in 2001-01-01 to 2001-01-31: all days were searched")
 
 
 @pytest.mark.feature("dashboard.judge")

@@ -136,7 +136,9 @@ def test_an_agent_is_told_what_was_looked_for_in_place_of_its_words(home):
             typed = await asked(client, "search_history", query="pytest discounst")
             missing = await asked(client, "search_history", query="pytest zyxwvutsr")
             as_asked = await asked(client, "search_history", query="pytest discounts")
+            other_days = await asked(client, "search_history", query="discounts in January 2001")
         assert typed["hits"]
+        assert other_days["searched"].startswith("nothing in 2001-01-01 to 2001-01-31: all days were searched")
         assert typed["searched"] == "nothing holds discounst: discounts was looked for"
         assert missing["searched"] == "nothing holds: zyxwvutsr"
         assert as_asked["searched"] == ""

@@ -77,7 +77,7 @@ def application(settings: Settings, site: Path) -> Starlette:
 
         since, until = (str(body.get(name) or "")[:10] or None for name in ("since", "until"))
         found = ask(str(body.get("query", ""))[:2_000], filters=Filters(since=since, until=until), limit=20, settings=settings)
-        return {"hits": [_hit(hit) for hit in found.hits]}
+        return {"hits": [_hit(hit) for hit in found.hits], "searched": found.searched()}
 
     def lesson(body: Mapping[str, Any]) -> dict[str, Any]:
         verb, memory_id = _VERBS.get(str(body.get("verdict"))), str(body.get("memory_id", ""))

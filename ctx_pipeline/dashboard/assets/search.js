@@ -88,8 +88,10 @@
       found.replaceChildren(el("p.note", "Searching"));
       let hits;
       let where;
+      let searched;
       try {
-        [hits, where] = ctx.ask ? [await ctx.ask(query, ...days.range()), ""] : await fromDisk(list, query, days);
+        if (ctx.ask) ({ hits, searched } = await ctx.ask(query, ...days.range()));
+        else [hits, where] = await fromDisk(list, query, days);
       } catch (error) {
         found.replaceChildren(el("p.note", ctx.lost("The search", error)));
         return;
@@ -114,6 +116,7 @@
       });
       found.replaceChildren(
         named.length || items.length ? el("ol", named, items) : el("p.empty", "Nothing found."),
+        searched ? el("p.note.searched", `${searched[0].toUpperCase()}${searched.slice(1)}.`) : "",
         where ? el("p.note", where, ctx.command(`ctx search '${query.replaceAll("'", "'\"'\"'")}'`), " or ", ctx.command("ctx open --serve")) : null ?? "",
       );
     };

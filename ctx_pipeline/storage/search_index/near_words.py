@@ -6,7 +6,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import sqlite3
+    from collections.abc import Callable
 
 SHORTEST = 6
 """Letters from which on a word is looked for with one letter more, less, changed or swapped: shorter ones are too often another word."""
@@ -14,19 +14,19 @@ SHORTEST = 6
 MOST = 3
 """Words of a question that are looked for so; each takes some ten milliseconds in a large index."""
 
+ENOUGH = 100
+"""Rows from which on a word is as common as any other."""
 
-def near_word(connection: sqlite3.Connection, word: str) -> str | None:
+
+def may_be_typo(word: str) -> bool:
+    """Tell whether a word is looked for so: of enough letters, without digits and signs."""
+    return len(word) >= SHORTEST and word.isascii() and word.isalpha()
+
+
+def near_word(word: str, rows_with: Callable[[str], int]) -> str | None:
     """Return the word nearest to one that no row has, the commonest of several; the first letter is taken to be right."""
-    if len(word) < SHORTEST or not (word.isascii() and word.isalpha()) or _rows(connection, word):
-        return None
-    found = {other: rows for other in _neighbours(word) if (rows := _rows(connection, other))}
+    found = {other: rows for other in _neighbours(word) if (rows := rows_with(other))}
     return max(found, key=lambda other: (found[other], other), default=None)
-
-
-def _rows(connection: sqlite3.Connection, word: str) -> int:
-    """Return how many rows have a word, up to a hundred."""
-    asked = "SELECT count(*) FROM (SELECT 1 FROM history WHERE history MATCH ? LIMIT 100)"
-    return int(connection.execute(asked, (f'"{word}"',)).fetchone()[0])
 
 
 def _neighbours(word: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage.search_index import near_words, row_lookup
-from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, meets, ranked
+from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, meets, ranked, rows_with
 from ctx_pipeline.storage.search_index.regex import Coverage, scan
 from ctx_pipeline.storage.search_index.row_attributes import quarter_of
 from ctx_pipeline.storage.search_index.row_lookup import RowLookup, Wanted
@@ -211,9 +211,22 @@ class Reading(ABC):
         shelf = self._shelved()
         return meets(shelf.connection, shelf, question(asked.text), self._mask(shelf, asked))
 
-    def near_words(self, words: Sequence[str]) -> dict[str, str]:
-        """Return those of some words that stand nowhere but differ in one letter from a word that does: word -> that word."""
-        near = {word: near_words.near_word(self.connection, word) for word in words[: near_words.MOST]}
+    def near_words(self, words: Sequence[str], asked: Asked) -> dict[str, str]:
+        """Return those of some words that stand nowhere but differ in one letter from a word of a row that is meant: word -> that word.
+
+        What sessions hold that are left out stands nowhere.
+        """
+        shelf = self._shelved()
+        doubted = [word for word in words if near_words.may_be_typo(word)][: near_words.MOST]
+        if not doubted:
+            return {}
+        anywhere = self._mask_of_shown(shelf, Asked("", without=asked.without))
+        doubted = [word for word in doubted if not rows_with(shelf.connection, shelf, word, anywhere, 1)]
+        meant = self._mask_of_shown(shelf, asked)
+        near = {
+            word: near_words.near_word(word, lambda other: rows_with(shelf.connection, shelf, other, meant, near_words.ENOUGH))
+            for word in doubted
+        }
         return {word: other for word, other in near.items() if other}
 
     def ask(
@@ -302,13 +315,8 @@ class Reading(ABC):
         if bare:
             asked = asked._replace(wanted=_searched(asked.wanted))
         every: list[int] | None
-        mask = self._mask(shelf, asked)
-        base = mask
-        if asked.without is not None:
-            leave = asked.without
-            inner = asked.wanted.session
-            both = asked.wanted._replace(session=lambda h, s: not leave(h, s) and (inner is None or inner(h, s)))
-            mask = self._mask(shelf, asked._replace(wanted=both))
+        base = self._mask(shelf, asked)
+        mask = base if asked.without is None else self._mask_of_shown(shelf, asked)
         if asked.regex:
             matched, covered = scan(
                 texts.lake if texts else None, shelf, mask, asked.text, seconds=asked.seconds, most=None if count else need
@@ -334,6 +342,15 @@ class Reading(ABC):
                 known = set(order)
                 order = [*order, *(row for row in shelf.newest_first(every) if row not in known)]
         return _Rows(order, ranking, every, left_out, {}, None)
+
+    def _mask_of_shown(self, shelf: RowLookup, asked: Asked) -> bytes | None:
+        """Return which rows are meant without those of the sessions that are left out, None for all of an index without dead rows."""
+        if asked.without is None:
+            return self._mask(shelf, asked)
+        leave = asked.without
+        inner = asked.wanted.session
+        both = asked.wanted._replace(session=lambda h, s: not leave(h, s) and (inner is None or inner(h, s)))
+        return self._mask(shelf, asked._replace(wanted=both))
 
     def _mask(self, shelf: RowLookup, asked: Asked) -> bytes | None:
         """Return which rows are meant, None for all of an index without dead rows."""

@@ -173,6 +173,11 @@ def meets(connection: sqlite3.Connection, shelf: RowLookup, question: Question, 
     return any(expression and finder.newest(expression, 1) for expression in strict)
 
 
+def rows_with(connection: sqlite3.Connection, shelf: RowLookup, word: str, mask: bytes | None, most: int) -> int:
+    """Return how many rows that the mask has (None: all that are alive) hold a word, up to so many."""
+    return len(_Finder(connection, shelf, mask).newest(f'"{word}"', most))
+
+
 def matching_rows(connection: sqlite3.Connection, expression: str) -> list[int]:
     """Return the row ids that an expression finds, dead ones too, ascending."""
     return _listed(connection, "SELECT rowid FROM history WHERE history MATCH ?", (expression,)) if expression else []

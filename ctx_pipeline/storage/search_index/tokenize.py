@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 SAID_CHARS = 16_384
 DONE_CHARS = 8_192
@@ -161,6 +161,11 @@ def _pieces(token: str) -> list[str]:
         apart = SIGN.match(run) is not None and len(run) > 1
         pieces += [f"{a} {b}" for a, b in pairwise(run)] if apart else [run]
     return pieces
+
+
+def with_words(text: str, others: Mapping[str, str]) -> str:
+    """Return a text with other words in the place of some, which are in lower case and each what is looked for of a token."""
+    return _TOKEN.sub(lambda token: "".join(others.get(run.lower(), run) for run in _RUN.findall(token[0])), text)
 
 
 class Question(NamedTuple):
