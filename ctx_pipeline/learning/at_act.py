@@ -139,6 +139,8 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         return False
     if body.get("absent") and _installed(str(body["absent"])):
         return False
+    if body.get("about") == "option" and not _of_this_system(body):
+        return False
     about = _ABOUT_TO_RUN.match(memory.when_to_use or "")
     if about is not None:
         fails_so = _named_in_error(memory) <= set(_NAMES.findall(command)) and _left_out(memory) <= set(command.split())
@@ -152,6 +154,14 @@ def _installed(program: str) -> bool:
     from shutil import which
 
     return which(program) is not None
+
+
+def _of_this_system(body: Mapping[str, Any]) -> bool:
+    """Tell whether the program that lacks an option is of the same make here."""
+    from ctx_pipeline.shell.system_programs import has_make
+
+    program, _, make, *_ = (*map(str, body.get("names", ())), "", "", "")
+    return has_make(program, make)
 
 
 def _named_in_error(memory: Memory) -> set[str]:
@@ -475,6 +485,8 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
     if another_service(memory, line):
         return False
     if memory.kind in RULE_KINDS:
+        return False
+    if body.get("about") == "option":  # the failure says so itself
         return False
     # of what one session saw this failure is the second sight
     if not (body.get("resolution") or body.get("steps") or body.get("warning") or body.get("transient")):

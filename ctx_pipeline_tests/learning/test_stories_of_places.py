@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from ctx_pipeline import settings as settings_module
@@ -74,6 +76,17 @@ def test_a_file_that_was_looked_for_below_a_folder_of_another_place_is_told_of_i
     missed = "cat: src/translations/fr.json: No such file or directory"
     assert "packages/i18n/locales" in failed(story, "cat src/translations/fr.json", missed)
     assert failed(story, "cat src/app.ts", "cat: src/app.ts: No such file or directory") == ""
+
+
+@pytest.mark.feature("mining.missing-option")
+def test_an_option_that_a_program_lacks_is_told_where_it_refused_itself_and_is_of_that_make_here(story):
+    of_bsd = "cat: illegal option -- A\nusage: cat [-belnstuv] [file ...]"
+    of_gnu = "{}: invalid option -- '{}'\nTry '{} --help' for more information."
+    story.day(said("when was it"), ran("date -v -1d", of_gnu.format("date", "v", "date"), 1), ran("cat -A f", of_bsd, 1))
+    story.day(said("why is ci red"), ran("gh run view 1 --log-failed | grep -Z option", of_gnu.format("grep", "Z", "grep"), 1))
+    story.day(said("what did it say"), ran("ssh box sort -Y f", of_gnu.format("sort", "Y", "sort"), 2)).learn()
+    told = [c for c in ("date -v -1d +%F", "cat -A g", "ls | grep -Z x", "sort -Y g") if before(story, c)]
+    assert told == {"linux": ["date -v -1d +%F"], "darwin": ["cat -A g"]}.get(sys.platform, [])
 
 
 @pytest.mark.feature("learn.told-ports")
