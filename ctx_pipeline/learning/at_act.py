@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.learning.ask_first import QUOTED, ask_first_of, at_every_act, words_of_command
 from ctx_pipeline.learning.named_files import CHANGING, changed_by, files_named
-from ctx_pipeline.learning.ports import another_service, answers_elsewhere, port_of_fact, same_service
+from ctx_pipeline.learning.ports import another_service, answers_elsewhere, is_to_be_reached, port_of_fact, reaches, same_service
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
@@ -379,7 +379,7 @@ def _options(words: Sequence[str]) -> list[str]:
 
 def asks_where(prompt: str) -> bool:
     """Tell whether a prompt asks to write, change, find or reach something."""
-    return any(asks.match(prompt[:LONGEST]) for asks in (_MAKES, _REACHES))
+    return _MAKES.match(prompt[:LONGEST]) is not None or reaches(prompt[:LONGEST])
 
 
 def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = True) -> list[Memory]:
@@ -387,8 +387,8 @@ def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = T
 
     A wish to be asked first is left out where it is heard before the act itself.
     """
-    asked, reaching = (asks.match(prompt[:LONGEST]) for asks in (_MAKES, _REACHES))
-    if asked is None and reaching is None:
+    asked = _MAKES.match(prompt[:LONGEST])
+    if asked is None and not reaches(prompt[:LONGEST]):
         return []
     from ctx_pipeline.mining.lessons.said_rules import terms
 
@@ -399,7 +399,7 @@ def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = T
     found = [
         m
         for m in memories
-        if ((reaching if port_of_fact(m) else asked) and _tells_where(m, prompt, words, making=making))
+        if (is_to_be_reached(m, prompt[:LONGEST]) if port_of_fact(m) else asked and _tells_where(m, prompt, words, making=making))
         or (making and _asked_for(m, words))
         or (m.kind in RULE_KINDS and acts & _terms_of(m) and not (heard_at_act and at_every_act(m)))
     ]
@@ -433,12 +433,6 @@ _MAKES = lazy_pattern(
     r"(?P<verb>commit|push|merge|squash|rebase|release|tag|publish|deploy|ship|add|write|create|make|move|generate|put|new|change|edit|update|set|fix|adjust|extend|look|find|open|read|check|show|where)\b"
 )
 """Asks to write, change or find something."""
-
-_REACHES = lazy_pattern(
-    r"(?is)^\W*(?:(?:please|now|then|ok|okay|and|also|next|can you|could you|let'?s|i want you to|you should)[,\s]+)*"
-    r"(?:start|run|serve|call|curl|hit|ping|query|reach|open|connect|check|show|test)\b"
-)
-"""Asks to start or to reach a service."""
 
 
 def _begins(step: Step, pattern: str) -> bool:
@@ -534,7 +528,7 @@ def _lies_elsewhere(memory: Memory, looked: set[str]) -> bool:
     """Tell whether a person said twice where that lies which a command did not find."""
     from ctx_pipeline.mining.lessons.said_rules import akin
 
-    told = bool(memory.body.get("place")) and not memory.body.get("once")
+    told = bool(memory.body.get("place")) and not memory.body.get("once") and not port_of_fact(memory)
     return told and any(akin(a, b) for a in map(str, memory.body.get("about", ())) for b in looked)
 
 

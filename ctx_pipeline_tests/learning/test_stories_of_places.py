@@ -102,6 +102,71 @@ def test_a_port_that_was_told_twice_is_told_where_the_service_is_called_and_wher
     assert [p for p in ("add an endpoint to the api", "rename the footer", "call the shop") if prompt(story, p)] == []
 
 
+REFUSED = "curl: (7) Failed to connect to {} port {}: Connection refused"
+
+
+@pytest.mark.feature("learn.told-ports")
+@pytest.mark.parametrize(
+    ("words", "port"),
+    [
+        ("the api runs on port 3000, change it to 4000", 4000),
+        ("the api runs on port 8081 in staging", 3000),
+        ("the api runs on port 8081 inside the container", 3000),
+        ("the api runs on port 8081 only while CI is up", 3000),
+        ("the old api listens on port 7001 and should listen on 7002", 7002),
+    ],
+)
+def test_a_port_of_another_place_or_one_that_is_to_change_is_not_told(story, words, port):
+    for _ in range(2):
+        story.day(said("start it"), ran("ls"), said(words))
+    story.learn()
+    assert [t for t in texts(story) if "port" in t] == []
+    assert failed(story, f"curl -s localhost:{port}/api", REFUSED.format("localhost", port)) == prompt(story, "call the api") == ""
+
+
+@pytest.mark.feature("learn.told-ports")
+def test_a_port_is_told_of_calls_to_that_very_service_on_this_machine_alone(story):
+    for _ in range(2):
+        story.day(said("start it"), ran("ls"), said("the api runs on port 8081, not 8080"))
+    story.learn()
+    told = "runs on port 8081"
+    down = 'psql: error: connection to server at "localhost" (127.0.0.1), port {} failed: Connection refused'
+    assert told in failed(story, "curl -s 127.0.0.1:9000/api/v1", REFUSED.format("127.0.0.1", 9000))
+    assert [
+        (command, error)
+        for command, error in (
+            ("curl https://vendor.example.com:8080/api", REFUSED.format("vendor.example.com", 8080)),
+            ("curl https://api.stripe.com:443/v1", REFUSED.format("api.stripe.com", 443)),
+            ("psql -h localhost -p 5432 -d api", down.format(5432)),
+            ("psql -h db.local -p 8080", "psql: error: connection to server on port 8080 failed: Connection refused"),
+            ("pytest tests/api -q", "E   ConnectionRefusedError: connection refused localhost:6379\n1 failed in 1s"),
+            ("docker exec db psql -p 8080", down.format(8080)),
+            ("ssh box curl localhost:8080", REFUSED.format("localhost", 8080)),
+            ("cat logs/api.log", REFUSED.format("localhost", 8080)),
+            ("cat api/config.yml", "cat: api/config.yml: No such file or directory"),
+        )
+        if failed(story, command, error)
+    ] == []
+    assert failed(story, "grep -rn refused logs | head", REFUSED.format("localhost", 8080), host="codex") == ""
+
+
+@pytest.mark.feature("learn.told-ports")
+def test_a_port_is_told_at_a_prompt_that_starts_or_calls_the_service_itself(story):
+    for _ in range(2):
+        story.day(said("start it"), ran("ls"), said("the frontend runs on port 5173"))
+    story.learn()
+    for words in ("start the frontend", "please restart the frontend server and look at it", "open the frontend"):
+        assert "5173" in prompt(story, words), words
+    quiet = ("check the docs of the frontend for typos", "run the frontend tests", "open the frontend docs", "show the frontend code")
+    assert [p for p in quiet if prompt(story, p)] == []
+
+
+@pytest.mark.feature("learn.told-ports")
+def test_a_port_that_was_said_once_is_not_told(story):
+    story.day(said("start it"), ran("ls"), said("the api runs on port 8081, not 8080")).learn()
+    assert failed(story, "curl -s localhost:8080/api", REFUSED.format("localhost", 8080)) == prompt(story, "call the api") == ""
+
+
 @pytest.mark.feature("hooks.after-failure")
 def test_a_failure_of_a_host_that_gives_no_status_is_known_by_the_line_that_ended_the_program(story):
     error = "Error: STRIPE_KEY environment variable is not set"
