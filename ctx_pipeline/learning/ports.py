@@ -87,7 +87,7 @@ def port_of_fact(memory: Memory) -> set[str]:
 _PORT_SAID = lazy_pattern(r"(?:^(?:the\s+)?port\s+|:)(\d{2,5})$")
 
 
-def told_once(memory: Memory) -> bool:
+def stated_once(memory: Memory) -> bool:
     """Tell whether a person said but once where something answers, and did not accept it since."""
     return memory.status != "accepted" and (bool(memory.body.get("once")) or memory.body.get("times") == 1)
 
@@ -103,7 +103,7 @@ def is_to_be_reached(memory: Memory, prompt: str) -> bool:
 
     asked = _REACHES.match(prompt)
     about, named = set(map(str, memory.body.get("about", ()))), terms(asked["what"]) if asked else frozenset()
-    if not about or told_once(memory):
+    if not about or stated_once(memory):
         return False
     return about <= named <= about | _SERVICES and str(memory.body.get("place")).lower() not in prompt.lower()
 
@@ -127,7 +127,7 @@ def answers_elsewhere(memory: Memory, command: str, line: str) -> bool:
     from ctx_pipeline.shell.commands import steps
 
     told, tried = port_of_fact(memory), _ports(line) | _ports(command)
-    if not told or not tried or tried & told or told_once(memory) or not SERVICE_DOWN.search(line):
+    if not told or not tried or tried & told or stated_once(memory) or not SERVICE_DOWN.search(line):
         return False
     if not _calls_host(memory, command, line):
         return False
