@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.learning.ask_first import QUOTED, ask_first_of, at_every_act, words_of_command
 from ctx_pipeline.learning.named_files import CHANGING, changed_by, files_named
-from ctx_pipeline.learning.ports import another_service, answers_elsewhere, port_of_fact, same_service
+from ctx_pipeline.learning.ports import another_service, answers_elsewhere, is_to_be_reached, port_of_fact, reaches, same_service
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
@@ -139,6 +139,8 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
         return False
     if body.get("absent") and _installed(str(body["absent"])):
         return False
+    if body.get("about") == "option" and not _of_this_system(body):
+        return False
     about = _ABOUT_TO_RUN.match(memory.when_to_use or "")
     if about is not None:
         fails_so = _named_in_error(memory) <= set(_NAMES.findall(command)) and _left_out(memory) <= set(command.split())
@@ -152,6 +154,14 @@ def _installed(program: str) -> bool:
     from shutil import which
 
     return which(program) is not None
+
+
+def _of_this_system(body: Mapping[str, Any]) -> bool:
+    """Tell whether the program that lacks an option is of the same make here."""
+    from ctx_pipeline.shell.system_programs import has_make
+
+    program, _, make, *_ = (*map(str, body.get("names", ())), "", "", "")
+    return has_make(program, make)
 
 
 def _named_in_error(memory: Memory) -> set[str]:
@@ -369,7 +379,7 @@ def _options(words: Sequence[str]) -> list[str]:
 
 def asks_where(prompt: str) -> bool:
     """Tell whether a prompt asks to write, change, find or reach something."""
-    return any(asks.match(prompt[:LONGEST]) for asks in (_MAKES, _REACHES))
+    return _MAKES.match(prompt[:LONGEST]) is not None or reaches(prompt[:LONGEST])
 
 
 def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = True) -> list[Memory]:
@@ -377,8 +387,8 @@ def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = T
 
     A wish to be asked first is left out where it is heard before the act itself.
     """
-    asked, reaching = (asks.match(prompt[:LONGEST]) for asks in (_MAKES, _REACHES))
-    if asked is None and reaching is None:
+    asked = _MAKES.match(prompt[:LONGEST])
+    if asked is None and not reaches(prompt[:LONGEST]):
         return []
     from ctx_pipeline.mining.lessons.said_rules import terms
 
@@ -389,7 +399,7 @@ def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = T
     found = [
         m
         for m in memories
-        if ((reaching if port_of_fact(m) else asked) and _tells_where(m, prompt, words, making=making))
+        if (is_to_be_reached(m, prompt[:LONGEST]) if port_of_fact(m) else asked and _tells_where(m, prompt, words, making=making))
         or (making and _asked_for(m, words))
         or (m.kind in RULE_KINDS and acts & _terms_of(m) and not (heard_at_act and at_every_act(m)))
     ]
@@ -423,12 +433,6 @@ _MAKES = lazy_pattern(
     r"(?P<verb>commit|push|merge|squash|rebase|release|tag|publish|deploy|ship|add|write|create|make|move|generate|put|new|change|edit|update|set|fix|adjust|extend|look|find|open|read|check|show|where)\b"
 )
 """Asks to write, change or find something."""
-
-_REACHES = lazy_pattern(
-    r"(?is)^\W*(?:(?:please|now|then|ok|okay|and|also|next|can you|could you|let'?s|i want you to|you should)[,\s]+)*"
-    r"(?:start|run|serve|call|curl|hit|ping|query|reach|open|connect|check|show|test)\b"
-)
-"""Asks to start or to reach a service."""
 
 
 def _begins(step: Step, pattern: str) -> bool:
@@ -476,6 +480,8 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
         return False
     if memory.kind in RULE_KINDS:
         return False
+    if body.get("about") == "option":  # the failure says so itself
+        return False
     # of what one session saw this failure is the second sight
     if not (body.get("resolution") or body.get("steps") or body.get("warning") or body.get("transient")):
         return False
@@ -522,7 +528,7 @@ def _lies_elsewhere(memory: Memory, looked: set[str]) -> bool:
     """Tell whether a person said twice where that lies which a command did not find."""
     from ctx_pipeline.mining.lessons.said_rules import akin
 
-    told = bool(memory.body.get("place")) and not memory.body.get("once")
+    told = bool(memory.body.get("place")) and not memory.body.get("once") and not port_of_fact(memory)
     return told and any(akin(a, b) for a in map(str, memory.body.get("about", ())) for b in looked)
 
 

@@ -15,6 +15,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.learning.ask_first import at_every_act, words_for
 from ctx_pipeline.learning.at_act import after_failure, asks_where, at_prompt, before_command, command_of, looked_for, output_of
 from ctx_pipeline.learning.error_lines import words_of_error
+from ctx_pipeline.learning.ports import port_of_fact
 from ctx_pipeline.learning.repository_identity import place_among
 from ctx_pipeline.memory.injection_policy import (
     ACCEPTED,
@@ -259,8 +260,8 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
         as_of=_FEW,
     )
     hits = recall(error=words_of_error(prompt, place.cwd if place else None), least=choice.threshold)
-    # who orders an act was asked; before the act itself the rule is told all the same
-    hits = [h for h in hits if not (choice.commands and at_every_act(h.memory))]
+    # who orders an act was asked; before the act itself the rule is told all the same. A port is told of what is to be reached alone
+    hits = [h for h in hits if not (choice.commands and at_every_act(h.memory)) and not port_of_fact(h.memory)]
     near = recall(limit=_AT_COMMAND) if asks_where(prompt) else []
     placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())], heard_at_act=choice.commands)[:_MOST_AT_COMMAND]
     held = (Recalled(h.memory, h.score, h.covered, held=h.held) for h in hits)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctx_pipeline.model.memories import Memory
 
 
@@ -29,8 +31,12 @@ def another_service(memory: Memory, line: str) -> bool:
 
 def _ports(text: str) -> set[str]:
     """Return the ports that a text names: behind the word or a host; numbers of lines, times of day and tags of images are none."""
-    found = [m for m in _PORT.finditer(text) if not _NO_HOST.search(m["host"] or "") and not _is_tag(m)]
-    return {m["port"] or m["named"] for m in found}
+    return {m["port"] or m["named"] for m in _addresses(text)}
+
+
+def _addresses(text: str) -> list[re.Match[str]]:
+    """Return where a text names a port."""
+    return [m for m in _PORT.finditer(text) if not _NO_HOST.search(m["host"] or "") and not _is_tag(m)]
 
 
 def _is_tag(found: re.Match[str]) -> bool:
@@ -78,16 +84,97 @@ def port_of_fact(memory: Memory) -> set[str]:
     return set(_PORT_SAID.findall(str(memory.body.get("place") or "")))
 
 
-_PORT_SAID = lazy_pattern(r"(?:^port\s+|:)(\d{2,5})$")
+_PORT_SAID = lazy_pattern(r"(?:^(?:the\s+)?port\s+|:)(\d{2,5})$")
+
+
+def stated_once(memory: Memory) -> bool:
+    """Tell whether a person said but once where something answers, and did not accept it since."""
+    return memory.status != "accepted" and (bool(memory.body.get("once")) or memory.body.get("times") == 1)
+
+
+def reaches(prompt: str) -> bool:
+    """Tell whether a prompt asks to start or to reach something."""
+    return _REACHES.match(prompt) is not None
+
+
+def is_to_be_reached(memory: Memory, prompt: str) -> bool:
+    """Tell whether a prompt asks to start or to call what answers at the port of a memory, and that itself: not its docs or tests."""
+    from ctx_pipeline.mining.lessons.said_rules import terms
+
+    asked = _REACHES.match(prompt)
+    about, named = set(map(str, memory.body.get("about", ()))), terms(asked["what"]) if asked else frozenset()
+    if not about or stated_once(memory):
+        return False
+    return about <= named <= about | _SERVICES and str(memory.body.get("place")).lower() not in prompt.lower()
+
+
+_REACHES = lazy_pattern(
+    r"(?is)^\W*(?:(?:please|now|then|ok|okay|and|also|next|can you|could you|let'?s|i want you to|you should)[,\s]+)*"
+    r"(?:re)?(?:start|run|serve|launch|call|curl|hit|ping|query|reach|open|connect)(?:\s+(?:to|up))?\s+"
+    r"(?P<what>[\w-]+(?:\s+[\w-]+){0,4}?)(?:\s+up)?(?=\s*(?:$|[.,;:!?\n])|\s+(?:and|then|to|with|so|again|locally|please|now|at|on|via)\b)"
+)
+"""Asks to start or to reach something."""
+
+_SERVICES = frozenset({"server", "service", "app", "backend", "endpoint", "url"})
 
 
 def answers_elsewhere(memory: Memory, command: str, line: str) -> bool:
-    """Tell whether a person said at which port that answers which a command did not reach at another one."""
+    """Tell whether a person said at which port that answers which a command called on this machine, at another one.
+
+    The call names it beside the port, as its program or in its address, or the person said that it does not answer at that port.
+    """
     from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN
-    from ctx_pipeline.mining.lessons.said_rules import terms
+    from ctx_pipeline.shell.commands import steps
 
     told, tried = port_of_fact(memory), _ports(line) | _ports(command)
-    if not told or not tried or tried & told or not SERVICE_DOWN.search(line):
+    if not told or not tried or tried & told or stated_once(memory) or not SERVICE_DOWN.search(line):
         return False
-    named = terms(re.sub(r"[-=/:._]", " ", command)) & set(map(str, memory.body.get("about", ())))
-    return bool(named or tried & set(map(str, memory.body.get("avoid", ()))))
+    if not _calls_host(memory, command, line):
+        return False
+    every = [step for step in steps(command) if step.words]
+    if all(step.words[0].rpartition("/")[2] in _SHOWS for step in every):
+        return False
+    about = set(map(str, memory.body.get("about", ())))
+    return any(about <= _called(step.words, tried) for step in every) or bool(tried & set(map(str, memory.body.get("avoid", ()))))
+
+
+def _called(words: Sequence[str], tried: set[str]) -> frozenset[str]:
+    """Return the words of a call: of its program, and of the addresses that name a port that was tried."""
+    from ctx_pipeline.mining.lessons.said_rules import terms
+
+    named = (words[0], *(word for word in words[1:] if tried & _ports(word)))
+    return terms(re.sub(r"[-=/:._?&]", " ", " ".join(named)))
+
+
+def _calls_host(memory: Memory, command: str, line: str) -> bool:
+    """Tell whether a command and its error name hosts, and only that of a saying, else this machine."""
+    if _ELSEWHERE.search(command):
+        return False
+    far = {host for host in _hosts(str(memory.body.get("place") or "")) if not _is_local(host)}
+    called = _hosts(command) | _hosts(line)
+    return bool(called) and all(host in far if far else _is_local(host) for host in called)
+
+
+def _hosts(text: str) -> set[str]:
+    """Return the hosts that a text names: in an address, before a port or as the value of an option."""
+    found = {next(filter(None, match.groups()), "") for match in _HOST.finditer(text)}
+    return {host.strip("[]").lower() for host in found | {m["host"] for m in _addresses(text) if m["host"] not in (None, "]")}}
+
+
+def _is_local(host: str) -> bool:
+    return host in ("localhost", "0.0.0.0", "::1", "::") or host.startswith("127.")  # noqa: S104
+
+
+_HOST = lazy_pattern(
+    r"://(?:[^\s/@]{1,80}@)?(\[[\da-f:]+\]|[\w.-]+)|(?<!\S)(\[[\da-f:]+\]):\d"
+    r"|\b(?:to|at|host)\s['\"]?([\w.-]+)['\"]?(?:\s\([\da-f.:]+\))?,?\s(?:on\s)?port\b|(?<!\S)(?:-h\s?|--host(?:name)?[\s=])([\w.-]+)"
+)
+_ELSEWHERE = lazy_pattern(
+    r"(?<![\w-])(?:ssh|(?:docker|podman|nerdctl|compose|docker-compose|kubectl)\s+(?:[^\s&|;]+\s+){0,4}?(?:exec|run))\s"
+)
+"""Acts on another machine or in a container, where a port is another one."""
+
+_SHOWS = frozenset(
+    {"cat", "head", "tail", "less", "more", "grep", "egrep", "rg", "ag", "ack", "sed", "awk", "nl", "sort", "cut", "wc", "jq", "git", "gh"}
+)
+"""Programs that show what is written, and call no service of a project."""

@@ -512,7 +512,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=24,
+    version=25,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

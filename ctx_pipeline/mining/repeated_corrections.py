@@ -20,6 +20,7 @@ from ctx_pipeline.mining.lessons.said_rules import (
     Rule,
     contradict,
     is_firm,
+    is_port,
     is_question,
     negates,
     of_now,
@@ -443,16 +444,12 @@ def _when(candidate: StoredCandidate) -> str | None:
     if of_files := _of_files(candidate.body.get("files", ())):
         return of_files
     meant = _rule_of(candidate)
-    if meant.place and _ANSWERS.search(meant.place):
+    if is_port(meant.place):
         return f"{' or '.join(sorted(meant.about))} is started or called"
     if meant.place:
         return f"{' or '.join(sorted(meant.about))} is written or looked for"
     others = sorted(replaced(meant) & (meant.avoid or replaced(meant)))
     return f"{', '.join(others)} is about to be used" if others else occasion(candidate.text)
-
-
-_ANSWERS = re.compile(r"^port\s|:\d+$")
-"""A place that is a port, and no folder."""
 
 
 def _saying(candidate: StoredCandidate) -> dict[str, Any]:
@@ -503,7 +500,7 @@ def _line(candidate: StoredCandidate) -> str:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=18,
+    version=19,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read, answers to the agent's questions among them. "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from ctx_pipeline import settings as settings_module
@@ -76,6 +78,17 @@ def test_a_file_that_was_looked_for_below_a_folder_of_another_place_is_told_of_i
     assert failed(story, "cat src/app.ts", "cat: src/app.ts: No such file or directory") == ""
 
 
+@pytest.mark.feature("mining.missing-option")
+def test_an_option_that_a_program_lacks_is_told_where_it_refused_itself_and_is_of_that_make_here(story):
+    of_bsd = "cat: illegal option -- A\nusage: cat [-belnstuv] [file ...]"
+    of_gnu = "{}: invalid option -- '{}'\nTry '{} --help' for more information."
+    story.day(said("when was it"), ran("date -v -1d", of_gnu.format("date", "v", "date"), 1), ran("cat -A f", of_bsd, 1))
+    story.day(said("why is ci red"), ran("gh run view 1 --log-failed | grep -Z option", of_gnu.format("grep", "Z", "grep"), 1))
+    story.day(said("what did it say"), ran("ssh box sort -Y f", of_gnu.format("sort", "Y", "sort"), 2)).learn()
+    told = [c for c in ("date -v -1d +%F", "cat -A g", "ls | grep -Z x", "sort -Y g") if before(story, c)]
+    assert told == {"linux": ["date -v -1d +%F"], "darwin": ["cat -A g"]}.get(sys.platform, [])
+
+
 @pytest.mark.feature("learn.told-ports")
 def test_a_port_that_was_told_twice_is_told_where_the_service_is_called_and_where_another_port_refused(story):
     refused = "curl: (7) Failed to connect to localhost port {}: Connection refused"
@@ -87,6 +100,71 @@ def test_a_port_that_was_told_twice_is_told_where_the_service_is_called_and_wher
     assert failed(story, "curl -s localhost:5000/health", refused.format(5000)) == ""
     assert failed(story, "curl -s localhost:8081/api", refused.format(8081)) == ""
     assert [p for p in ("add an endpoint to the api", "rename the footer", "call the shop") if prompt(story, p)] == []
+
+
+REFUSED = "curl: (7) Failed to connect to {} port {}: Connection refused"
+
+
+@pytest.mark.feature("learn.told-ports")
+@pytest.mark.parametrize(
+    ("words", "port"),
+    [
+        ("the api runs on port 3000, change it to 4000", 4000),
+        ("the api runs on port 8081 in staging", 3000),
+        ("the api runs on port 8081 inside the container", 3000),
+        ("the api runs on port 8081 only while CI is up", 3000),
+        ("the old api listens on port 7001 and should listen on 7002", 7002),
+    ],
+)
+def test_a_port_of_another_place_or_one_that_is_to_change_is_not_told(story, words, port):
+    for _ in range(2):
+        story.day(said("start it"), ran("ls"), said(words))
+    story.learn()
+    assert [t for t in texts(story) if "port" in t] == []
+    assert failed(story, f"curl -s localhost:{port}/api", REFUSED.format("localhost", port)) == prompt(story, "call the api") == ""
+
+
+@pytest.mark.feature("learn.told-ports")
+def test_a_port_is_told_of_calls_to_that_very_service_on_this_machine_alone(story):
+    for _ in range(2):
+        story.day(said("start it"), ran("ls"), said("the api runs on port 8081, not 8080"))
+    story.learn()
+    told = "runs on port 8081"
+    down = 'psql: error: connection to server at "localhost" (127.0.0.1), port {} failed: Connection refused'
+    assert told in failed(story, "curl -s 127.0.0.1:9000/api/v1", REFUSED.format("127.0.0.1", 9000))
+    assert [
+        (command, error)
+        for command, error in (
+            ("curl https://vendor.example.com:8080/api", REFUSED.format("vendor.example.com", 8080)),
+            ("curl https://api.stripe.com:443/v1", REFUSED.format("api.stripe.com", 443)),
+            ("psql -h localhost -p 5432 -d api", down.format(5432)),
+            ("psql -h db.local -p 8080", "psql: error: connection to server on port 8080 failed: Connection refused"),
+            ("pytest tests/api -q", "E   ConnectionRefusedError: connection refused localhost:6379\n1 failed in 1s"),
+            ("docker exec db psql -p 8080", down.format(8080)),
+            ("ssh box curl localhost:8080", REFUSED.format("localhost", 8080)),
+            ("cat logs/api.log", REFUSED.format("localhost", 8080)),
+            ("cat api/config.yml", "cat: api/config.yml: No such file or directory"),
+        )
+        if failed(story, command, error)
+    ] == []
+    assert failed(story, "grep -rn refused logs | head", REFUSED.format("localhost", 8080), host="codex") == ""
+
+
+@pytest.mark.feature("learn.told-ports")
+def test_a_port_is_told_at_a_prompt_that_starts_or_calls_the_service_itself(story):
+    for _ in range(2):
+        story.day(said("start it"), ran("ls"), said("the frontend runs on port 5173"))
+    story.learn()
+    for words in ("start the frontend", "please restart the frontend server and look at it", "open the frontend"):
+        assert "5173" in prompt(story, words), words
+    quiet = ("check the docs of the frontend for typos", "run the frontend tests", "open the frontend docs", "show the frontend code")
+    assert [p for p in quiet if prompt(story, p)] == []
+
+
+@pytest.mark.feature("learn.told-ports")
+def test_a_port_that_was_said_once_is_not_told(story):
+    story.day(said("start it"), ran("ls"), said("the api runs on port 8081, not 8080")).learn()
+    assert failed(story, "curl -s localhost:8080/api", REFUSED.format("localhost", 8080)) == prompt(story, "call the api") == ""
 
 
 @pytest.mark.feature("hooks.after-failure")

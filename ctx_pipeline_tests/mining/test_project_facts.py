@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from ctx_pipeline import discovery
@@ -294,37 +297,81 @@ def test_of_a_chain_the_command_that_failed_is_quoted_with_what_it_needs_of_the_
     assert found.body["failed"] == chain
 
 
+_REFUSED_BY_GNU = "date: invalid option -- 'v'\nTry 'date --help' for more information."
+_REFUSED_BY_BSD = "cat: illegal option -- A\nusage: cat [-belnstuv] [file ...]"
+
+
 @pytest.mark.feature("mining.missing-option")
-def test_an_option_that_a_program_of_this_system_lacks_is_told_before_the_next_call_has_it_and_after_it_failed():
-    session = day("a", 1).shell("sed -n 1,9p a.go | cat -A", exit=1, text="cat: illegal option -- A\nusage: cat [-belnstuv] [file ...]")
-    listed = "git log --format=%s | grep -oP '#\\d+' | while read n; do echo $n; done"
-    session.shell(listed, text="grep: invalid option -- P\nusage: grep [-abcdDEFGHhIiJLlMmnOopqRSsUVvwXxZz]")
+def test_an_option_that_one_make_of_a_program_lacks_is_told_before_the_next_call_has_it_where_the_program_is_of_that_make():
+    session = day("a", 1).shell("sed -n 1,9p a.go | cat -A", exit=1, text=_REFUSED_BY_BSD)
+    session.shell("cd src && date -v -1d", exit=1, text=_REFUSED_BY_GNU)
     found = lessons("reme", session)
-    assert sorted(m.text for m in found) == ["`cat` on this machine has no option `-A`", "`grep` on this machine has no option `-P`"]
-    assert [m.text[:6] for m in before_command("cat -A b.go", found)] == ["`cat` "]
-    assert [m.text[:6] for m in before_command("git diff | grep -oP 'x'", found)] == ["`grep`"]
-    assert [m.text[:6] for m in after_failure("cat -A b.go", "cat: illegal option -- A\nusage: cat [-u]", "/w/app", found)] == ["`cat` "]
-    assert before_command("cat -n b.go", found) == before_command("grep -o P b.go", found) == []
+    of_bsd, of_gnu = "the `cat` of macOS and BSD has no option `-A`", "the `date` of GNU has no option `-v`"
+    assert sorted(m.text for m in found) == [of_bsd, of_gnu]
+    told = [m.text for command in ("cat -A b.go", "date -v -1d +%F") for m in before_command(command, found)]
+    assert told == {"linux": [of_gnu], "darwin": [of_bsd]}.get(sys.platform, [])
+    assert before_command("cat -n b.go", found) == before_command("date -u", found) == []
+    assert after_failure("cat -A b.go", "cat: illegal option -- A\nusage: cat [-u]", "/w/app", found) == []
+
+
+@pytest.mark.feature("mining.missing-option")
+def test_a_refusal_behind_which_a_loop_never_ran_is_one_of_the_program_itself():
+    loop = "git log --format=%s | grep -oP '#\\d+' | while read n; do {}; gh pr view $n; done{}"
+    refused = "grep: invalid option -- P\nusage: grep [-abcdDEFGHhIiJLlMmnOopqRSsUVvwXxZz]\n\t[-e pattern]"
+    (found,) = lessons("reme", day("a", 1).shell(loop.format("echo '---'", ""), text=refused))
+    assert found.text == "the `grep` of macOS and BSD has no option `-P`"
+    for body, behind, text in (("true", "", refused), ("echo $n", "", refused), ("echo '---'", "; cat a.log", refused)):
+        assert lessons("reme", day("a", 1).shell(loop.format(body, behind), text=text)) == []
+    assert lessons("reme", day("a", 1).shell(loop.format("echo '---'", ""), text=f"---\n{refused}")) == []
+
+
+@pytest.mark.feature("mining.missing-option")
+def test_of_a_program_that_a_person_put_in_place_of_that_of_the_system_no_option_is_called_missing(tmp_path, monkeypatch):
+    own = tmp_path / "date"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    found = lessons("reme", day("a", 1).shell("date -v -1d", exit=1, text=_REFUSED_BY_GNU))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert found
+    assert before_command("date -v -1d", found) == []
 
 
 @pytest.mark.feature("mining.missing-option")
 @pytest.mark.parametrize(
-    ("command", "text"),
+    ("command", "text", "exit_"),
     [
-        ("ssh box cat -A a", "cat: illegal option -- A"),
-        ("./tool -A", "tool: illegal option -- A"),
-        ("cat notes.txt", "cat: illegal option -- A"),
-        ("rg option", "grep: invalid option -- P"),
+        ("ssh box cat -A a", _REFUSED_BY_BSD, 1),
+        ("docker exec web date -v 1", _REFUSED_BY_GNU, 1),
+        ("cat a | date -v 1; docker exec web sh -c 'date -v 1'", _REFUSED_BY_GNU, 1),
+        ("ssh mac 'cat' < f | cat -A", _REFUSED_BY_BSD, 1),
+        ("cat -A $(ssh mac ls)", _REFUSED_BY_BSD, 1),
+        ("cat -A <(ssh mac ls)", _REFUSED_BY_BSD, 1),
+        ("gh run view 1 --log-failed | cat -A", _REFUSED_BY_BSD, 1),
+        ("git log -3; cat -A f", _REFUSED_BY_BSD, 1),
+        ("cat -A f; cut -c1-80 mac.log", _REFUSED_BY_BSD, 1),
+        ("cat mac.log none.log | cat -A", f"{_REFUSED_BY_BSD}\ncat: none.log: No such file or directory", 1),
+        ("make report && cat -A f", _REFUSED_BY_BSD, 1),
+        ("cat -A mac.log", _REFUSED_BY_BSD, 0),
+        ("cat -A mac.log", _REFUSED_BY_BSD, None),
+        ("cat -A mac.log none", f"a line\n{_REFUSED_BY_BSD}", 1),
+        ("./tool -A", "tool: illegal option -- A\nusage: tool", 1),
+        ("cat notes.txt", _REFUSED_BY_BSD, 1),
+        ("rg option", "grep: invalid option -- P\nusage: grep", 1),
+        ("cat -A f", "cat: illegal option -- A", 1),
+        ("cat -A f", "cat: invalid option -- 'A'\nBusyBox v1.36.1 multi-call binary.", 1),
+        ("netstat -Q", "netstat: invalid option -- 'Q'\nusage: netstat [-vWeenNcCF] [<Af>] -r", 1),
+        ("sort -V f", "sort: invalid option -- V\nTry `sort --help' for more information.", 2),
     ],
 )
-def test_of_another_machine_of_a_program_of_the_project_and_of_what_is_only_read_no_option_is_called_missing(command, text):
-    assert lessons("reme", day("a", 1).shell(command, exit=1, text=text)) == []
+def test_where_another_machine_a_file_or_an_unknown_make_may_speak_no_option_is_called_missing(command, text, exit_):
+    assert lessons("reme", day("a", 1, host="claude" if exit_ is not None else "codex").shell(command, exit=exit_, text=text)) == []
 
 
 @pytest.mark.feature("mining.missing-option")
 def test_an_option_that_worked_later_is_not_called_missing():
-    session = day("a", 1).shell("grep -P x a", exit=2, text="grep: invalid option -- P").shell("grep -P x a", text="x")
-    assert lessons("reme", session) == []
+    session = day("a", 1).shell("date -v 1", exit=1, text=_REFUSED_BY_GNU)
+    assert lessons("reme", session)
+    assert lessons("reme", session.shell("date -v 1", text="x")) == []
 
 
 @pytest.mark.feature("mining.other-name")

@@ -1,4 +1,4 @@
-"""Options that a program of the system does not have on this machine, as it said itself: ``grep -P`` of macOS."""
+"""Options that one make of a program of the system does not have, as it said itself: ``grep -P`` of macOS."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.command_runs import command_runs, output_of
+from ctx_pipeline.facts.first_lines import first_line_of
 from ctx_pipeline.mining.lessons.failures import plain_text
 from ctx_pipeline.shell.commands import steps_by_piece
+from ctx_pipeline.shell.system_programs import BSD, GNU, OF_SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
-
-_OF_SYSTEM = frozenset(
-    {"awk", "base64", "cat", "column", "comm", "cp", "cut", "date", "dd", "df", "du", "egrep", "expr", "find", "grep", "head", "install"}
-    | {"join", "ln", "ls", "md5", "mkdir", "mktemp", "mv", "netstat", "nl", "od", "paste", "ping", "ps", "readlink", "realpath", "rm"}
-    | {"script", "sed", "seq", "sort", "split", "stat", "tac", "tail", "tar", "tee", "top", "touch", "tr", "uniq", "wc", "which", "xargs"}
-)
-"""Programs that every system has, in one of several makes with other options."""
+    from ctx_pipeline.shell.parsing import Piece
 
 _REFUSES = re.compile(
-    r"(?m)^(?P<program>[a-z0-9]{2,10}): (?:illegal|invalid|unrecognized|unknown) option(?: --)? ['`\"]?(?P<option>--?[\w-]+|\w)['`\"]?$"
+    r"(?m)^(?P<error>(?P<program>[a-z0-9]{2,10}): (?:illegal|invalid|unrecognized|unknown) option(?: --)? "
+    r"['`\"]?(?P<option>--?[\w-]+|\w)['`\"]?)\n(?P<next>.*)(?:\n(?:[ \t].*)?)*\Z"
 )
-_BEGINNING = 2_000
+"""A refusal with nothing but how the program is used below it."""
+
+_SAYS_NEXT = {BSD: re.compile(r"\s*[Uu]sage:\s"), GNU: re.compile(r"Try '[\w ]+ --help' for more information\.")}
+"""Make of a program -> what it prints below an option that it refuses."""
+_QUOTED = re.compile(r"'[\w-]+'$")
+"""Ends a refusal in every make but that of BSD, which has no quotes or a grave accent for the first one."""
+
+_SILENT = frozenset({"cd", "pushd", "export", "set", "mkdir", "touch", "ls", "echo", "printf", "true", "exit", "fi", "done"})
+"""Programs that show no text of a file: what a line prints beside them is its other program's."""
+_LOCAL = OF_SYSTEM | {"git", "rg"}
+"""Programs that read what lies on this machine."""
+_EXPANDS = re.compile(r"[$<]\(|`")
 
 
 class MissingOption(NamedTuple):
@@ -33,6 +41,8 @@ class MissingOption(NamedTuple):
     program: str
     option: str
     """with its dashes"""
+    make: str
+    """which of its makes the program is"""
     typed: str
     """the program and the word that has the option, as in ``grep -oP``"""
     error: str
@@ -45,15 +55,54 @@ def missing_options(view: SessionView) -> Iterator[MissingOption]:
     rows = command_runs(view)
     seen: set[tuple[str, str]] = set()
     for place, row in enumerate(rows):
-        for found in _REFUSES.finditer(plain_text(output_of(view, row)[:_BEGINNING])):
-            program, said = found["program"], found["option"]
-            option = said if said.startswith("-") else f"-{said}"
-            word = _given(row.command, program, option)
-            if program not in _OF_SYSTEM or not word or (program, option) in seen:
-                continue
-            seen.add((program, option))
-            if not any(later.result == "passed" and _given(later.command, program, option) for later in rows[place + 1 :]):
-                yield MissingOption(program, option, f"{program} {word}", found[0], row)
+        output = plain_text(output_of(view, row))
+        found = _refusal(output)
+        if found is None or not (make := _make(found)):
+            continue
+        program, said = found["program"], found["option"]
+        option = said if said.startswith("-") else f"-{said}"
+        word = _given(row.command, program, option)
+        if program not in OF_SYSTEM or not word or (program, option) in seen or not _speaks_itself(row, program, output):
+            continue
+        seen.add((program, option))
+        if not any(later.result == "passed" and _given(later.command, program, option) for later in rows[place + 1 :]):
+            yield MissingOption(program, option, make, f"{program} {word}", found["error"], row)
+
+
+def _refusal(output: str) -> re.Match[str] | None:
+    """Return the refusal of an option with which an output begins."""
+    found = _REFUSES.search(output)
+    return found if found and first_line_of(output, len(found["error"]) + 1) == found["error"] else None
+
+
+def _make(refusal: re.Match[str]) -> str:
+    """Return the make of a program that refused an option, by its wording; empty where that does not tell."""
+    make = next((name for name, says in _SAYS_NEXT.items() if says.match(refusal["next"])), "")
+    return "" if make == BSD and _QUOTED.search(refusal["error"]) else make
+
+
+def _speaks_itself(row: Any, program: str, output: str) -> bool:
+    """Tell whether no program of a command but one may have printed its output: the others are silent, or it reads what they print.
+
+    The command failed, or a loop over what the program prints, which ended it well, never ran.
+    """
+    pieces = [piece for piece, _ in steps_by_piece(row.command)]
+    loop = next((place for place, piece in enumerate(pieces) if piece.piped and piece.words[:1] == ("read",)), len(pieces))
+    if row.result != "failed" and not (row.result == "passed" and _never_ran(pieces[loop:], output)):
+        return False
+    read = False
+    for piece in reversed(pieces[: loop if row.result == "passed" else None]):
+        name = next(iter(piece.words), "")
+        if name != program and name not in _SILENT and not (read and name in _LOCAL):
+            return False
+        read = piece.piped and (name == program or read)
+    return not _EXPANDS.search(row.command)
+
+
+def _never_ran(loop: Sequence[Piece], output: str) -> bool:
+    """Tell whether a loop at the end of a line never ran: nothing that each turn of it says is in the output."""
+    echoed = [word for piece in loop if piece.words[:1] == ("echo",) for word in piece.words[1:] if "$" not in word]
+    return bool(echoed) and loop[-1].words == ("done",) and not any(word in output for word in echoed)
 
 
 def _given(command: str, program: str, option: str) -> str:

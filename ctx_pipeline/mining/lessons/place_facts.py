@@ -32,7 +32,7 @@ class _Fact(NamedTuple):
     about: str
     """ignored, taken, glob or option: a repository has one lesson of each, and of each branch and option"""
     names: tuple[str, ...]
-    """folders that git ignores, the branch, the call that works, or the program, its option and how both were typed"""
+    """folders that git ignores, the branch, the call that works, or the program, its option, its make and how it was typed"""
     error: str
     subject: str = ""
     proof: tuple[str, ...] = ()
@@ -49,9 +49,8 @@ def _wording(about: str, names: Sequence[str]) -> tuple[str, str]:
         text = f"in a worktree of this repository `git checkout {names[0]}` fails (another worktree has that branch)"
         return f"{text}: stay on the worktree's own", f"{listed_names} is wanted in a worktree"
     if about == _LACKS:
-        program, option, as_typed = names
-        fails = f"`{program}` says that it has no option `{option.lstrip('-')}`"
-        return f"`{program}` on this machine has no option `{option}`", f"`{as_typed}` is about to run, or {fails}"
+        program, option, make, as_typed = names
+        return f"the `{program}` of {make} has no option `{option}`", f"`{as_typed}` is about to run"
     text = "the shell here is zsh: a word with `*`, `?` or `[` that matches no file ends the command (“no matches found”)"
     return f"{text}; quote it: {listed_names}", "a word with `*`, `?` or `[` is typed without quotes, or the shell says “no matches found”"
 
@@ -59,7 +58,7 @@ def _wording(about: str, names: Sequence[str]) -> tuple[str, str]:
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     """Yield each fact once; names are quoted only where the command that failed has them too."""
     for lacks in missing_options(view):
-        row, names = lacks.run, (lacks.program, lacks.option, lacks.typed)
+        row, names = lacks.run, (lacks.program, lacks.option, lacks.make, lacks.typed)
         yield _candidate(_Fact(_LACKS, names, lacks.error, lacks.program), (row.call_event, row.event), row.ended)
     seen: set[tuple[str, tuple[str, ...]]] = set()
     threads: dict[str, list[Run]] = {}
@@ -140,7 +139,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
     groups: dict[tuple[str, str, str], list[StoredCandidate]] = {}
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
         about = str(c.body["about"])
-        apart = " ".join(map(str, c.body["names"][:2])) if about in (_IS_TAKEN, _LACKS) else ""
+        apart = " ".join(map(str, c.body["names"][:3])) if about in (_IS_TAKEN, _LACKS) else ""
         groups.setdefault((c.repository or c.cwd or "", about, apart), []).append(c)
     for (_, about, _), members in groups.items():
         newest = list(dict.fromkeys(str(n) for c in reversed(members) for n in c.body["names"]))

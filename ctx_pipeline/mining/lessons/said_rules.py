@@ -120,7 +120,25 @@ def rule(sentence: str) -> Rule | None:
     meant = _laid_down_in(typed)
     if (meant is None or not (meant.of_work or meant.form == "pair")) and rule_languages.is_english(typed):
         meant = next(_in_parts(typed), meant)
+    if meant is not None and is_port(meant.place) and _OF_ONE_CASE.search(typed):
+        return None
     return meant and meant._replace(text=said, firm=meant.firm or is_firm(typed))
+
+
+def is_port(place: str) -> bool:
+    """Tell whether a place is a port, and no folder."""
+    return _PORT.search(place) is not None
+
+
+_PORT = lazy_pattern(r"^(?:the\s+)?port\s|:\d+$")
+_OF_ONE_CASE = lazy_pattern(
+    r"(?i)\b(?:chang(?:e|es|ed|ing)|mov(?:e|es|ed|ing)|switch|should|shall|must|needs?|want|wrong(?:ly)?|replac\w+"
+    r"|staging|stage|prod|production|preview|live|remote\w*|cloud|machine|laptop|box|vm"
+    r"|containers?|dockers?|docker-compose|compose|kubernetes|k8s|cluster|pods?|ci|pipelines?"
+    r"|only|while|when|whenever|if|unless|until|before|after|during|old|legacy|was|were|used to|previous(?:ly)?|formerly"
+    r"|temporar\w+|for now|today|currently|at the moment|sometimes|usually)\b"
+)
+"""Says that a port is another one elsewhere or later."""
 
 
 def _in_parts(said: str) -> Iterator[Rule]:
