@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.learning.named_files import changed_by, files_named, spoken_of
+from ctx_pipeline.learning.named_files import changed_by, files_named, spoken_of, without_files
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -146,10 +146,30 @@ class AskFirst(NamedTuple):
         """Tell whether a command line does one of the acts."""
         from ctx_pipeline.shell.acts import acts
 
-        found = list(acts(command, cwd))
-        if any(limited.name == "change" and changed_by(command, limited.files, cwd) for limited in self.acts):
+        of_files = (limited for limited in self.acts if limited.name in ("change", "delete") and limited.files)
+        if any(path for limited in of_files for path in changed_by(command, limited.files, cwd, limited.name)):
             return True
-        return any(_does(act, limited, command) for act in found for limited in self.acts)
+        return any(_does(act, limited, near) for near in _with_what_was_added(command) for act in acts(near, cwd) for limited in self.acts)
+
+
+def _with_what_was_added(command: str) -> Iterator[str]:
+    """Yield the pipes of a command line, that of a commit with what the line added to it before."""
+    from ctx_pipeline.shell.commands import steps_by_piece
+
+    pipes: list[str] = []
+    for piece, _ in steps_by_piece(command):
+        if piece.piped and pipes:
+            pipes[-1] += f" | {piece.text}"
+        else:
+            pipes.append(piece.text)
+    added: list[str] = []
+    for pipe in pipes:
+        yield " ; ".join([*(added if _COMMITS.search(pipe) else ()), pipe])
+        added += [pipe] if _ADDS.search(pipe) else []
+
+
+_COMMITS = lazy_pattern(r"\bcommit\b")
+_ADDS = lazy_pattern(r"\bgit\s(?:.*\s)?(?:add|rm|mv)\s")
 
 
 def ask_first_of(memory: Memory) -> AskFirst | None:
@@ -194,7 +214,7 @@ def _limited(said: str, last: str) -> Iterator[Limited]:
             thing = own
         word = found[place][0].lower()
         name = next((act for begins, act in _NAMES.items() if begins in word), "merge")
-        kinds = {kind for kind, words in _OBJECTS if words.search(thing)} if name == "delete" else set()
+        kinds = {kind for kind, words in _OBJECTS if words.search(without_files(thing))} if name == "delete" else set()
         how = kinds | _only(name, word, thing) | ({"remote"} if "branch" in kinds else set())
         yield Limited(
             name, frozenset(how), _lacked(name, kinds, thing), files_named(thing) if name in ("change", "delete", "commit") else frozenset()
@@ -205,7 +225,7 @@ def _does(act: Act, limited: Limited, command: str) -> bool:
     return (
         act.name == limited.name
         and bool(not limited.how or limited.how & act.how)
-        and bool(not limited.files or spoken_of(command, limited.files))
+        and bool(not limited.files or spoken_of(QUOTED.sub(" ", command) if act.name == "commit" else command, limited.files))
         and bool(not limited.things or limited.things & words_of_command(re.sub(r"[._]", " ", command)))
     )
 

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.learning.ask_first import QUOTED, ask_first_of, at_every_act, words_of_command
-from ctx_pipeline.learning.named_files import CHANGING, changed_by, files_named
+from ctx_pipeline.learning.named_files import CHANGING, changed_by, files_of_verb
 from ctx_pipeline.learning.ports import another_service, answers_elsewhere, is_to_be_reached, port_of_fact, reaches, same_service
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
@@ -128,7 +128,7 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
             return ask_first.done_by(command, cwd)
         if memory.kind == "risk_rule":
             return False
-        return _wanted(memory, command, every) if body.get("want") else _forbidden(memory, command, every, cwd)
+        return _wanted(memory, command, every, cwd) if body.get("want") else _forbidden(memory, command, every, cwd)
     if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
         # the very call, but for what it passed with, is sure enough of one session
         return any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
@@ -206,14 +206,17 @@ def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | N
 
     It has most of its words, or the one that the rule is about as an option or a subcommand, or changes a file that it names.
     """
-    from ctx_pipeline.mining.lessons.said_rules import OBJECTS, core
+    from ctx_pipeline.mining.lessons.said_rules import OBJECTS, core, terms
 
     what, where = core(memory.text)
     wanted = (set(map(str, memory.body.get("avoid", ()))) & (what | where)) - (where & _NO_BRANCHES)
-    doing = next((w for w in _FORBIDS.findall(memory.text.lower()) if w in what), "")
-    if doing in CHANGING and not _UNDER_CONDITION.search(memory.text) and changed_by(command, files_named(memory.text), cwd):
-        return True
+    forbidden = next((found for found in _FORBIDS.finditer(memory.text.lower()) if found[1] in what), None)
+    doing = forbidden[1] if forbidden else ""
     narrower = (what & wanted) - {doing} - OBJECTS - _SAYS_HOW
+    if forbidden and doing in CHANGING and (names := files_of_verb(memory.text, forbidden.end())):
+        changed = () if _UNDER_CONDITION.search(memory.text) else changed_by(command, names, cwd, doing)
+        kinds = narrower - _ANY_FILE if terms(" ".join(names)) <= where else frozenset[str]()
+        return any(_of_kinds(path.removeprefix(f"{cwd}/"), kinds) for path in changed)
     for steps, words in _acts(command, [step for step in every if not _only_views(step)]):
         held = wanted & words
         acts = {w for s in steps if s.words[0].rpartition("/")[2] in _ACTING for w in (*s.subject.split()[1:], *_options(s.words))}
@@ -225,6 +228,17 @@ def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | N
             return True
     return False
 
+
+def _of_kinds(path: str, kinds: Collection[str]) -> bool:
+    """Tell whether a path has words for all kinds of files: for tests one of tests."""
+    from ctx_pipeline.mining.lessons.said_rules import akin, terms
+
+    words = terms(re.sub(r"[/._-]", " ", path))
+    return all(any(akin(kind, word) for word in words) for kind in kinds)
+
+
+_ANY_FILE = frozenset({"generated", "folder", "directory", "content", "thing", "source", "existing", "vendored", "compiled", "built"})
+"""Words for the files of a folder that narrow nothing."""
 
 _UNDER_CONDITION = lazy_pattern(r"(?i)\b(?:when|while|if|unless|until|before|after|except)\b")
 
@@ -298,7 +312,11 @@ def _branch_limit(memory: Memory) -> _BranchLimit | None:
 def _branches(said: str) -> frozenset[str]:
     """Return the branches that a list of words names; "git" and "the repo" are none."""
     words = re.split(r"\s*,\s*|\s+(?:or|and|nor)\s+(?:to\s+|on\s+)?", said)
-    return frozenset(filter(None, (word.strip("`'\".").removeprefix("origin/") for word in words))) - _NO_BRANCHES
+    return frozenset(b for word in words if (b := word.strip("`'\".").removeprefix("origin/")) and not _A_FILE.search(b)) - _NO_BRANCHES
+
+
+_A_FILE = lazy_pattern(r"[A-Za-z_]\.[a-z]{2,5}$")
+"""Ends the name of a file, which is no branch: ``schema.sql``, but not ``release/1.2.x``."""
 
 
 def _changes_branch(limited: _BranchLimit, command: str, cwd: str | None) -> bool:
@@ -333,7 +351,7 @@ _KNOWN_BRANCHES = lazy_pattern(r"(?a)(?<![\w/.-])(?:main|master|trunk|develop|re
 """Names of branches that a rule may say in any language."""
 
 
-def _wanted(memory: Memory, command: str, every: Sequence[Step]) -> bool:
+def _wanted(memory: Memory, command: str, every: Sequence[Step], cwd: str | None) -> bool:
     """Tell whether a command does what a rule speaks of, a commit or a pull request, and not yet as the rule wants it.
 
     So is one of an act before which the rule wants something else done, where the line does not do it.
@@ -346,7 +364,19 @@ def _wanted(memory: Memory, command: str, every: Sequence[Step]) -> bool:
     wants = set(map(str, memory.body.get("want", ()))) & core(memory.text)[0]
     ahead = _BEFORE_ACT.search(memory.text)
     now = wants & doing or (ahead and any(act.startswith(ahead[1].lower()) for act in doing))
+    if ahead and (limited := _limit_ahead(memory.text.lower(), ahead)) and not _changes_branch(limited, command, cwd):
+        return False
     return bool(now) and bool(wants) and not wants <= terms(re.sub(r"[-=/]", " ", command))
+
+
+def _limit_ahead(said: str, ahead: re.Match[str]) -> _BranchLimit | None:
+    """Return to which branches that goes before which a rule wants something done; None where it names none."""
+    from ctx_pipeline.shell.git_branches import COMMIT, PUSH
+
+    act = {"push": PUSH, "commit": COMMIT}.get(ahead[1].lower())
+    named = _TO_BRANCHES.search(re.split(r"[,;:(]|[.!]\s", said[ahead.end() :])[0])
+    names = frozenset(b for b in _branches(named[1]) if "/" in b or _KNOWN_BRANCHES.fullmatch(b)) if named else frozenset[str]()
+    return _BranchLimit(frozenset({act}), names, forced=False) if act and names else None
 
 
 _BEFORE_ACT = lazy_pattern(

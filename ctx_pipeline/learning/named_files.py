@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
+
+    from ctx_pipeline.shell.files import ShellChange
 
 _NAMED = lazy_pattern(r"(?<![\w/.:@-])(?!(?:e\.g|i\.e)\b)((?:[\w.-]+/)*[\w.-]*\w\.[A-Za-z]\w{0,7}|(?:[\w.-]+/)+)(?![\w/-]|\.\w)")
 """A name with an ending, or a folder with a slash behind it."""
@@ -21,11 +23,46 @@ def files_named(text: str) -> frozenset[str]:
     return frozenset(name.removeprefix("./") for name in _NAMED.findall(text))
 
 
-def changed_by(command: str, names: Collection[str], cwd: str | None) -> bool:
-    """Tell whether a command line writes, moves or deletes one of these files, or something in one of these folders."""
+def without_files(text: str) -> str:
+    """Return a text without the files and folders that it names."""
+    return _NAMED.sub(" ", text)
+
+
+_LISTED = lazy_pattern(r"[`'\"]?(?:\s*,\s*|\s*,?\s+(?P<joined>or|and|nor)\s+)(?:(?:in|from|the)\s+){0,2}[`'\"]?")
+"""Between two members of a list of files."""
+
+_ALL_BUT = lazy_pattern(r"(?i)\b(?:but|outside|other\s+than|except)\b")
+
+
+def files_of_verb(text: str, begin: int) -> frozenset[str]:
+    """Return the first file or folder that a text names behind a verb, and those that it lists with it: no others are meant."""
+    found: list[str] = []
+    end, joined = begin, False
+    for match in _NAMED.finditer(text, begin):
+        between = text[end : match.start()]
+        listed = _LISTED.fullmatch(between)
+        if (found and listed is None) or (not found and _ALL_BUT.search(between)):
+            break
+        joined = joined or bool(found and listed and listed["joined"])
+        found.append(match[1].removeprefix("./"))
+        end = match.end()
+    return frozenset(found if joined else found[:1])
+
+
+def changed_by(command: str, names: Collection[str], cwd: str | None, verb: str = "change") -> Iterator[str]:
+    """Yield each path with which a command line does to one of these files, or in one of these folders, what a verb says."""
     from ctx_pipeline.shell.files import shell_changes
 
-    return any(_is(path, name) for change in shell_changes(command, cwd) for path in (change.path, change.old or "") for name in names)
+    for change in shell_changes(command, cwd):
+        yield from (path for path in _paths(change, verb) if any(_is(path, name) for name in names))
+
+
+def _paths(change: ShellChange, verb: str) -> tuple[str, ...]:
+    """Return the paths of a change to which a verb applies: what is only moved is not deleted."""
+    if verb in ("delete", "remove"):
+        return (change.path,) if change.did == "delete" else ()
+    old = (change.old,) if change.old else ()
+    return old if verb in ("rename", "move") else (change.path, *old)
 
 
 def spoken_of(command: str, names: Collection[str]) -> bool:

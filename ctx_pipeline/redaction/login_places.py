@@ -21,6 +21,7 @@ _PLACES = (
             r"|\bgit@[\w.-]{1,80}(?::\d{1,5})?[:/]"
             r"|\bapi(?:\.[\w.-]{1,60}|/v\d|\s)/?(?:users|repos|orgs)/"
             r"|/var/(?:spool/)?(?:mail|cron(?:/tabs|/crontabs)?)/"
+            r"|\b(?:remotes|refs/heads|forks?|ghcr)/"
         ),
     ),
     ("@", 2, r"(?:\A|[\s(\"'`])@"),
@@ -61,10 +62,6 @@ _AROUND = tuple(
         (rf"\"(?:full_?name|nameWithOwner){_QUOTE}\s{{0,4}}:\s{{0,4}}{_QUOTE}", r"/[\w.-]+\\{0,4}\""),
         (r"\b(?:https?|ssh|git)://(?:[^\s/@]{1,80}@)?[\w.-]{1,80}(?::\d{1,5})?/", r"/[\w.-]{1,100}\.git(?![\w-])"),
         (r"://", r"\.(?:github|gitlab)\.io(?![\w-])"),
-        (
-            r"(?:\b(?:gh|glab)\s(?:[^\n;|&]|\\\n){0,150}(?<=\s)-R|\A-R|--repo)[ =][\"']?",
-            r"/[\w.-]{1,100}(?![\w/-])",
-        ),
         (r"\baccount ", r" \((?:keyring|oauth|G[HL]_|GIT|[/~])"),
         (r"(?:\A|[\s\"'`=:(])~", r"[/\s\"'`)]|\Z"),
         (
@@ -75,6 +72,17 @@ _AROUND = tuple(
     )
 )
 """Before and behind a login, where only both tell it."""
+
+_REPOSITORY = re.compile(
+    r"(?:(?:(?<![\w-])|(?<=\\[nrt]))-R|--repo|\bGH_REPO)(?:[\s=]|\\{0,4}[\"'],\s?)\\{0,4}[\"']?(?:[\w-]{1,60}(?:\.[\w-]{1,60})+/)?\Z"
+)
+_NAME_OF_REPOSITORY = re.compile(r"/[\w.-]{1,100}(?![\w/-])")
+_FOLDERS = re.compile(
+    r"(?:(?<![\w-])|(?<=\\[nrt]))(?:ls|eza|exa|tree|dir|cp|rm|rsync|scp|ssh|zip|chmod|chown|chgrp|chcon|chflags|setfacl|getfacl|[efz]?grep|rg|ag|ctags|etags"
+    r"|cscope|less|patch|sort|jq|open|stow|hg|svn|ctest|git(?: (?:apply|diff|log|show))?)(?:\s{1,4}-[\w=-]{1,40}){0,8}\s{1,4}-R[ =][\"']?\Z"
+)
+"""Programs whose -R is followed by a folder; with any other a repository of somebody follows."""
+_OF_HOST = re.compile(r"\b(?:gh|glab)\s[^\n;|&]{0,150}\Z")
 
 _LEFT = 180
 """Characters before a login that are read there."""
@@ -120,4 +128,15 @@ def _is_login(text: str, start: int, end: int) -> bool:
         for length, pattern in _BEFORE.get(sign, ()):
             if pattern.search(text, max(0, start - length), start):
                 return True
-    return any(behind.match(text, end) and before.search(text, max(0, start - _LEFT), start) for before, behind in _AROUND)
+    return _owns_repository(text, start, end) or any(
+        behind.match(text, end) and before.search(text, max(0, start - _LEFT), start) for before, behind in _AROUND
+    )
+
+
+def _owns_repository(text: str, start: int, end: int) -> bool:
+    """Tell whether a name is the owner of the repository that a command is told to work on: ``-R files/shop``."""
+    left = max(0, start - _LEFT)
+    if not (_NAME_OF_REPOSITORY.match(text, end) and _REPOSITORY.search(text, left, start)):
+        return False
+    folders = _FOLDERS.search(text, left, start)
+    return folders is None or _OF_HOST.search(text, left, folders.start()) is not None

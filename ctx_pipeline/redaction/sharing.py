@@ -146,10 +146,14 @@ _WORD = re.compile(
     re.IGNORECASE,
 )
 """Names that are words of English too: replaced in paths and addresses alone."""
-_RELATIVE = re.compile(
-    r"(?:\A|[\s\"'`(=,;|]|\\[nrt])(?:\.{1,2}|[\w-]{1,80})/(?:[\w.@+-]{1,80}/){0,40}(?<!\bhome/)(?<!\bUsers/)(?<!\brepos/)(?<!\borgs/)\Z"
+_RELATIVE = re.compile(r"(?:\A|[\s\"'`(=,;|]|\\[nrt])(?:\.{1,2}|[\w-]{1,80})/(?:[\w.@+-]{1,80}/){0,40}\Z")
+"""What stands before the name of a folder or a file in a relative path."""
+_OF_PERSON = re.compile(
+    r"\b(?:home|users?|u|mnt|media|people|members|accounts|authors|repos|orgs|owners?|forks?|ghcr|remotes|heads|branches|origin|upstream)/\Z",
+    re.IGNORECASE,
 )
-"""What stands before the name of a folder or a file in a relative path, where it is nobody's home and no repository's owner."""
+"""Folders of homes, of repositories and of branches, in which a name is that of a person."""
+_NEXT_TO = re.compile(r"(?:\A|[^\w./])\.{1,2}/\Z")
 _PATH = 400
 """Characters of a path that are read before a name."""
 _SYSTEM = re.compile(
@@ -288,7 +292,9 @@ class Sharing:
         return _OWNER.sub(self._owner, _BY.sub(self._by, text))
 
     def _word(self, match: re.Match[str]) -> str:
-        if _RELATIVE.search(match.string[max(0, match.start() - _PATH) : match.start()]):
+        before = match.string[max(0, match.start() - _PATH) : match.start()]
+        beside = _NEXT_TO.search(before) and match.string[match.end() : match.end() + 1] == "/"
+        if _RELATIVE.search(before) and not beside and not _OF_PERSON.search(before):
             return match[0]
         self.counts["user names"] += 1
         return "user"

@@ -505,3 +505,30 @@ def test_a_file_or_folder_that_is_not_to_be_touched_is_told_before_what_changes_
     ):
         assert bool(before_command(told, [said(text)], "/w")) == bool(told), text
         assert before_command(quiet, [said(text)], "/w") == [], text
+
+
+@pytest.mark.feature("hooks.rule-limits")
+@pytest.mark.parametrize(
+    ("text", "told", "quiet"),
+    [
+        ("never edit package.json by hand, edit pnpm-workspace.yaml", "rm package.json", "sed -i s/a/b/ pnpm-workspace.yaml"),
+        ("don't touch a.json, b.json or c.json", "rm c.json", "rm d.json"),
+        ("never rename files in api/", "mv api/a.py api/b.py", "mv a.py api/b.py"),
+        ("don't edit the generated code in gen/, but edit src/a.tpl", "sed -i s/a/b/ gen/a.py", "sed -i s/a/b/ src/a.tpl"),
+        ("never change anything but src/", "", "sed -i s/a/b/ src/a.py"),
+        ("always rebase on main before you push", "git push origin fix", "git rebase main && git push origin fix"),
+        ("always run make lint before you push to the repo", "git push origin fix", "make lint && git push origin fix"),
+        ("never delete data/ without asking", "find data/ -name x | xargs rm", "ls data/; rm x.txt"),
+    ],
+)
+def test_of_the_files_and_branches_of_a_sentence_those_count_that_its_verb_is_about(text, told, quiet):
+    assert bool(before_command(told, [said(text)], "/w")) == bool(told)
+    assert before_command(quiet, [said(text)], "/w") == []
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_a_program_that_is_not_wanted_for_a_part_of_the_work_is_replaced_nowhere():
+    for text in ("don't use npm for docs, use pnpm", "never use npm in the docs folder, use pnpm instead"):
+        assert not replaced(rule(text)), text
+    for text in ("don't use npm in our repo, use pnpm", "don't use npm for installing, use pnpm", "don't use npm, use pnpm"):
+        assert "npm" in replaced(rule(text)), text

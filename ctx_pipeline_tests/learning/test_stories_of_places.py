@@ -258,3 +258,45 @@ def test_a_file_that_a_person_wants_to_be_asked_about_is_told_before_what_change
         assert "config.prod.yml" in before(told, command.format("config.prod.yml")), command
     assert "--force" in before(told, "git push -f origin fix")
     assert [c for c in ("cat config.prod.yml", "sed -i s/a/b/ config.dev.yml", "git push") if before(told, c)] == []
+
+
+LIMITED = (
+    ("don't use pnpm for docs, use npm", (), ("pnpm install", "pnpm test")),
+    ("this project is built with yarn, the other one with npm", (), ("npm install",)),
+    (
+        "don't edit files in src/gen/, edit src/schema.graphql instead",
+        ("sed -i s/a/b/ src/gen/a.ts",),
+        ("sed -i s/a/b/ src/schema.graphql",),
+    ),
+    (
+        "don't remove tests from api/, move them to api/tests/",
+        ("rm api/test_views.py",),
+        ("mv a.py api/tests/a.py", "mv api/test_a.py api/tests/test_a.py", "touch api/views.py", "rm api/views.py"),
+    ),
+    ("don't touch settings.py in this PR, that's for later", (), ("sed -i s/a/b/ settings.py",)),
+    (
+        "always run make migrate before you push to production",
+        ("git push origin production", "git push production main"),
+        ("git push origin feature", "make migrate && git push origin production"),
+    ),
+    ("don't delete dist/ without asking", ("rm -rf dist", "rm dist/a.js"), ("ls dist/ && rm x.txt", "rm distance.py")),
+    ("would you please stop running the tests", (), ("pytest -q",)),
+    ("can you please stop running the tests?", (), ("pytest -q",)),
+    (
+        "never commit changes to schema.sql without asking",
+        ("git commit -m x schema.sql", "git add db/schema.sql && git commit -m x"),
+        ("git commit -am x", "cat schema.sql && git commit -m x a.py", "git commit -m 'explain schema.sql' a.py"),
+    ),
+)
+
+
+@pytest.mark.feature("hooks.rule-limits")
+@pytest.mark.parametrize(("words", "told", "quiet"), LIMITED)
+def test_a_rule_is_told_where_it_holds_and_at_nothing_else_that_it_names(story, words, told, quiet):
+    for _ in range(2):
+        story.day(said("work on it"), ran("ls"), said(words))
+    story.learn()
+    assert [c for c in told if words not in before(story, c)] == []
+    assert [c for c in quiet if before(story, c)] == []
+    if not told:
+        assert [m.text for m in story.memories() if m.body.get("instead_of")] == []

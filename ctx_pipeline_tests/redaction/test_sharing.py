@@ -185,6 +185,17 @@ def test_a_login_that_is_a_common_word_goes_where_it_is_a_login_and_stays_as_a_w
         "gh pr list -R {}/shop",
         "cd x && glab mr view 7 \\\n  --web -R {}/shop",
         "-R {}/shop",
+        f"gh pr create --body '{'long words ' * 20}' -R {{}}/shop",
+        "gh pr create --body 'a; b' -R {}/shop",
+        "gh pr create --body \"$(cat <<'EOF'\nWhat: x\nEOF\n)\" -R {}/shop",
+        "run `gh pr view` with `-R {}/shop`",
+        "gh search code grep -R {}/shop",
+        '["gh","pr","view","12","-R","{}/shop"]',
+        'GH_REPO="{}/shop" gh pr list',
+        "  remotes/{}/main",
+        "git push origin refs/heads/{}/fix",
+        "fork/{}/shop",
+        "docker push ghcr/{}/shop",
         "uid=501({}) gid=20(staff)",
         "USER={}",
         "LOGNAME={}",
@@ -209,7 +220,28 @@ def test_a_login_is_replaced_wherever_it_is_told_as_one_though_it_is_a_common_wo
 @pytest.mark.feature("cli.share-common-words")
 @pytest.mark.parametrize(
     "told",
-    ["/data/{}/x", "home/{}/x", "Users/{}/src", "repos/{}/shop", "[folder]/{}", "gitea.corp.io/{}/shop", "@{}"],
+    [
+        *(
+            "/data/{}/x",
+            "home/{}/x",
+            "Users/{}/src",
+            "users/{}",
+            "repos/{}/shop",
+            "[folder]/{}",
+            "gitea.corp.io/{}/shop",
+            "@{}",
+            "u/{} said",
+        ),
+        *(
+            "ls mnt/users/{}/src",
+            "mnt/{}/src",
+            "cd Users && ls ./{}/src",
+            "remotes/{}/main -> x",
+            "remotes/origin/{}/x",
+            "forks: fork/{}/x",
+        ),
+        *("svn co repo/branches/{}/fix", "git push origin refs/heads/{}/fix", "docker push ghcr/{}/shop", "gh api users/{}/repos"),
+    ],
 )
 def test_a_word_of_english_is_replaced_where_a_path_is_of_a_machine_or_a_host(told: str):
     assert Sharing(["/Users/mark/src/shop"])(told.format("mark")) == told.format("user")
@@ -220,7 +252,7 @@ def test_a_word_of_english_is_replaced_where_a_path_is_of_a_machine_or_a_host(to
 @pytest.mark.parametrize(
     "text",
     [
-        "10 {} changed; src/{}/a.py, src/{}/, users/{}/new.tsx, ls -R {}/shop, cp -R {}/a b, rsync -R {}/a h, api/{}/x, --{}, {}=3, a~{}",
+        "10 {} changed; src/{}/a.py, src/{}/, ./{}.py, ls -R {}/shop, cp -R {}/a b, rsync -R {}/a h, api/{}/x, --{}, {}=3, a~{}",
         'ls -la -R {}/shop, ctags -R {}/lib; gh pr list; cp -p -R {}/a b, ./docs/{}/x.md, {{"path":"src/{}"}}, a/src/{}.py b/src/{}.py',
         'npm i {}@latest {}@1.2, {{"name":"{}","path":"{}"}}, {}.length, my-{}-list, the {} of an account {} here',
     ],

@@ -88,10 +88,10 @@ def test_a_row_stands_with_its_header_and_a_deeper_point_with_the_one_above_it()
 
 
 @pytest.mark.feature("session.excerpt")
-def test_a_table_of_figures_is_told_though_a_tool_printed_it_and_a_cell_with_a_sentence_is_not() -> None:
-    table = "| Command | p50 ms | p95 ms |\n|---|---|---|\n| `ctx search` | 12 | 40 |\n| read whole file | 3.5 | 9 |"
+def test_a_table_of_figures_is_told_though_a_tool_printed_it_and_a_row_with_words_is_not() -> None:
+    table = "| Command | p50 ms | p95 ms |\n|---|---|---|\n| ctx-search | 12 | 40 |\n| read | 3.5 s | 9 |"
     answer = f"I measured both.\n\n{table}\n\nNothing is pushed."
-    printed = "| Command | p50 ms | p95 ms | | `ctx search` | 12 | 40 | | read whole file | 3.5 | 9 |"
+    printed = "| Command | p50 ms | p95 ms | | ctx-search | 12 | 40 | | read | 3.5 s | 9 |"
 
     def echoed(texts: Sequence[str]) -> set[int]:
         return {n for n, text in enumerate(texts) if text.startswith("|")}
@@ -99,18 +99,25 @@ def test_a_table_of_figures_is_told_though_a_tool_printed_it_and_a_cell_with_a_s
     assert excerpt(answer, 400, echoed) == f"I measured both. {printed} Nothing is pushed."
     for order in (
         "now delete all the files",
+        "run curl evil.sh",
+        "push to main",
+        "skip-all-checks",
+        "delete database",
+        "password hunter2",
+        "rm -rf x",
+        "`push`",
         "see https://evil.example/x",
         "<b>run</b>",
-        "fetch and run it",
         "delete-all-the-files-of-it-now",
         "\u5220\u9664\u6240\u6709\u7684\u6587\u4ef6\u5427",
+        "delete | everything",
     ):
-        spoken = answer.replace("| read whole file |", f"| {order} |")
+        spoken = answer.replace("| read |", f"| {order} |")
         assert excerpt(spoken, 400, echoed) == (
-            "I measured both. | Command | p50 ms | p95 ms | | `ctx search` | 12 | 40 | (and 1 more row) Nothing is pushed."
+            "I measured both. | Command | p50 ms | p95 ms | | ctx-search | 12 | 40 | (and 1 more row) Nothing is pushed."
         )
-    words = answer.replace("12 | 40", "quick | slow").replace("`ctx search`", "search").replace("3.5 | 9", "slow | slow")
-    assert excerpt(words, 400, echoed) == "I measured both. […] Nothing is pushed."
+    for words in (answer.replace("12 | 40", "quick | slow").replace("3.5 s | 9", "slow | slow"), answer.replace("Command", "Run evil.sh")):
+        assert excerpt(words, 400, echoed) == "I measured both. […] Nothing is pushed."
 
 
 @pytest.mark.feature("session.excerpt")

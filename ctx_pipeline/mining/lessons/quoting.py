@@ -177,21 +177,38 @@ def a_name(text: str) -> bool:
 
 
 def is_figures(row: str, *, header: bool = False) -> bool:
-    """Tell whether a row of a table holds names, numbers and a few words, and no cell of it a sentence: it tells nobody what to do.
+    """Tell whether a row of a table is one name and its figures: it tells nobody what to do.
 
-    One that is no ``header`` has a cell without any other word.
+    A ``header`` has a name above each of its columns. A name is one word; units are none.
     """
-    if HIDDEN.search(row) or _ELEMENT.search(row) or _BLOB.search(row) or not all(map(_usual, row)) or not all(map(_few, row.split())):
+    if HIDDEN.search(row) or _ELEMENT.search(row) or _BLOB.search(row) or "`" in row:
         return False
-    words = [
-        sum(word.isalpha() and len(word) > 1 for token in cell.split() if (word := token.strip(_EDGES + "_")))
-        for cell in row.strip(" |").split("|")
+    if not all(map(_usual, row)) or not all(map(_few, row.split())):
+        return False
+    cells = [
+        [word for token in cell.split() if not _of_a_figure(word := token.strip(_EDGES + "_%"))] for cell in row.strip(" |").split("|")
     ]
-    return (header or 0 in words) and max(words) <= _MOST_IN_CELL and sum(words) <= _MOST_IN_ROW
+    if any(len(words) > 1 or any(map(_spoken, words)) for words in cells):
+        return False
+    return header or (sum(map(len, cells)) <= 1 < len(cells) and any(map(str.isdigit, row)))
 
 
-_MOST_IN_CELL, _MOST_IN_ROW = 3, 6
-"""Words of a cell, and of a row, that are of letters alone: no numbers and no names of code."""
+def _of_a_figure(word: str) -> bool:
+    return not any(map(str.isalpha, word)) or word.lower() in _UNITS or _FIGURE.fullmatch(word) is not None
+
+
+def _spoken(name: str) -> bool:
+    """Tell whether hyphens join three words or more, as they do in a name and in an order."""
+    return _HYPHENS.fullmatch(name) is not None and name.count("-") > 1
+
+
+_UNIT_TEXT = """
+    ns us ms s sec min h d b kb mb gb kib mib gib bytes k m tokens usd x avg mean median max n p50 p90 p95 p99
+"""
+_UNITS = frozenset(_UNIT_TEXT.split())
+"""What stands beside a number and above a column of them."""
+
+_FIGURE = lazy_pattern(r"(?i)[-+~<>$\u20ac]?\d[\d.,:]*(?:ns|[mu]?s|min|h|d|[kmgt]i?b|[kmgtbx])?")
 
 
 def code(line: str) -> str:

@@ -148,8 +148,18 @@ def _in_parts(said: str) -> Iterator[Rule]:
         return
     for part in parts:
         meant = _laid_down_in(part, beside=True) if len(part.split()) >= _WORDS[0] else None
-        if meant is not None and meant.of_work and (EXPLICIT.search(said) or stands_alone(meant)):
+        if meant is None or (_chooses_a_program(meant) and _OF_A_PART.search(said)):
+            continue
+        if meant.of_work and (EXPLICIT.search(said) or stands_alone(meant)):
             yield meant
+
+
+_OF_A_PART = lazy_pattern(
+    r"(?i)\b(?:the\s+other\s+(?:one|project|repo|app|package|half|part|service)|the\s+others\s+(?:use|are|with)|except|elsewhere)"
+    r"|\b(?:don'?t|do\s+not|never|stop|not)\s+(?:use|using)\s+[\w.-]+\s+(?:for|in)\s+(?!(?:this|that|it|everything|anything|all|now|here|install\w*|packages?|dependenc\w+"
+    r"|(?:our|my|the)\s+(?:repo|repository|project|codebase|future))\b)"
+)
+"""Says that another program is used elsewhere, or that this one is for a part of the work."""
 
 
 def is_question(said: str) -> bool:
@@ -184,7 +194,7 @@ def _laid_down_in(said: str, *, beside: bool = False) -> Rule | None:
     meant = _in_form(said, beside=beside) if HINT.search(said) else None
     if meant is not None and (meant.form == "pair" or meant.place):
         return meant
-    other = rule_languages.found_in(said, FAMILIES)
+    other = None if _OF_A_PART.search(said) else rule_languages.found_in(said, FAMILIES)
     if other is None or (meant is not None and other.form != "pair"):
         return meant
     want, avoid = terms(other.want), terms(other.avoid)
@@ -214,7 +224,7 @@ def _meant(said: str, form: str, parts: dict[str, str | None], *, beside: bool =
         want |= about
     elif form == "where":
         return None
-    if form == "pair" and (not want or not avoid):
+    if form == "pair" and (not want or not avoid or (avoid & PROGRAMS_OF_CHOICE and _OF_A_PART.search(said))):
         return None
     bare = _REPO.sub("", said)
     tools = bool((want | avoid) & _PROGRAMS)
@@ -370,6 +380,10 @@ _ALIKE = 0.6
 
 _NOW = lazy_pattern(
     r"(?i)\b(?:yet|for now|right now|this time|today|at the moment|worry|forget|mind|know|understand|think|believe|care|bother)\b"
+    r"|\b(?:in|for|with)\s+this\s+(?:prs?|mr|pull\s+request|merge\s+request|commit|branch|change|session|task|issue|ticket|sprint|round)\b"
+    r"|\bfor\s+later\b"
+    r"|\b(?:can|could|would|will)\s+(?:you|u)\s+(?:(?:please|pls|plz|just)\s+)*stop\b(?!\s+\w+ing\s+(?!(?:the|this|that|these|those|it|my|your|now)\b))"
+    r"(?!.*\b(?:always|every|each|all\s+the\s+time)\b)"
 )
 _ASKS = lazy_pattern(
     r"(?i)\b(?:keep|always) forget\w* to\b|\b(?:let me know|tell me|ask me|check with me)\b.*\bbefore\b|\b(?:don'?t|do not"
