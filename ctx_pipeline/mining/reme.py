@@ -25,7 +25,8 @@ from ctx_pipeline.mining.lessons.commands import (
 )
 from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT, WRONG, loses
-from ctx_pipeline.mining.lessons.proof import PASSING, missing, own_program, proves, throwaway, transient
+from ctx_pipeline.mining.lessons.passing_causes import PASSING, needs_proof, passing, transient
+from ctx_pipeline.mining.lessons.proof import missing, own_program, proves, throwaway
 from ctx_pipeline.mining.lessons.said_rules import replaced, rule, sentences
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.host_records import words_of_refusals
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 _OUTCOME, _FAILURE, _REFUSED = "outcome", "failure", "refused"
 _LEAST = 2
-_TAIL = 4000
 _APART = 0.4
 """Least difference of two shares of passes that is worth telling."""
 
@@ -67,7 +67,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     failures: dict[tuple[str, str], MemoryCandidate] = {}
     unquoted: set[tuple[str, str]] = set()
     for thread, members in threads.items():
-        edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
+        calls = _calls(view, thread)
+        edits = [place for place, call in enumerate(calls) if call.action in ("edit", "write") and not call.is_error]
         for place, run in enumerate(members):
             if (run.step.purpose not in CHECKS and not run.failed) or run.unclear or throwaway(run, cwd):
                 continue
@@ -90,13 +91,16 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             failure = (_FAILURE, f"{run.step.subject} {_met(run, seen)}")
             if seen and failure in failures:
                 failures[failure] = _recurrence(failures[failure], run, seen, members[:place])
-            elif error and len(told) < _MOST_PER_SESSION and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(error)):
+            elif error and len(told) < _MOST_PER_SESSION and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(run, error)):
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
                 works = whole(failed_part(later), cwd) if later else ""
                 found = _failure(run, shown(failed_part(run), cwd), error, later, works)
-                other = _other_name(run, error, members[place + 1 :])
-                failures[failure] = replace(found, structured=(found.structured or {}) | {"other_name": other}) if other else found
+                body: dict[str, Any] = {"other_name": _other_name(run, error, members[place + 1 :])}
+                if works in ("", (found.structured or {})["command"]):
+                    cause, seen_passing = passing(run, error, members[place + 1 :], calls)
+                    body |= {"transient": cause, "passed_alone": seen_passing}
+                failures[failure] = replace(found, structured=(found.structured or {}) | body)
                 if failure in unquoted:
                     failures[failure] = _recurrence(failures[failure], run, error, members[:place])
             elif seen and not error:
@@ -189,16 +193,10 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
             "absent": missing(error)[0] if own_program(run, error) and missing(error)[1] else "",
             "works": works,
             "purpose": run.step.purpose,
-            "transient": _passing(run, error) if works in ("", command) else "",
         },
         subject=run.step.subject,
         ts=run.call.ended,
     )
-
-
-def _passing(run: Run, error: str) -> str:
-    """Return why a failure passes by itself: as its error says, or the lines around it where they quote no code, as those of a check do."""
-    return transient(error) or ("" if run.step.purpose in PROVING else transient(run.output[-_TAIL:]))
 
 
 def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -321,7 +319,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         elif missed:
             found = list(_elsewhere(rows, subject, here))
             yield from found or _absent(rows, subject, here)
-        elif int(rows[0].body.get("times", 1)) >= _LEAST or rows[0].body.get("transient"):
+        elif int(rows[0].body.get("times", 1)) >= _LEAST or _cause(rows):
             yield from _repeated(rows, subject)
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
@@ -352,7 +350,7 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
             command, outcome = calls[0], f"`{calls[1]}` passed in between"
             quoted = quoted_as_name(quoted)
         text = f"`{command}` failed with “{quoted}” {often}; {outcome}"
-        cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
+        cause = _cause(rows)
         if works:
             wrong = next((n for n in _QUOTES.findall(quoted) if n in _WORDS.findall(command) and n not in _WORDS.findall(works[0])), "")
             met = ", ".join(filter(None, (often.removeprefix("in ") if same > 1 or not elsewhere else "", elsewhere)))
@@ -373,6 +371,14 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in alike:
         yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _cause(rows: Sequence[StoredCandidate]) -> str:
+    """Return why a failure passes by itself, where every session that met it says so and one of them shows it, or two meet it."""
+    causes = {str(c.body.get("transient") or "") for c in rows}
+    shown_once = any(c.body.get("passed_alone") for c in rows)
+    enough = shown_once or (_sessions(rows) >= _LEAST and not needs_proof(str(rows[-1].body.get("purpose"))))
+    return causes.pop() if len(causes) == 1 and enough else ""
 
 
 def _sessions(rows: Sequence[StoredCandidate]) -> int:
@@ -512,7 +518,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=24,
+    version=25,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
