@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline_tests.factories.story import edited, ran, said
-from ctx_pipeline_tests.learning.test_stories import failed, story, texts
+from ctx_pipeline_tests.learning.test_stories import before, failed, story, texts
 
 __all__ = ["story"]
 
@@ -69,3 +69,44 @@ def test_what_passed_with_nothing_changed_passes_by_itself(story):
         story.day(said("go on"), ran(command, output, 1), ran("git status --short"), ran(command, "3 passed in 0.1s"))
     story.learn()
     assert [c for c, output in seen.items() if "wait and run it again" not in failed(story, c, output)] == []
+
+
+ABSENT = "bash: line 1: {}: command not found"
+
+
+def absent(program, command=None, status=127):
+    return ran(command or program, ABSENT.format(program), status)
+
+
+@pytest.mark.feature("mining.absent-programs")
+def test_what_is_missing_elsewhere_is_not_missing_here(story):
+    for _ in range(2):
+        remote = (absent("zpytest", "docker exec web zpytest -q"), absent("zhtop", "ssh prod zhtop"))
+        named = (absent("zfoo", "./ci.sh zfoo", 1), absent("zlint", "source .venv/bin/activate && zlint src"))
+        story.day(said("look"), *remote, *named, absent("zbar", ".tools/zbar --check"))
+    story.learn()
+    assert [t for t in texts(story) if "not installed here" in t] == []
+    assert [c for c in ("zpytest -q", "zhtop", "zfoo", "zlint src", "zbar --check") if before(story, c)] == []
+
+
+@pytest.mark.feature("mining.absent-programs")
+def test_an_absent_program_is_told_where_the_shell_looks_for_it_until_it_ran_whatever_it_is_for(story):
+    for _ in range(2):
+        story.day(said("test it"), absent("zpytest", "zpytest -q"), absent("zgh", "zgh pr list"))
+    story.learn()
+    assert "`zpytest` is not installed here" in before(story, "zpytest -x tests")
+    others = ("source .venv/bin/activate && zpytest -q", ".venv/bin/zpytest -q", "uv run zpytest", "docker exec web zpytest")
+    assert [c for c in others if before(story, c)] == []
+    assert "`zgh` is not installed here" in before(story, "zgh pr create --fill")
+    story.day(said("i installed it, list them"), ran("zgh pr list", "#1 x")).learn()
+    assert before(story, "zgh pr create --fill") == ""
+    assert "`zpytest` is not installed here" in before(story, "zpytest -x tests")
+
+
+@pytest.mark.feature("mining.other-name")
+def test_another_name_is_told_as_it_was_typed_and_only_where_a_version_tells_the_two_apart(story):
+    story.day(said("run it"), absent("zpy", "zpy run a.py"), ran(".venv/bin/zpy3 run a.py", "hello"))
+    story.day(said("run it"), absent("zgo", "zgo x"), ran("zgotmpl x", "rendered"), absent("zjs", "zjs a"), ran("uv run zjs2 a", "ok"))
+    story.learn()
+    assert ": `.venv/bin/zpy3` is" in before(story, "zpy run b.py")
+    assert [c for c in ("zgo x", "zjs a") if "not installed here" not in before(story, c) or " is (" in before(story, c)] == []
