@@ -137,7 +137,7 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
     told = " ".join(command.split())
     if body.get("resolution") in ("command", "spelling") and told in map(str, body.get("did", ())):
         return False
-    if body.get("absent") and _installed(str(body["absent"])):
+    if body.get("absent") and not _lacks(str(body["absent"]), command, every):
         return False
     if body.get("about") == "option" and not _of_this_system(body):
         return False
@@ -149,11 +149,14 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
     return body.get("resolution") == "command" and bool(failed) and failed in (told, *(" ".join(s.text.split()) for s in every))
 
 
-def _installed(program: str) -> bool:
-    """Tell whether a program that was absent is there now."""
+def _lacks(program: str, command: str, every: Sequence[Step]) -> bool:
+    """Tell whether a command line looks for a program that was absent, and that is still not there."""
     from shutil import which
 
-    return which(program) is not None
+    from ctx_pipeline.mining.lessons.absent_programs import activates, called
+
+    looked_for_bare = any(program in called(step) for step in every)
+    return looked_for_bare and not activates(command) and which(program.replace(" ", "-")) is None
 
 
 def _of_this_system(body: Mapping[str, Any]) -> bool:

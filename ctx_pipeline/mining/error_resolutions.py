@@ -26,6 +26,7 @@ from ctx_pipeline.mining.lessons.commands import (
 )
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
+from ctx_pipeline.mining.lessons.passing_causes import transient
 from ctx_pipeline.mining.lessons.proof import (
     SERVICE_DOWN,
     installs,
@@ -35,7 +36,6 @@ from ctx_pipeline.mining.lessons.proof import (
     renamed_host,
     starts_service,
     throwaway,
-    transient,
 )
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.declared import Method
@@ -120,7 +120,7 @@ def resolved(view: SessionView, event_id: str) -> Resolved | None:
     """Return what ended the failure that an event shows; None where no later run of the session shows the same thing working."""
     run = next((r for r in view.once(runs) if r.failed and event_id in {r.call.call_event, r.call.result_event, *r.row.outputs}), None)
     error = _error(view, run) if run is not None else ""
-    if run is None or run.unclear or not error or transient(error):
+    if run is None or run.unclear or not error or transient(run, error):
         return None
     own = [r for r in view.once(runs) if r.call.thread_id == run.call.thread_id]
     calls = [c for c in view.tool_calls if c.thread_id == run.call.thread_id]
@@ -147,10 +147,12 @@ def _pairs(view: SessionView, calls: list[Any], runs: list[Run]) -> Iterator[tup
         ):
             continue
         error = _error(view, run)
-        if not error or (transient(error) and run.step.subject != "ssh"):
+        cause = transient(run, error) if error else ""
+        mended = bool(cause) and run.step.purpose in PROVING
+        if not error or (cause and not mended and run.step.subject != "ssh"):
             continue
         passed, between = _resolution(view, calls, runs, index, error)
-        if passed is not None and (not transient(error) or renamed_host(run, passed)):
+        if passed is not None and (not cause or renamed_host(run, passed) or (mended and between.edits)):
             candidate = _candidate(view, run, passed, between, error)
             if candidate is not None:
                 did = (candidate.structured or {}).get("did")
@@ -495,7 +497,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=14,
+    version=15,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "

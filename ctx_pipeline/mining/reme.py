@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons import place_facts
+from ctx_pipeline.mining.lessons.absent_programs import RAN, absent_program, other_name, programs_run
 from ctx_pipeline.mining.lessons.commands import (
     CHECKS,
     PROVING,
@@ -25,7 +26,8 @@ from ctx_pipeline.mining.lessons.commands import (
 )
 from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT, WRONG, loses
-from ctx_pipeline.mining.lessons.proof import PASSING, missing, own_program, proves, throwaway, transient
+from ctx_pipeline.mining.lessons.passing_causes import PASSING, needs_proof, passing, transient
+from ctx_pipeline.mining.lessons.proof import proves, throwaway
 from ctx_pipeline.mining.lessons.said_rules import replaced, rule, sentences
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.host_records import words_of_refusals
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 
 _OUTCOME, _FAILURE, _REFUSED = "outcome", "failure", "refused"
 _LEAST = 2
-_TAIL = 4000
 _APART = 0.4
 """Least difference of two shares of passes that is worth telling."""
 
@@ -67,7 +68,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     failures: dict[tuple[str, str], MemoryCandidate] = {}
     unquoted: set[tuple[str, str]] = set()
     for thread, members in threads.items():
-        edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
+        calls = _calls(view, thread)
+        edits = [place for place, call in enumerate(calls) if call.action in ("edit", "write") and not call.is_error]
         for place, run in enumerate(members):
             if (run.step.purpose not in CHECKS and not run.failed) or run.unclear or throwaway(run, cwd):
                 continue
@@ -90,18 +92,22 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             failure = (_FAILURE, f"{run.step.subject} {_met(run, seen)}")
             if seen and failure in failures:
                 failures[failure] = _recurrence(failures[failure], run, seen, members[:place])
-            elif error and len(told) < _MOST_PER_SESSION and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(error)):
+            elif error and len(told) < _MOST_PER_SESSION and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(run, error)):
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
                 works = whole(failed_part(later), cwd) if later else ""
                 found = _failure(run, shown(failed_part(run), cwd), error, later, works)
-                other = _other_name(run, error, members[place + 1 :])
-                failures[failure] = replace(found, structured=(found.structured or {}) | {"other_name": other}) if other else found
+                body: dict[str, Any] = {"other_name": other_name(run, error, members[place + 1 :], cwd)}
+                if works in ("", (found.structured or {})["command"]):
+                    cause, seen_passing = passing(run, error, members[place + 1 :], calls)
+                    body |= {"transient": cause, "passed_alone": seen_passing}
+                failures[failure] = replace(found, structured=(found.structured or {}) | body)
                 if failure in unquoted:
                     failures[failure] = _recurrence(failures[failure], run, error, members[:place])
             elif seen and not error:
                 unquoted.add(failure)
     yield from failures.values()
+    yield from programs_run(view)
 
 
 def _recurrence(first: MemoryCandidate, run: Run, error: str, before: Sequence[Run]) -> MemoryCandidate:
@@ -136,19 +142,6 @@ _RECURS = re.compile(
 def _cures(view: SessionView, run: Run, later: Run, error: str) -> bool:
     """Tell whether a later run shows the very same thing working."""
     return later.step.subject == run.step.subject and later.passed and proves(view, run, later) and not loses(run, later, error)
-
-
-def _other_name(run: Run, error: str, later: Sequence[Run]) -> str:
-    """Return under which name an absent program was called next with the same arguments, and found: python3 for python."""
-    name, program = missing(error)
-    if not (name and program and own_program(run, error)):
-        return ""
-    for other in later:
-        called = other.step.words[0].rpartition("/")[2]
-        alike = called != name and (called.startswith(name) or name.startswith(called))
-        if alike and other.step.words[1:] == run.step.words[1:] and other.row.result != "failed" and not missing(other.output)[0]:
-            return called
-    return ""
 
 
 def _calls(view: SessionView, thread: str) -> list[Any]:
@@ -186,19 +179,13 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
             "signature": _met(run, error),
             "cured": later is not None,
             "seconds": round(((later.call.ended or 0) - (run.call.ended or 0)) / 1e6) if later else 0,
-            "absent": missing(error)[0] if own_program(run, error) and missing(error)[1] else "",
+            "absent": absent_program(run, error),
             "works": works,
             "purpose": run.step.purpose,
-            "transient": _passing(run, error) if works in ("", command) else "",
         },
         subject=run.step.subject,
         ts=run.call.ended,
     )
-
-
-def _passing(run: Run, error: str) -> str:
-    """Return why a failure passes by itself: as its error says, or the lines around it where they quote no code, as those of a check do."""
-    return transient(error) or ("" if run.step.purpose in PROVING else transient(run.output[-_TAIL:]))
 
 
 def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -300,6 +287,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     and passed under another call in others; a step after which a check passed where it
     failed without. A session that repeats another's calls (a fork) counts once.
     """
+    ran: dict[tuple[str, str], int] = defaultdict(int)
     outcomes: dict[tuple[str, str], dict[Any, StoredCandidate]] = defaultdict(dict)
     failures: dict[tuple[str, str, str], dict[Any, StoredCandidate]] = defaultdict(dict)
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
@@ -307,6 +295,8 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         place = c.repository or c.cwd or ""
         if body.get("what") == _OUTCOME:
             outcomes[place, str(body["command"])].setdefault(c.ts or c.candidate_id, c)
+        elif body.get("what") == RAN:
+            ran |= {(place, name): max(at, ran[place, name]) for name, at in body["programs"].items()}
         elif body.get("what") == _FAILURE:
             failures[place, c.subject, str(body["signature"])].setdefault(c.ts or c.candidate_id, c)
         elif body.get("what") != place_facts.PLACE:
@@ -316,12 +306,14 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         rows = list(members.values())
         here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
         missed = ABSENT.search(str(rows[0].body["error"])) and not any(c.body["cured"] for c in rows)
+        if missed and ran[place, str(rows[-1].body["absent"])] > (rows[-1].ts or 0):
+            continue
         if _sessions(rows) >= _LEAST:
             yield from (list(_absent(rows, subject, here)) if missed else []) or _repeated(rows, subject)
         elif missed:
             found = list(_elsewhere(rows, subject, here))
             yield from found or _absent(rows, subject, here)
-        elif int(rows[0].body.get("times", 1)) >= _LEAST or rows[0].body.get("transient"):
+        elif int(rows[0].body.get("times", 1)) >= _LEAST or _cause(rows):
             yield from _repeated(rows, subject)
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
@@ -352,7 +344,7 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
             command, outcome = calls[0], f"`{calls[1]}` passed in between"
             quoted = quoted_as_name(quoted)
         text = f"`{command}` failed with “{quoted}” {often}; {outcome}"
-        cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
+        cause = _cause(rows)
         if works:
             wrong = next((n for n in _QUOTES.findall(quoted) if n in _WORDS.findall(command) and n not in _WORDS.findall(works[0])), "")
             met = ", ".join(filter(None, (often.removeprefix("in ") if same > 1 or not elsewhere else "", elsewhere)))
@@ -373,6 +365,14 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in alike:
         yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _cause(rows: Sequence[StoredCandidate]) -> str:
+    """Return why a failure passes by itself, where every session that met it says so and one of them shows it, or two meet it."""
+    causes = {str(c.body.get("transient") or "") for c in rows}
+    shown_once = any(c.body.get("passed_alone") for c in rows)
+    enough = shown_once or (_sessions(rows) >= _LEAST and not needs_proof(str(rows[-1].body.get("purpose"))))
+    return causes.pop() if len(causes) == 1 and enough else ""
 
 
 def _sessions(rows: Sequence[StoredCandidate]) -> int:
@@ -433,16 +433,14 @@ _NUMBERED = re.compile(r"\d")
 def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
     """Yield a program that is not installed here, as a warning before its next call; none where a later session ran it."""
     newest, sessions = rows[-1].body, _sessions(rows)
-    name, words = str(newest.get("absent") or ""), str(newest["typed"]).split()
-    last = rows[-1].ts or 0
-    if not name or any(c.subject.partition(" ")[0] == name and c.body["passed"] and (c.ts or 0) > last for c in outcomes):
+    called, last = str(newest.get("absent") or ""), rows[-1].ts or 0
+    if not called or any(f"{c.subject} ".startswith(f"{called} ") and c.body["passed"] and (c.ts or 0) > last for c in outcomes):
         return
-    called = " ".join(words[: words.index(name) + 1]) if name in words[:2] else name
     often = f" in {sessions} sessions" if sessions > 1 else ""
     text = f"`{called}` is not installed here (“{without_place(str(newest['error']))}”{often})"
     text += f": `{other}` is" if (other := str(newest.get("other_name") or "")) else ""
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": 0}
-    body |= {"warning": True, "absent": name} | ({"once": True} if sessions == 1 else {})
+    body |= {"warning": True, "absent": called} | ({"once": True} if sessions == 1 else {})
     for c in rows:
         yield _reworded(c, "failure_trigger", text, f"`{called}` is about to run", body, confidence=min(0.8, 0.3 + 0.1 * sessions))
 
@@ -512,7 +510,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=25,
+    version=27,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

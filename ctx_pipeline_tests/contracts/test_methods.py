@@ -97,7 +97,7 @@ EXAMPLES = {
     "project_conventions": ((solved, ["tests: `uv run pytest`"]), (idle, [])),
     "reme": (
         (refused, ["the person refused `npm install`: “use pnpm”; run `pnpm install` instead"]),
-        (cured, ["the first `pytest` failed", "`pytest` failed with “KeyError: 'a'”"]),
+        (cured, ["the first `pytest` failed", "`pytest` failed with “KeyError: 'a'”", "ran `pytest`"]),
     ),
     "skill_pro": (
         (

@@ -116,6 +116,20 @@ def test_a_failure_without_a_cure_is_a_warning_with_a_count_and_one_that_passes_
     assert "rate limit" not in " ".join(m.text for m in (*told(*checked), *told(checked[0]))), "code that a check quotes is no cause"
 
 
+@pytest.mark.feature("mining.passing-causes")
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("npx tsc", "src/app.ts(429,3): error TS2322: Type 'string' is not assignable to type 'number'."),
+        ("pytest -q", "E   sqlite3.OperationalError: database is locked"),
+    ],
+)
+def test_what_an_edit_cured_keeps_its_cure_though_it_could_have_passed_by_itself(command, error):
+    (found,) = lessons(view().shell(command, exit=1, text=error).edit("src/db.py").shell(command, text="3 passed"))
+    assert found.structured["files"] == ["src/db.py"]
+    assert lessons(view().shell(command, exit=1, text=error).shell(command, text="3 passed")) == []
+
+
 @pytest.mark.feature("mining.salient-line")
 @pytest.mark.parametrize(
     "line",

@@ -16,25 +16,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.mining.lessons.commands import Run
     from ctx_pipeline.model.session_view import SessionView
 
-_TRANSIENT = {
-    "the network": r"temporary failure in name resolution|could not resolve host|network is unreachable|getaddrinfo"
-    r"|\bENOTFOUND\b|\bEAI_AGAIN\b|ECONNRESET|ETIMEDOUT|connection (?:reset|timed out)|TLS handshake timeout|read timed out"
-    r"|no route to host|\b50[234]\b (?:bad gateway|service|gateway)|dial tcp: lookup",
-    "a rate limit": r"rate limit|too many requests|\b429\b|quota exceeded|overloaded",
-    "a lock": r"index\.lock|could not (?:get|acquire|obtain) lock|database is locked|resource temporarily unavailable|file lock on"
-    r"|another (?:git )?process (?:seems|is)|could not lock",
-    "a job that has not ended": r"is still in progress|still running|not yet (?:ready|available|complete)",
-}
-PASSING = {
-    "the network": "the network could not be reached",
-    "a rate limit": "a rate limit was reached",
-    "a lock": "another process held a lock",
-    "a job that has not ended": "a job had not ended yet",
-}
-"""Cause of a failure that passes by itself -> the clause that says it."""
-
-_CAUSES = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _TRANSIENT.items())
-
 SERVICE_DOWN = re.compile(
     r"(?i)connection refused|ECONNREFUSED|could not connect to (?:the )?(?:server|database)|cannot connect to the docker daemon"
     r"|connect: no such file or directory|is the server running"
@@ -62,11 +43,6 @@ _INSIDE_VALUES = frozenset(
     | {"-n", "--namespace", "-c", "--container", "-f", "--file"}
 )
 _PACKAGE = frozenset({"--package", "--filter", "-w", "--workspace", "--prefix", "-C", "--directory", "--project", "--manifest-path"})
-
-
-def transient(text: str) -> str:
-    """Return the cause of a failure that passes by itself ("the network", "a lock"); empty for any other."""
-    return next((name for name, pattern in _CAUSES if pattern.search(text)), "")
 
 
 def starts_service(run: Run) -> bool:
