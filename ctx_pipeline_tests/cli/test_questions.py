@@ -42,7 +42,7 @@ ANSWERS = {
     "ctx search --fixed WORDS": r"\n  then ran: `uv add --dev freezegun`\n[\s\S]*\n  passed: `uv run pytest -q ",
     "ctx search WORDS": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
     "ctx search WORDS --sessions": r"\n\d+ hits in \d sessions?\b",
-    "ctx search WORDS --prompts --sessions": r"^nothing found\n",  # it is an error that no prompt names
+    "ctx search WORDS --prompts --sessions": r"^nothing found; nothing holds: ",  # it is an error that no prompt names
     "ctx list --file FILE": r"\n51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 change, 1 read ",
     "ctx files ./FILE": r"51b369cc-0a63-4a24-aa2a-c6ba8b05c225 .* 1 +\+\d+ -\d+\n",
     "ctx show latest --turns": r"I said that before\n  interrupted, 4 tool calls: 2 Edit, 2 Bash\n  changed Dockerfile\n",
