@@ -12,7 +12,7 @@ import click
 
 from ctx_pipeline.cli.output import cells, one_line, say, say_row, terminal_width
 from ctx_pipeline.errors import CtxError, StoreFull, missing_extra, scarce, unreadable
-from ctx_pipeline.model import waiting
+from ctx_pipeline.model.process import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

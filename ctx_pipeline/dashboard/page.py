@@ -17,10 +17,10 @@ from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import HIDDEN, SEPARATORS, SEQUENCE, escaped, session_title
-from ctx_pipeline.model.irregular_words import IRREGULAR
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.readings import first_place
-from ctx_pipeline.model.synonyms import SYNONYMS
+from ctx_pipeline.model.vocabulary.irregular_words import IRREGULAR
+from ctx_pipeline.model.vocabulary.synonyms import SYNONYMS
 from ctx_pipeline.storage.search_index import ranking, tokenize, word_forms
 
 if TYPE_CHECKING:

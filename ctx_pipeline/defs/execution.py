@@ -21,7 +21,7 @@ from ctx_pipeline.defs.location import build
 from ctx_pipeline.defs.resources import FORCE, Pipeline
 from ctx_pipeline.defs.run_records import LABEL, LAUNCHED_BY, PROCESS
 from ctx_pipeline.defs.run_records import LOCATION as LOCATION_TAG
-from ctx_pipeline.model.process_identity import label
+from ctx_pipeline.model.process.process_identity import label
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.plan import OFF_PATH
 from ctx_pipeline.pipeline.run import Outcome

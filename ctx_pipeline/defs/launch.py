@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.defs.instance_settings import RUNS_ENVIRONMENT, config_folder, in_force, of_person, prepare_home
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.model.gc_pause import importing
+from ctx_pipeline.model.process.gc_pause import importing
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS_ASSET
 from ctx_pipeline.pipeline.repair.rebuild import set_aside, whole

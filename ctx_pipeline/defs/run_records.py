@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.model.process_identity import ended
+from ctx_pipeline.model.process.process_identity import ended
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

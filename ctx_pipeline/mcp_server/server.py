@@ -28,7 +28,7 @@ from ctx_pipeline.mcp_server.bounded_stdio import LARGEST_MESSAGE, bounded_stdio
 from ctx_pipeline.mcp_server.catalog import ALL, PROFILES, TOOLS, WRITES, Catalog
 from ctx_pipeline.mcp_server.client_sessions import ClientSessions, Remembered
 from ctx_pipeline.mcp_server.paging import as_answer, as_value, as_wrong_arguments, for_a_model, unknown_arguments
-from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.process.gc_pause import without_collector
 
 if TYPE_CHECKING:
     import socket

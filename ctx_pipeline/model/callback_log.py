@@ -20,7 +20,7 @@ know:
   after_number, output_tokens_est
 - ``session_end``: state (completed, errored, abandoned)
 
-``owner`` is the text of a :class:`ctx_pipeline.model.process_identity.Owner`: a session without an end
+``owner`` is the text of a :class:`ctx_pipeline.model.process.process_identity.Owner`: a session without an end
 whose process is gone was abandoned. ``spills`` names the spill files that were taken in, so that none is taken
 in twice.
 """

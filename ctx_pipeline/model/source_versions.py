@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.model.process.gc_pause import without_collector
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError, DeclarationError
 from ctx_pipeline.model import source_versions
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.process.gc_pause import without_collector
 from ctx_pipeline.model.tables import FACTS_ASSET
 from ctx_pipeline.pipeline import reports
 from ctx_pipeline.pipeline.reports import placed, table_version

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctx_pipeline.errors import StoreFull, StoreLocked
-from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.process.gc_pause import without_collector
 from ctx_pipeline.model.tables import EVENTS, TABLES
 from ctx_pipeline.pipeline import reports as fingerprints
 from ctx_pipeline.pipeline.reports import DONE, HELD, UNCHANGED, CellReport, StageReport, reason

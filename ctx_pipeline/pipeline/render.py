@@ -20,7 +20,7 @@ from ctx_pipeline.dashboard import page, session_chunk, words
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.process.gc_pause import without_collector
 from ctx_pipeline.pipeline import CellReport, StageReport, code_versions, reports, run_report
 from ctx_pipeline.pipeline.forget.rows import clean_past
 from ctx_pipeline.pipeline.page import page_records

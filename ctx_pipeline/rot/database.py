@@ -19,7 +19,7 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import CtxError, SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked
 from ctx_pipeline.model.callback_log import INSERT, LATER_COLUMNS, SCHEMA, VERSION
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.process_identity import Owner
+from ctx_pipeline.model.process.process_identity import Owner
 from ctx_pipeline.rot.content import as_text, chars, decoded
 
 if TYPE_CHECKING:

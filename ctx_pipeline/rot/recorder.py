@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.callback_log import LogRow
-from ctx_pipeline.model.process_identity import Owner
+from ctx_pipeline.model.process.process_identity import Owner
 from ctx_pipeline.rot.content import as_text, encoded, estimated_tokens
 
 if TYPE_CHECKING:

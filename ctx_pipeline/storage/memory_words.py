@@ -8,8 +8,8 @@ import sqlite3
 import unicodedata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.model.irregular_words import GROUPS
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.model.vocabulary.irregular_words import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -66,14 +66,14 @@ def name(*, former: str = "") -> str:
 
     ``former`` is the name that it had: a sweep gives it back where nothing has that name.
     """
-    from ctx_pipeline.model.process_identity import label
+    from ctx_pipeline.model.process.process_identity import label
 
     return f"{PREFIX}{label(os.getpid())}-{os.urandom(4).hex()}{f'-{former}' if former else ''}"
 
 
 def shared_name() -> str:
     """Return the name of a folder that all of this process uses; it is another one in a child."""
-    from ctx_pipeline.model.process_identity import label
+    from ctx_pipeline.model.process.process_identity import label
 
     return f"{PREFIX}{label(os.getpid())}-{0:08x}"
 
@@ -188,7 +188,7 @@ def _temporary(home: Path, inside: str, each: str) -> Temporary | None:
     gone = None
     if mine:
         # few commands meet one
-        from ctx_pipeline.model.process_identity import ended
+        from ctx_pipeline.model.process.process_identity import ended
 
         gone = ended(mine[1])
     return Temporary(f"{inside}/{each}" if inside else each, size, time.time() - changed, gone, mine is not None)

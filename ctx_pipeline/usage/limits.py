@@ -13,7 +13,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.process.gc_pause import without_collector
 from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import COUNTS, calls_for, kept_usages, parse_filters, usage

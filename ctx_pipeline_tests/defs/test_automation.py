@@ -126,7 +126,7 @@ def test_what_was_requested_is_not_requested_again_and_nothing_while_a_run_is_un
 @pytest.mark.feature("automation.killed-command")
 def test_a_run_whose_command_was_killed_is_told_as_failed_and_holds_nothing_up(daemon, home):
     gone = subprocess.run(
-        [sys.executable, "-c", "import os; from ctx_pipeline.model.process_identity import label; print(label(os.getpid()))"],
+        [sys.executable, "-c", "import os; from ctx_pipeline.model.process.process_identity import label; print(label(os.getpid()))"],
         capture_output=True,
         text=True,
         check=True,

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from ctx_pipeline.model.gc_pause import importing
+from ctx_pipeline.model.process.gc_pause import importing
 
 
 class _Circle:

@@ -15,7 +15,7 @@ from contextlib import closing
 import pytest
 
 from ctx_pipeline.errors import LeaseLost, StoreLocked
-from ctx_pipeline.model import waiting
+from ctx_pipeline.model.process import waiting
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage import Store
 from ctx_pipeline.storage.journal import Journal
@@ -188,7 +188,7 @@ def test_a_stopped_owner_is_taken_over_and_commits_nothing_when_it_goes_on(ledge
 @pytest.mark.feature("leases.fenced")
 def test_an_owner_that_works_renews_its_lease_and_whoever_waits_is_told_for_whom(ledger, monkeypatch):
     monkeypatch.setattr(connection, "_BEAT", 0.05)
-    monkeypatch.setattr("ctx_pipeline.model.waiting._LONG", 0.1)
+    monkeypatch.setattr("ctx_pipeline.model.process.waiting._LONG", 0.1)
     said = []
     waiting.listeners[:] = [said.append]
 

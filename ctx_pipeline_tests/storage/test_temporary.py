@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline.maintenance import doctor
-from ctx_pipeline.model import process_identity
+from ctx_pipeline.model.process import process_identity
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store, temporary
 from ctx_pipeline.storage.files import Files

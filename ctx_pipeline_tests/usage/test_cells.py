@@ -14,7 +14,7 @@ from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.blocks import blocks
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.provenance.ccusage_comparison import against
+from ctx_pipeline.usage.provenance.ccusage_comparison import compare_with
 from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline_tests.usage.conftest import ingested
 
@@ -111,11 +111,11 @@ def test_unknown_tables_windows_and_comparisons_are_wrong_usage(work: Settings):
     with pytest.raises(UsageError, match="not the start of a window"):
         explain("noon", by="blocks", settings=work)
     with pytest.raises(UsageError, match="compared by daily"):
-        against("ccusage", "Bash", by="tool", settings=work)
+        compare_with("ccusage", "Bash", by="tool", settings=work)
 
 
 @pytest.mark.feature("explain.other-tools")
 def test_a_week_is_compared_with_another_tool(work: Settings):
-    found = against("ccusage", "2026-09-28", by="weekly", settings=work)
+    found = compare_with("ccusage", "2026-09-28", by="weekly", settings=work)
 
     assert (found.kind, found.ours.calls, found.theirs.calls, found.differences) == ("week", 3, 3, [])

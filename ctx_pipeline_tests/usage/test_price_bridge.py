@@ -15,7 +15,7 @@ from ctx_pipeline.model.host_records import Sum
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.provenance.ccusage_comparison import LISTED, RECORDED, against
+from ctx_pipeline.usage.provenance.ccusage_comparison import LISTED, RECORDED, compare_with
 from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline.usage.provenance.price_bridge import Bridge, added
 
@@ -41,7 +41,7 @@ def homes(tmp_path: Path) -> Settings:
 
 @pytest.mark.feature("explain.against-dollars")
 def test_old_days_at_the_prices_of_today_are_told_in_dollars(homes: Settings):
-    (told,) = against("ccusage", "2026-07-16", settings=homes).to_json()["models"]
+    (told,) = compare_with("ccusage", "2026-07-16", settings=homes).to_json()["models"]
     first, _ = PriceBook.of(homes).cost_nano(CHANGED, int(time.time() * 1e6), input=1_000, output=2_000)
     assert first is not None
 
@@ -60,7 +60,7 @@ def test_old_days_at_the_prices_of_today_are_told_in_dollars(homes: Settings):
 def test_here_is_what_the_tables_of_usage_print_in_any_cost_mode(homes: Settings, mode: str, rules: list[str]):
     chosen = replace(homes, cost_mode=mode)
     (row,) = usage("daily", settings=chosen).to_json()["rows"]
-    found = against("ccusage", "2026-07-16", settings=chosen)
+    found = compare_with("ccusage", "2026-07-16", settings=chosen)
     explained = explain("2026-07-16", settings=chosen).to_json()
 
     assert found.ours.nano / 1e9 == found.models.total().here / 1e9 == pytest.approx(row["cost_usd"])

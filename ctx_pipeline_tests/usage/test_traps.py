@@ -11,7 +11,7 @@ import pytest
 
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import calls, usage
-from ctx_pipeline.usage.provenance.ccusage_comparison import against
+from ctx_pipeline.usage.provenance.ccusage_comparison import compare_with
 from ctx_pipeline.usage.provenance.explain import explain
 from ctx_pipeline_tests.factories.traps import TRAPS, Tokens, Trap, write
 from ctx_pipeline_tests.usage.conftest import ingested
@@ -82,7 +82,7 @@ def test_a_model_that_was_not_recorded_is_priced_as_its_eras_default_and_marked(
 @pytest.mark.feature("explain.other-tools")
 @pytest.mark.parametrize("trap", NAMED)
 def test_the_other_tools_number_of_each_trap_is_what_it_really_printed(homes: Settings, trap: Trap):
-    found = against("ccusage", trap.date, host=trap.host, settings=homes)
+    found = compare_with("ccusage", trap.date, host=trap.host, settings=homes)
     theirs = found.theirs.tokens
 
     assert Tokens(theirs.input, theirs.output, theirs.cache_write_5m + theirs.cache_write_1h, theirs.cache_read) == (
@@ -110,7 +110,7 @@ def test_the_other_tools_number_of_each_trap_is_what_it_really_printed(homes: Se
     ],
 )
 def test_a_difference_is_named_with_its_rule_and_its_dollars(homes: Settings, day: int, host: str, rule: str, dollars: float):
-    (told,) = against("ccusage", f"2026-11-{day:02d}", host=host, settings=homes).rules()
+    (told,) = compare_with("ccusage", f"2026-11-{day:02d}", host=host, settings=homes).rules()
 
     assert rule in told["rule"]
     assert told["nano"] / 1e9 == pytest.approx(dollars, abs=1e-9)

@@ -12,7 +12,7 @@ import click
 
 from ctx_pipeline import loopback
 from ctx_pipeline.cli.output import confirm, emit, json_option, say
-from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.process.gc_pause import without_collector
 
 if TYPE_CHECKING:
     from ctx_pipeline.integrations.config_patch import Change

@@ -43,7 +43,7 @@ from ctx_pipeline.cli.usage.tables import SORTS, in_order, limited, session_labe
 from ctx_pipeline.errors import StoreDamaged, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import money, session_title
-from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.process.gc_pause import without_collector
 from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.storage import own_sessions
 from ctx_pipeline.usage.groupings import GROUPINGS

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.ledger.rows import SessionRow
-    from ctx_pipeline.usage.provenance.ccusage_comparison import Against, Side
+    from ctx_pipeline.usage.provenance.ccusage_comparison import Side, ToolComparison
     from ctx_pipeline.usage.provenance.explain import Explained, Made
     from ctx_pipeline.usage.provenance.price_bridge import Bridge
 
@@ -78,7 +78,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     settings = for_reading()
     what = (None if chosen["by"] else said_period(what, zone=chosen["timezone"] or settings.timezone)) or what
     if tool:
-        _against(tool, what, settings, limit=limit, as_json=as_json, **chosen)
+        _compared(tool, what, settings, limit=limit, as_json=as_json, **chosen)
         return
     found: Explained = _of_any_name(run, what, settings, chosen)
     if as_json:
@@ -320,10 +320,10 @@ _PRICES = {
 _OF_THE_DAY = "cost, prices of the day"
 
 
-def _against(tool: str, what: str, settings: Settings, *, limit: int, as_json: bool, **chosen: Any) -> None:
-    from ctx_pipeline.usage.provenance.ccusage_comparison import VERSIONS, against
+def _compared(tool: str, what: str, settings: Settings, *, limit: int, as_json: bool, **chosen: Any) -> None:
+    from ctx_pipeline.usage.provenance.ccusage_comparison import VERSIONS, compare_with
 
-    found: Against = _of_any_name(partial(against, tool), what, settings, chosen)
+    found: ToolComparison = _of_any_name(partial(compare_with, tool), what, settings, chosen)
     if as_json:
         emit(found.to_json())
         return
@@ -352,7 +352,7 @@ def _against(tool: str, what: str, settings: Settings, *, limit: int, as_json: b
             say(f"  {plain(one.call)}: {one.ours.total():,} here, {one.theirs.total():,} there; {spots}")
 
 
-def _bridge(tool: str, found: Against) -> None:
+def _bridge(tool: str, found: ToolComparison) -> None:
     """Print per model what makes the tool's cost another than ours, in dollars that add up."""
     rows = found.models.rows()
     whole = found.models.total()

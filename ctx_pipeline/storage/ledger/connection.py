@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import LeaseLost, SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked, scarce
-from ctx_pipeline.model.process_identity import Owner
-from ctx_pipeline.model.waiting import Wait
+from ctx_pipeline.model.process.process_identity import Owner
+from ctx_pipeline.model.process.waiting import Wait
 from ctx_pipeline.storage.connections import is_full, is_locked, is_unwritable, reading, use_wal
 from ctx_pipeline.storage.ledger import digests
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.model.irregular_words import GROUPS
-from ctx_pipeline.model.synonyms import SYNONYMS
+from ctx_pipeline.model.vocabulary.irregular_words import GROUPS
+from ctx_pipeline.model.vocabulary.synonyms import SYNONYMS
 
 ENDINGS = (
     "ations",

@@ -97,7 +97,7 @@ class Side:
 
 
 @dataclass(slots=True)
-class Against:
+class ToolComparison:
     """Both totals of a number and every difference between them."""
 
     what: str
@@ -139,7 +139,7 @@ class Against:
         }
 
 
-def against(
+def compare_with(
     tool: str,
     what: str,
     *,
@@ -152,7 +152,7 @@ def against(
     by: str | None = None,
     stored: bool = False,
     settings: Settings | None = None,
-) -> Against:
+) -> ToolComparison:
     """Return what ``tool`` says of a day, week, month, session, model, project or call, beside what we say, and why they differ.
 
     Our cost is that of the usage tables, by the cost mode; the tool believes a cost that a
@@ -173,7 +173,7 @@ def against(
         recorded = f"the agent's own recorded cost stands beside the list price of each call: {row}"
         raise UnknownChoice("tool", tool, known, hint=f"known: {', '.join(known)}; {recorded}")
     found = explain(what, host=host, model=model, project=project, timezone=timezone, by=by, stored=stored, settings=chosen)
-    result = Against(what, found.kind, tool, cost_mode=found.cost_mode)
+    result = ToolComparison(what, found.kind, tool, cost_mode=found.cost_mode)
     book, files = PriceBook.of(chosen), files_of(chosen)
     judge = _Judge(found, book, files, _everything(chosen, host))
     days = Days(timezone or chosen.timezone)
@@ -205,7 +205,7 @@ class _Judge:
         self._everywhere = everywhere
         self._now = int(time.time() * 1e6)
 
-    def add_host(self, result: Against, host: str, entries: list[RivalEntry], meant: set[int]) -> None:
+    def add_host(self, result: ToolComparison, host: str, entries: list[RivalEntry], meant: set[int]) -> None:
         """Add a host's totals and differences to the result."""
         ours = {m.row[_C["call_key"]]: m for m in self._made if m.row[_C["host"]] == host}
         here: dict[str, list[RivalEntry]] = {}
