@@ -120,11 +120,9 @@ _TELLING = {
     "zstandard": ("ZstdError",),
 }
 """Library -> errors that say in words what the system refused; none of them quotes what is stored."""
-_AT_THE_END = re.compile(rf"({'|'.join(re.escape(os.strerror(n)) for n in _SCARCE)})(?: \(os error \d+\))?[\s.]*$", re.IGNORECASE)
+_AT_THE_END = rf"(?i)({'|'.join(re.escape(os.strerror(n)) for n in _SCARCE)})(?: \(os error \d+\))?[\s.]*$"
 _NUMBERS = {os.strerror(number).lower(): number for number in _SCARCE}
-_NO_MEMORY = re.compile(
-    r"(?:failed|unable|cannot|could not) (?:to )?allocate|failed to map segment|not enough memory|out of memory", re.IGNORECASE
-)
+_NO_MEMORY = r"(?i)(?:failed|unable|cannot|could not) (?:to )?allocate|failed to map segment|not enough memory|out of memory"
 _NO_THREAD = "can't start new thread"
 
 
@@ -158,9 +156,9 @@ def _refusal(error: BaseException) -> int | None:
     if name not in _TELLING.get(library, ()):
         return None
     said = next(iter(str(error).splitlines()), "")
-    if found := _AT_THE_END.search(said):
+    if found := re.search(_AT_THE_END, said):
         return _NUMBERS[found[1].lower()]
-    if _NO_MEMORY.search(said):
+    if re.search(_NO_MEMORY, said):
         return errno.ENOMEM
     return errno.EMFILE if _no_more_files() else None
 

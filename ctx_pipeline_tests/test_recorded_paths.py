@@ -85,6 +85,22 @@ def test_an_odd_path_is_unknown_and_nothing_raises(path):
     assert answer["reason"]
 
 
+@pytest.mark.feature("paths.one-look")
+def test_a_path_is_looked_at_once_for_all_questions_about_one_state_of_the_disk(tmp_path, fresh, monkeypatch):
+    asked: list[str] = []
+    ask = fresh.ask
+    monkeypatch.setattr(fresh, "ask", lambda what, path, most=0: asked.append(path) or ask(what, path, most))
+    path = tmp_path / "file"
+    with recorded_paths.one_look():
+        assert recorded_paths.look_at(path).kind == "absent"
+        path.write_text("abc")
+        with recorded_paths.one_look():
+            assert recorded_paths.look_at(path).kind == "absent"
+        assert recorded_paths.read(path, 2) == b"ab", "another question is asked"
+        assert len(asked) == 2
+    assert recorded_paths.look_at(path).kind == "file"
+
+
 @pytest.mark.feature("paths.unreadable")
 def test_gone_is_not_unknown(tmp_path):
     (tmp_path / "file").write_text("abc")

@@ -50,17 +50,16 @@ def resume(name: str | None, as_json: bool) -> None:
     repository that did something, else the last of all that did. A pipe gets the command alone: eval "$(ctx resume)".
     A block for a fresh chat: ctx session resume.
     """
-    from ctx_pipeline import discovery
     from ctx_pipeline.errors import UsageError
 
     settings = for_reading()
     host, session_id, line, shown, left = _to_resume(settings, name)
-    command = "" if left.subagents_alone else discovery.hosts()[host].resuming(session_id, shown.cwd, archived=left.archived)
+    command = left.command
     if as_json:
         began = local_time(shown.began, settings.timezone)
         emit({"host": host, "session_id": session_id, "title": shown.title, "project": shown.project, "began": began, "resume": command})
         return
-    if left.subagents_alone:
+    if not command and left.subagents_alone:
         raise UsageError(f"of {session_id} only what its subagents did is recorded", hint=f"ctx show {session_id}")
     if not command:
         raise UsageError(f"{host} sessions cannot be continued", hint=f"ctx session resume {session_id}")
@@ -71,28 +70,29 @@ def resume(name: str | None, as_json: bool) -> None:
 class _Left(NamedTuple):
     """What is left of a session."""
 
-    archived: bool = False
+    command: str = ""
     subagents_alone: bool = False
 
 
 def _to_resume(settings: Settings, name: str | None) -> tuple[str, str, str, Shown, _Left]:
     """Return host, id, a line about it, what is shown and what is left of a session that is captured or lies in a home."""
-    from ctx_pipeline.sessions.session_details import of_subagents_alone
+    from ctx_pipeline import discovery
     from ctx_pipeline.storage.own_sessions import holds_sessions
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.warehouse.session_queries import session_facts
+    from ctx_pipeline.storage.resuming import resuming
 
     if name or not holds_sessions(settings.home):
         host, session_id, uncaptured = captured_or_not(settings, name)
         if uncaptured is not None:
-            return host, session_id, session_line(settings, uncaptured.shown, uncaptured.last), uncaptured.shown, _Left()
+            left = _Left(discovery.hosts()[host].resuming(session_id, uncaptured.shown.cwd, archived=uncaptured.shown.archived))
+            return host, session_id, session_line(settings, uncaptured.shown, uncaptured.last), uncaptured.shown, left
         name = f"{host}/{session_id}"
     place, line = session_of_person(settings, name, asking=False)
     host, _, session_id = place.partition("/")
     with reading(settings) as (store, _):
-        shown, facts = store.shown()[host, session_id], session_facts(store.lake).get((host, session_id))
-        alone = of_subagents_alone(store, host, session_id)
-    return host, session_id, line, shown, _Left(facts is not None and facts.status == "archived", alone)
+        shown = store.shown()[host, session_id]
+        left = _Left(resuming(store, host, session_id, shown.cwd), store.ledger.of_subagents_alone(host, session_id))
+    return host, session_id, line, shown, left
 
 
 @click.command("open")

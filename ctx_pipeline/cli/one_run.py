@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 
-_DAGSTER_LAST = 1024**3
-"""With more bytes to read Dagster is imported once all is made: the second that takes matters less than its 140 MB."""
+_DAGSTER_LATE, _DAGSTER_LAST = 1024**3 // 4, 1024**3
+"""With more bytes to read Dagster is imported while the tail is made, which leaves a processor idle; with more than the second,
+once all is made: the second that takes matters less than its 140 MB."""
 
 
 class Done(NamedTuple):
@@ -75,9 +76,9 @@ def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool, warm: W
     from ctx_pipeline.pipeline.background import PARTS, start
 
     with ProgressLine(quiet=quiet) as progress, warm.begun(settings, scan) if warm else start(settings, scan) as ahead:
-        if sum(one.size for one in scan.pending) > _DAGSTER_LAST:
-            for part in PARTS:
-                ahead.wait(part, progress)
+        octets = sum(one.size for one in scan.pending)
+        for part in PARTS if octets > _DAGSTER_LAST else PARTS[:-1] if octets > _DAGSTER_LATE else ():
+            ahead.wait(part, progress)
         from ctx_pipeline.defs import launch
 
         return launch.run(settings, ahead=ahead, progress=progress, full=full)

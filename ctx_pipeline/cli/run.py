@@ -161,19 +161,20 @@ def sync(figures: bool, as_json: bool) -> None:
     from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.pipeline.sync import sync as stage
     from ctx_pipeline.pipeline.sync import take_turn
-    from ctx_pipeline.sessions.states.handoff import ready
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False, samples=False)
     with open_store(settings) as store:
         # of the hooks that come while another process writes one is enough
         reports = stage(store, settings, when_few=without_numpy) if not figures or take_turn(store) else []
+        if reports:
+            from ctx_pipeline.sessions.states.handoff import ready
+
+            ready(settings)  # somebody may begin a chat now; reports that lack a figure make it themselves
         if reports and figures:
             from ctx_pipeline.pipeline.warehouse import keep_figures
 
             keep_figures(store, settings)
-    if reports:
-        ready(settings)
     gc.freeze()  # the interpreter would walk all of it once more before it ends
     parsed = sum(r.totals.get("sessions_parsed", 0) for r in reports)
     cells = sorted({key for r in reports for key, cell in r.cells.items() if key and cell.status == "done"})
@@ -206,7 +207,7 @@ def status(asset: str | None, as_json: bool) -> None:
     with open_store(settings, read_only=not may_write(settings.home)) as store:
         if not store.read_only:
             reconcile_missing_outputs(store)
-        broken = damaged(store, deep=False)
+        broken = damaged(store)
         todo = plan.plan(store, settings, capture.scan(store, settings))
     for name, what in broken:
         say(f"{name} {what}", fg="red", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -34,6 +35,9 @@ def run_command(words: tuple[str, ...], raw: bool) -> None:
     except OSError as error:
         say(f"{words[0]}: {error.strerror}", err=True)
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
+    for name in ("SIGTERM", "SIGHUP"):  # who ends this ends the command, and is told what it printed until then
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _: process.send_signal(number))
     stream = process.stdout
     assert stream is not None  # noqa: S101 - it was asked for
     data, middle = bounded(iter(lambda: stream.read(1 << 16), b""))
@@ -43,7 +47,7 @@ def run_command(words: tuple[str, ...], raw: bool) -> None:
         shown = data if middle is None else data.rstrip(b"\n") + f"\n{middle.note()}".encode("utf-8", "replace")
     else:
         shown = _shortened(" ".join(words), data, status, middle).encode("utf-8", "surrogateescape")
-    sys.stdout.buffer.write(shown if not shown or shown.endswith(b"\n") else shown + b"\n")
+    sys.stdout.buffer.write(shown if shown is data or not shown or shown.endswith(b"\n") else shown + b"\n")
     sys.stdout.buffer.flush()
     sys.exit(status)
 
@@ -69,7 +73,7 @@ def _shortened(command: str, data: bytes, status: int, middle: Middle | None) ->
     except (CtxError, OSError) as error:  # the command ran: its output is never lost to a store that cannot be written
         say(f"shown as it is: {error}", err=True)
         return text if middle is None else f"{text.rstrip()}\n{middle.note()}"
-    return made.text
+    return text if made.text == text.replace("\r\n", "\n") else made.text
 
 
 @click.command()

@@ -328,6 +328,8 @@ def _level(found: SearchResult) -> str:
 
 def _summary(found: SearchResult) -> str:
     """Return how many hits there are and how they were found."""
+    from ctx_pipeline.search import days_in_words
+
     copies = 0
     if not found.hits:
         told = "nothing found"
@@ -342,7 +344,7 @@ def _summary(found: SearchResult) -> str:
     else:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     told += _level(found) if found.hits else ""
-    told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
+    told += f", {days_in_words(found.days)}" if found.days else ""
     told += "".join(f"; {told}" for told in found.not_found())
     told += f"; {counted(copies, 'copy', 'copies')} told with another" if copies else ""
     if found.next_offset is not None:

@@ -38,6 +38,8 @@ _WRITTEN_SECONDS = 2.0
 MOST_BYTES = 400 * 1024 * 1024
 """Memory of one of the two processes above which both begin anew."""
 
+_ENDINGS = {signal.SIGINT, signal.SIGTERM}
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 AGE_SECONDS = 3600.0
@@ -74,6 +76,8 @@ def watch_homes(
         told.line("begins anew")
         open_.close()
         flush()
+        if watch.over():
+            return
         words = [word for word in sys.argv[1:] if word != "--full"]
         os.execv(sys.executable, [sys.executable, "-P", "-m", "ctx_pipeline", *words])  # noqa: S606 - this program once more
 
@@ -173,7 +177,7 @@ class _Watch:
         """Run, wait, and run again."""
         changed, first, captured, due, look = True, True, 0, 0.0, 0.0
         behind = False
-        while not self._over():
+        while not self.over():
             now = time.monotonic()
             try:
                 settings = self._settings()
@@ -226,7 +230,7 @@ class _Watch:
         if self.changes is None or not self.changes.watches(folders):
             if self.changes is not None:
                 self.changes.__exit__()
-            self.changes = Changes(folders, over=self._over)
+            self.changes = Changes(folders, over=self.over)
 
     def _capture_between_runs(self, settings: Settings) -> int:
         """Capture and index what is new, as a hook does; return of how many sessions there was something."""
@@ -245,10 +249,10 @@ class _Watch:
         ready(settings)
         return read
 
-    def _over(self) -> bool:
+    def over(self) -> bool:
         """Tell whether somebody ended it, or what began it has ended."""
         while not self.ended and select.select([self.signals], [], [], 0)[0]:
-            self.ended = not {signal.SIGINT, signal.SIGTERM}.isdisjoint(os.read(self.signals, 64))
+            self.ended = not _ENDINGS.isdisjoint(os.read(self.signals, 64))
         return self.ended or (self.parent is not None and os.getppid() != self.parent)
 
     def _demand_small(self) -> None:

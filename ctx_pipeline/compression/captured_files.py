@@ -8,7 +8,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.host_records import Change
-from ctx_pipeline.sessions.files import CHANGED, files_of
+from ctx_pipeline.sessions.files import CHANGED, touches_of
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of
 from ctx_pipeline.sessions.windows.window_history import thread_named
@@ -106,7 +106,7 @@ def captured_files(
         view = view_of(store, key, full, ("events", "tool_calls", "model_calls", "threads"))
         main = thread_named(view, thread) if thread else view.events[0].thread_id
         effects = effects_of(store, key, view.events)
-        touches = files_of(store, view, settings=chosen).touches
+        touches = touches_of(store, view, settings=chosen)
     by_event: dict[str, list[Touch]] = {}
     for touch in touches:
         by_event.setdefault(touch.event_id, []).append(touch)

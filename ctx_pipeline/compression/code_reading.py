@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import errno
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from ctx_pipeline.compression.project_files import (
     BEYOND,
     MOST_REPOSITORIES,
     REPOSITORIES,
+    UTF_16,
     Project,
     bytes_at,
     files_by_git,
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 PART = 24_000
 """Characters of a file that are given at a time."""
+
+LONGEST_LINE = 2 * PART
+"""Characters of one line, as a minified file has, that are given."""
 
 MOST_HITS = 40
 """Hits of a page."""
@@ -129,6 +134,10 @@ def root_of(path: str, roots: Sequence[Path]) -> tuple[Path, Path]:
         try:
             real = (base / path).resolve()
         except (OSError, RuntimeError, ValueError):
+            if _goes_round(base / path):
+                raise UsageError(
+                    f"{path[:300]}: it is a link that leads back to itself", hint="name a file or a folder of the project"
+                ) from None
             continue
         if real.is_relative_to(base):
             try:
@@ -137,6 +146,17 @@ def root_of(path: str, roots: Sequence[Path]) -> tuple[Path, Path]:
                 raise UsageError(f"{path[:300]}: {error.strerror}", hint="name a file or a folder of the project") from error
             return base, real
     raise UsageError(f"{path[:300]}: the path leads out of the project", hint="a person allows a folder with ctx mcp --allow FOLDER")
+
+
+def _goes_round(path: Path) -> bool:
+    """Tell whether links on the way to a path lead in a circle."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    except ValueError:
+        return False
+    return False
 
 
 def read_file(
@@ -156,7 +176,7 @@ def read_file(
     agent was given the same text whole before (``again`` gives it anew), a diff where that
     is smaller than the text, else the text. Lines that it asks for again and that stand as
     they did are one line too. ``signatures`` gives declarations with their
-    lines, where that is smaller. Raises UsageError for a path outside of the allowed
+    lines, where that is smaller; with lines those that stand in them or around them. Raises UsageError for a path outside of the allowed
     folders, a binary file, one above a megabyte, and lines that are not there.
     """
     root, real = root_of(path, roots)
@@ -164,7 +184,8 @@ def read_file(
         raise UsageError(f"{path}: there is no such file", hint=_alike(real.name, project_at(root).files, "files") or "name a file")
     source = source_at(real, root=root, name=path)
     found = _excerpt(source, real, reads, (mode, first, last), again=again, count=count)
-    return found._replace(odd=source.odd + _not_shown(source.text, found))
+    empty = "" if source.text else " (the file is empty)"
+    return found._replace(odd=source.odd + empty + _not_shown(source.text, found))
 
 
 def _alike(name: str, paths: Iterable[str], what: str) -> str:
@@ -210,12 +231,15 @@ def _excerpt(
 ) -> Excerpt:
     mode, first, last = asked
     text, total = source.text, max(1, source.lines)
-    if first is not None or last is not None or mode == "lines":
-        return _unless_known(reads, real, _lines(text, first or 1, last or total, total), again=again, count=count)
+    part = _lines(text, first or 1, last or total, total) if first is not None or last is not None or mode == "lines" else None
     if mode == "signatures":
-        drawn = "\n".join(signature_lines(source.outline.symbols, located=True, documented=False))
-        if drawn and count(drawn) < count(text):
-            return Excerpt(drawn, 1, total, total, "signatures")
+        begin, end = first or 1, last or total
+        symbols = [one for one in source.outline.symbols if one.first <= end and one.last >= begin]
+        drawn = "\n".join(signature_lines(symbols, located=True, documented=False))
+        if drawn and count(drawn) < count(text if part is None else part.text):
+            return Excerpt(_beginning(drawn, "declarations"), begin, min(end, total), total, "signatures")
+    if part is not None:
+        return _unless_known(reads, real, part, again=again, count=count)
     before = reads.last(real)
     if mode in ("auto", "diff") and before is not None and not again:
         if before.text == text:
@@ -230,19 +254,34 @@ def _excerpt(
                     "rewritten",
                 )
             # a context that was compacted since has lost the text
-            said = f"unchanged since you read it: {total} lines (again=true gives them)"
+            said = f"unchanged since you read it: {total} line{'s' * (total != 1)} (again=true gives them)"
             if mode == "diff" or count(said) < count(text):  # a few lines are told again in fewer tokens
                 return Excerpt(said, 1, total, total, "unchanged")
         else:
             diff = "\n".join(difflib.unified_diff(before.text.split("\n"), text.split("\n"), "as you read it", "now", lineterm="", n=3))
-            if mode == "diff" or count(diff) < count(text):
+            if len(diff) <= PART and (mode == "diff" or count(diff) < count(text)):
                 reads.given(real, source)
                 return Excerpt(diff, 1, total, total, "diff")
+            if mode == "diff":  # what it was not given it is told again
+                return Excerpt(_beginning(diff, "the difference"), 1, total, total, "diff")
     whole = _lines(text, 1, total, total)._replace(how="full")
-    if whole.more:  # of a long file this is the first part
+    if whole.more or whole.text != text.removesuffix("\n"):  # of a long file this is the first part
         return _unless_known(reads, real, whole, again=again or mode == "full", count=count)
     reads.given(real, source)
     return whole
+
+
+def _beginning(text: str, what: str) -> str:
+    """Return as many lines of a text as one answer holds, and what else there is of it."""
+    if len(text) <= PART:
+        return text
+    end = text.rfind("\n", 0, PART)
+    told = text[: end if end > 0 else PART]
+    of_line = 0 if end > 0 else len(text.partition("\n")[0]) - PART
+    more = text.count("\n") - told.count("\n")
+    left = [f"{of_line} more characters of that line"] if of_line > 0 else []
+    left += [f"{more} more line{'s' * (more > 1)} of {what}"] if more else []
+    return f"{told}\n[{', '.join(left)}: mode=lines with first and last gives the file]"
 
 
 def _unless_known(reads: Reads, real: Path, part: Excerpt, *, again: bool, count: Callable[[str], int]) -> Excerpt:
@@ -268,6 +307,8 @@ def _lines(text: str, first: int, last: int, total: int) -> Excerpt:
         kept += 1
     end = first + kept - 1
     told = "\n".join(chosen[:kept])
+    if len(told) > LONGEST_LINE:
+        told = f"{told[:LONGEST_LINE]}\n[{len(told) - LONGEST_LINE:,} characters more in line {end}, which are not given]"
     return Excerpt(told, first, min(end, total), total, "lines", end + 1 if kept < len(chosen) and end < total else 0)
 
 
@@ -443,7 +484,9 @@ def _uncut(root: Path, told: Iterable[tuple[bytes, ...]]) -> list[Hit]:
 def _lines_of(path: Path, root: Path) -> list[bytes]:
     """Return the lines of a text file without its byte order mark; none where it cannot be read any more."""
     data = bytes_at(path, root)
-    return data.removeprefix(codecs.BOM_UTF8).split(b"\n") if isinstance(data, bytes) else []
+    if isinstance(data, str):
+        return []
+    return (data.decode("utf-16", "replace").encode() if data.startswith(UTF_16) else data.removeprefix(codecs.BOM_UTF8)).split(b"\n")
 
 
 def _hit(path: str, number: str | bytes, column: str | int, line: bytes) -> Hit:

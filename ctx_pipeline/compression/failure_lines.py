@@ -131,12 +131,14 @@ _AROUND = 100
 _MOST_NAMES = 12
 _CODE = lazy_pattern(r"(?<![\w`)\]}])`([A-Za-z_./][^`\n]{3,40})`(?![\w`])")
 """What a text quotes as code."""
+_HEADING = lazy_pattern(r"(?m)^#{1,4} +([^\n#]{3,60})$")
+"""The headings of a Markdown text."""
 
 
 def cut(line: str, most: int) -> str:
     """Return the first characters of a line longer than ``most``, what stands around the first words of failure behind them.
 
-    Of the rest the first names that it quotes as code stay too: a later call may ask for them.
+    Of the rest the first names that it quotes as code and its headings stay too: a later call may ask for them.
     """
     if len(line) <= most:
         return line
@@ -151,8 +153,15 @@ def cut(line: str, most: int) -> str:
             at = end
     if at == len(line):
         return found
-    names = ", ".join([name for name in dict.fromkeys(_CODE.findall(line, most - _AROUND)) if name not in found][:_MOST_NAMES])
-    return f"{found}… [{len(line) - at:,} characters{'; code in them: ' if names else ''}{names}]"
+    names = _first_of(_CODE.findall(line, most - _AROUND), found)
+    headings = _first_of(_HEADING.findall(line, most - _AROUND), found)
+    told = [f"{what} in them: {listed}" for what, listed in (("code", names), ("headings", headings)) if listed]
+    return f"{found}… [{'; '.join([f'{len(line) - at:,} characters', *told])}]"
+
+
+def _first_of(names: list[str], found: str) -> str:
+    """Return the first names, each once, that a text does not hold."""
+    return ", ".join([name for name in dict.fromkeys(names) if name not in found][:_MOST_NAMES])
 
 
 _FIRST, _AT_ONCE = 16, 4_096

@@ -141,7 +141,7 @@ def shape(text: str, language: str | None) -> str | None:
             found = _of([json.loads(text)], 0)
         elif language == "jsonl":
             rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-            found = f"{len(rows):,} lines of {_of(rows[:_LOOKED_AT], 0)}"
+            found = f"{len(rows):,} line{'s' * (len(rows) != 1)} of {_of(rows[:_LOOKED_AT], 0)}"
         elif language == "yaml":
             values = yaml_values(text)
             if values is None:
@@ -202,7 +202,7 @@ def _table(text: str, delimiter: str) -> str:
         number = bool(cells) and all(re.fullmatch(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", cell) for cell in cells)
         kinds.append(f"{head}:{'n' if number else 's'}")
     more = [f"+{len(heads) - _MOST_KEYS}"] if len(heads) > _MOST_KEYS else []
-    return f"{count:,} rows of ({','.join([*kinds, *more])})"
+    return f"{count:,} row{'s' * (count != 1)} of ({','.join([*kinds, *more])})"
 
 
 FORMS = {

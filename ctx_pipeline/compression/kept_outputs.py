@@ -101,6 +101,8 @@ def recall(
         lines.pop()
     if first < 1 or first > len(lines):
         raise UsageError(f"the output has lines 1 to {len(lines)}", hint="name one of them")
+    if last is not None and last < first:
+        raise UsageError(f"the last line, {last}, is before the first one, {first}", hint="give them in their order")
     if pattern:
         return _around(lines, pattern.lower(), context, first - 1, min(last or len(lines), len(lines)))
     chosen = lines[first - 1 : last or len(lines)]
@@ -152,8 +154,8 @@ def _around(lines: list[str], word: str, context: int, begin: int, end: int) -> 
         size += len(told) + 1
         if found and size > PART:
             return Part("\n".join(found), places[0] + 1, last + 1, len(lines), n + 1, len(hits))
-        if found and n > last + 1:
-            found.append(f"[{n - last - 1} lines]")
+        if found and (gap := n - last - 1):
+            found.append(f"[{gap} line{'s' * (gap > 1)}]")
         found.append(told)
         last = n
     return Part("\n".join(found), places[0] + 1 if places else 0, last + 1, len(lines), 0, len(hits))

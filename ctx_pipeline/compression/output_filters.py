@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from posixpath import commonpath, normpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.compression.failure_lines import cut, failures, wrong
@@ -20,25 +21,30 @@ class Filtered(NamedTuple):
     exact: bool = False
 
 
-def without(lines: list[str], routine: Callable[[str], object], what: str) -> Filtered:
-    """Return the lines without routine ones, which are counted where they stood; one that tells of a failure is none."""
+def without(lines: list[str], routine: Callable[[str], object], what: str, named: Callable[[list[str]], str] = lambda _: "") -> Filtered:
+    """Return the lines without routine ones, which are counted where they stood; one that tells of a failure is none.
+
+    ``named`` says what a count names of the lines that it stands for.
+    """
     kept: list[str] = []
-    dropped = 0
+    dropped: list[str] = []
     left_out = False
 
     def note() -> None:
-        nonlocal dropped
+        nonlocal left_out
         if dropped:
-            kept.append(f"[{dropped} {what}]")
-        dropped = 0
+            said = f"[{len(dropped)} {what if len(dropped) > 1 else what.replace('lines', 'line', 1)}{named(dropped)}]"
+            alone = len(dropped) == 1 and len(dropped[0]) <= len(said)
+            kept.append(dropped[0] if alone else said)
+            left_out |= not alone
+        dropped.clear()
 
     passed = bytearray(map(bool, map(routine, lines)))
     for place in failures(lines, (place for place, passes in enumerate(passed) if passes)):
         passed[place] = False
     for line, passes in zip(lines, passed, strict=True):
         if passes:
-            dropped += 1
-            left_out = True
+            dropped.append(line)
         elif line.strip() or not dropped:
             note()
             kept.append(line)
@@ -48,13 +54,17 @@ def without(lines: list[str], routine: Callable[[str], object], what: str) -> Fi
 
 _PASSED = lazy_pattern(r"\bPASSED\b(?:\s*\[\s*\d+%\])?\s*$")
 _NO_TESTS = "[no tests to run]"
+_STARTS = lazy_pattern(r"^=== (?:RUN|PAUSE|CONT|NAME)|^\s*\[ RUN")
+_WITHOUT_TESTS = lazy_pattern(r"\[?no test(?: file)?s(?: to run)?\]?$")
+"""Lines among passes that tell of none: a test that starts, a package without tests."""
+
 _PASSES = lazy_pattern(
     r"(?x)^\s*(?:✓|✔|√|ok\ \d+\b|===\ (?:RUN|PAUSE|CONT|NAME))|^\s*---\ PASS:|^PASS$"
     r"|^(?:test\ )?[\w:<>,\ /.-]+\ \.\.\.\ ok$|^[\w./-]+\.py\ [.sxX]+\s*(?:\[\s*\d+%\])?$|^[.sxX]+\s*\[\s*\d+%\]$|^\s*PASS\s+\S+"
     r"|^ok\s+\S+\s+(?:\(cached\)|[\d.]+m?s)(?!.*coverage:)|^\?\s+\S+\s+\[no\ test\ files\]"
     r"|^testing:\ warning:\ no\ tests\ to\ run$"
     r"|^\s*\d+/\d+\ Test\s+\#\d+:\ .*\ Passed\s+[\d.]+\ sec$"
-    r"|^\s*\[\s*(?:RUN|OK|-{6,}|={6,})\s*\]|^test\ \S+\ \.\.\.\ (?:ok|ignored)"
+    r"|^\s*\[\s*(?:RUN|OK|-{6,}|={6,})\s*\]|^test\ \S+\ \.\.\.\ ok"
 )
 _BUILD = lazy_pattern(
     r"^\s*(?:Compiling|Checking|Downloaded|Downloading|Fresh|Building|Updating|Locking|Adding|Blocking|Unpacking|Fetching|Linking)\s+\S"
@@ -97,9 +107,31 @@ def _passes(line: str) -> bool:
     return bool(("PASSED" in line and _PASSED.search(line)) or _PASSES.match(line) or line.endswith(_NO_TESTS))
 
 
+_PACKAGE = lazy_pattern(r"^ok\s+([\w.-]+\.\w+/\S+)\s")
+_MOST_PACKAGES = 12
+
+
+def _named(passed: list[str]) -> str:
+    """Return what a count of passes says of its lines: how many tell of no pass, and of Go the packages."""
+    kinds = ((_STARTS, "of starts"), (_WITHOUT_TESTS, "without tests"))
+    counts = [f", {n} {what}" for pattern, what in kinds if (n := sum(1 for line in passed if pattern.search(line)))]
+    return "".join([*counts, _packages(passed)])
+
+
+def _packages(passed: list[str]) -> str:
+    """Return the packages of Go among passes, below the folder that they share: their paths are what files import."""
+    paths = list(dict.fromkeys(normpath(match[1]) for line in passed if (match := _PACKAGE.match(line))))
+    shared = commonpath(paths) if len(paths) > 1 else ""
+    if not shared:
+        return ""
+    names = ["." if path == shared else path.removeprefix(f"{shared}/") for path in paths]
+    more = f" and {len(names) - _MOST_PACKAGES} more" if len(names) > _MOST_PACKAGES else ""
+    return f", in {shared}/: {' '.join(names[:_MOST_PACKAGES])}{more}"
+
+
 def tests(lines: list[str]) -> Filtered:
     """Leave out passes and what was compiled for them."""
-    first = without(lines, _passes, "lines of passes")
+    first = without(lines, _passes, "lines of passes", _named)
     second = without(first.lines, _BUILD.match, "lines of progress")
     return Filtered(second.lines, first.exact and second.exact)
 
@@ -229,17 +261,23 @@ def logs(lines: list[str]) -> Filtered:
             again += 1
             continue
         if again:
-            found.append(f"[{again} lines as above]")
+            found.append(f"[{again} line{'s' * (again > 1)} as above]")
             again, exact = 0, False
         seen.add(text)
         found.append(f"{number}{text}")
-    return Filtered([*found, *([f"[{again} lines as above]"] if again else [])], exact and not again)
+    return Filtered([*found, *([f"[{again} line{'s' * (again > 1)} as above]"] if again else [])], exact and not again)
 
 
 _HIT = lazy_pattern(r"^((?:\.{0,2}/)?[^\s:][^:\n]{0,300}?):(\d{1,7})([:-])(.*)$")
-_MANY_HITS, _HITS_A_FILE, _LONGEST_HIT = 60, 8, 200
+_MANY_HITS, _HITS_A_FILE, _LONGEST_HIT = 60, 6, 200
 _WHOLE_HITS = 80
 """Hits with their text from which on of a further file one is told, and where the rest are."""
+
+_DECLARED = lazy_pattern(
+    r"\b(?:fn|def|func|function|class|struct|enum|trait|interface)\s+([A-Za-z_]\w{3,60})(?!\w)"
+    r"(?=\s*(?:[\[(<:{=;]|$)|\s+(?:extends|implements)\s)"
+)
+"""The name that a hit declares: it is what such a search asks for. In prose nothing of a declaration follows the word."""
 
 
 def hits(lines: list[str]) -> Filtered:
@@ -272,7 +310,8 @@ def hits(lines: list[str]) -> Filtered:
             text = f"{text[:_LONGEST_HIT]}…"
         exact = exact and text == match[4]
         if many and here > (_HITS_A_FILE if told < _WHOLE_HITS else 1):
-            rest.append(match[2])
+            declared = _DECLARED.search(text)
+            rest.append(f"{match[2]} {declared[1]}" if declared else match[2])
             exact = False
         else:
             told += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import stat
@@ -48,7 +49,7 @@ class Project(NamedTuple):
 
 
 def source_at(path: Path | str, *, root: Path | None = None, name: str | None = None) -> Source:
-    """Return one text file. A byte order mark goes, line ends become plain, bytes that are no UTF-8 are replaced.
+    """Return one text file. A byte order mark goes, line ends become plain, bytes that are neither UTF-8 nor UTF-16 are replaced.
 
     Raises UsageError for what is no file, a file outside ``root`` (links followed), one
     above :data:`LARGEST` bytes, and a binary one.
@@ -59,7 +60,20 @@ def source_at(path: Path | str, *, root: Path | None = None, name: str | None = 
         hints = {"binary": "name a text file", "too large": f"files of up to {LARGEST:,} bytes are read", "folder": "name a file in it"}
         hint = hints.get(data, "name a file")
         raise UsageError(f"{name or path}: {_SAID.get(data, data)}", hint=hint)
-    return Source(name or str(path), data.decode("utf-8", "replace"))
+    return _source(name or str(path), data)
+
+
+def _source(name: str, data: bytes) -> Source:
+    try:
+        if data.startswith(UTF_16):
+            return Source(name, f"\ufeff{data.decode('utf-16')}", encoding=" (UTF-16)")
+        return Source(name, data.decode())
+    except UnicodeDecodeError:
+        return Source(name, data.decode("utf-8", "replace"), encoding=" (not UTF-8: \ufffd stands for what could not be read)")
+
+
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""What text in UTF-16 begins with; without it the NULs in it make a file binary."""
 
 
 _LOOKED_AT = 8_192
@@ -89,7 +103,16 @@ def bytes_at(place: Path, root: Path | None) -> bytes | str:
         data = real.read_bytes()
     except (OSError, ValueError, RuntimeError):
         return "missing"
-    return "binary" if b"\0" in data[:_LOOKED_AT] else data
+    return "binary" if b"\0" in data[:_LOOKED_AT] and not _is_utf_16(data) else data
+
+
+def _is_utf_16(data: bytes) -> bool:
+    if not data.startswith(UTF_16):
+        return False
+    try:
+        return "\0" not in data.decode("utf-16")
+    except UnicodeDecodeError:
+        return False
 
 
 def is_plain_text(root: Path, name: str) -> bool:
@@ -143,7 +166,7 @@ def sources_of(project: Project) -> tuple[dict[str, Source], dict[str, int]]:
             left_out[data] += 1
         else:
             room -= len(data)
-            found[name] = Source(name, data.decode("utf-8", "replace"))
+            found[name] = _source(name, data)
     return found, dict(sorted(left_out.items()))
 
 

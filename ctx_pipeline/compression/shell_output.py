@@ -10,7 +10,7 @@ from ctx_pipeline.compression.failure_lines import cut, guarded, wrong
 from ctx_pipeline.compression.large_output import HALF, bounded
 from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, progress, repeated
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.shell.commands import steps
+from ctx_pipeline.shell.commands import steps, steps_by_piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,9 +122,10 @@ def shorten(
     plain = kept_outputs.redacted(output if kind == FILE else _plain(output), settings)
     if _NUMBERS.search(command):
         plain = _NUMBERED.sub(r"\1", plain)
-    quoted = plain if kind == FILE else _OWN_MARKS.sub(r"\\\g<0>", plain)
-    made, kind = _made(quoted, kind)
-    if quoted != plain or middle is not None:
+    bare = plain if kind == FILE else re.sub(r"\n{3,}", "\n\n", plain)
+    quoted = bare if kind == FILE else _OWN_MARKS.sub(r"\\\g<0>", bare)
+    made, kind = _made(quoted, kind, prints_files=_prints_files(command))
+    if quoted != bare or middle is not None:
         made = made._replace(exact=False)
     if shown is not None:
         before = shown.without(made.lines)
@@ -135,7 +136,7 @@ def shorten(
         handle = kept_outputs.handle_of(plain)
         status = f"exit {exit_status}, " if exit_status is not None else ""
         lines = plain.count("\n") + (not plain.endswith("\n"))
-        kept = f"whole of {lines} lines"
+        kept = f"whole of {lines} line{'s' * (lines != 1)}"
         if middle is not None:
             kept = middle.extent(output.count("\n") + (not output.endswith("\n")))
             text = f"{text.rstrip()}\n{middle.note(lambda line: kept_outputs.redacted(_plain(line), settings))}"
@@ -150,6 +151,12 @@ def shorten(
     if shown is not None:
         shown.add(told.text.split("\n"))
     return told
+
+
+def _prints_files(command: str) -> bool:
+    """Tell whether a program of a command line prints the text of files, beside what others of it print."""
+    read = (members for piece, members in steps_by_piece(command) if not piece.piped)
+    return any(_PROGRAMS.get(step.subject.partition(" ")[0]) == FILE for members in read for step in members)
 
 
 def _bounded(output: str) -> tuple[str, Middle | None]:
@@ -167,7 +174,7 @@ def _tokens(text: str, count: Callable[[str], int]) -> tuple[int, bool]:
     return sum(count(text[start : start + size]) for start in starts) * len(text) // COUNTED, True
 
 
-def _made(plain: str, kind: str) -> tuple[Filtered, str]:
+def _made(plain: str, kind: str, *, prints_files: bool) -> tuple[Filtered, str]:
     if kind == FILE:
         return Filtered(plain.split("\n"), exact=True), kind
     if kind not in ("search", "test", "git") and (packed := as_json(plain)) is not None:
@@ -184,7 +191,8 @@ def _made(plain: str, kind: str) -> tuple[Filtered, str]:
     for made in makers:
         after = made(found.lines)
         found = Filtered(after.lines, found.exact and after.exact)
-    return _fitting(found, MOST_DIFF_LINES if hunks else MOST_HIT_LINES if kind == "search" else MOST_LINES), kind
+    most = MOST_DIFF_LINES if hunks or prints_files else MOST_HIT_LINES if kind == "search" else MOST_LINES
+    return _fitting(found, most), kind
 
 
 def _members(line: str) -> list[str]:
@@ -209,8 +217,8 @@ def _fitting(made: Filtered, most: int = MOST_LINES) -> Filtered:
     found: list[str] = []
     last = -1
     for place in sorted(stay):
-        if place > last + 1:
-            found.append(f"[{place - last - 1} lines]")
+        if gap := place - last - 1:
+            found.append(f"[{gap} line{'s' * (gap > 1)}]")
         found.append(lines[place])
         last = place
     return Filtered(found)
@@ -226,4 +234,4 @@ def _plain(output: str) -> str:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     if "\b" in text:
         text = re.sub(r"[^\n]\x08", "", text)
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return text

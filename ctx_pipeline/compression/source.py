@@ -24,9 +24,9 @@ def _line_ends(text: str) -> str:
 
 
 class Source:
-    """One file: its text with plain line ends, its language, and what it declares."""
+    """One file: its text with plain line ends, its language, and what it declares; ``encoding`` says it where that is not UTF-8."""
 
-    def __init__(self, name: str, text: str, language: str | None = None, *, fragment: bool = False) -> None:
+    def __init__(self, name: str, text: str, language: str | None = None, *, fragment: bool = False, encoding: str = "") -> None:
         self.name = _BREAKS.sub(" ", name)
         """a line of its own: a transcript may name any path"""
         self.fragment = fragment
@@ -35,10 +35,10 @@ class Source:
         self.odd = (
             (f" (line ends: {_line_ends(text)})" if "\r" in text else "")
             + (" (begins with a byte order mark)" if text.startswith("\ufeff") else "")
-            + (" (not UTF-8: � stands for what could not be read)" if "\ufffd" in text else "")
+            + encoding
         )
         """what an edit must know of it; empty for plain text"""
-        self.written = hash(text)
+        self.written = hash((text, encoding))
         """another number in this process where anything is written in another way, line ends too"""
         self.language = language or language_of(name, self.text)
 
@@ -82,4 +82,4 @@ it has at most so many tokens of o200k_base.
 def notice(path: str, lines: int) -> str:
     """Return the notice of a file, with the last four parts of its path."""
     short = "/".join(path.replace("\\", "/").split("/")[-4:])
-    return f"[{short}: unchanged, {lines} lines above]"
+    return f"[{short}: unchanged, {lines} line{'s' * (lines != 1)} above]"

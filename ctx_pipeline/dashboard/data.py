@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.readings import Finding
 
-PAGE_VERSION = 24
+PAGE_VERSION = 25
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import zlib
@@ -21,7 +20,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.readings import first_place
 from ctx_pipeline.model.vocabulary.irregular_words import IRREGULAR
 from ctx_pipeline.model.vocabulary.synonyms import SYNONYMS
-from ctx_pipeline.storage.search_index import ranking, tokenize, word_forms
+from ctx_pipeline.storage.search_index import near_words, ranking, tokenize, word_forms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _encode = msgspec.json.Encoder().encode
+_LEVEL = 4
+"""Of zlib: a tenth less than its first level, for 0.25 s of a processor at 500 MB (docs/performance-log.md)."""
 
 
 def chunk(name: str, value: Any) -> bytes:
@@ -63,7 +64,7 @@ def packed_chunk(name: str, text: bytes) -> bytes:
 
     Base64 of it would take a third more. What nobody sees must be gone: from :func:`script_json`, or :func:`seen`.
     """
-    body = zlib.compress(text, 1)
+    body = zlib.compress(text, _LEVEL)
     for byte, written in _ESCAPES:
         body = body.replace(byte, written)
     return b"ctx.receive(" + script_json(name) + b',"' + body + b'");\n'
@@ -85,11 +86,6 @@ _ESCAPES = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\r", b"\\r"), 
 """Bytes that cannot stand in a string of JavaScript as they are, the sign of escapes first."""
 _MEANT = {written: byte for byte, written in _ESCAPES}
 _ESCAPED = lazy_pattern(rb"\\(?:x00|.)", re.DOTALL)
-
-
-def packed(value: Any) -> str:
-    """Return a value as base64 of zlib over JSON; texts in it must have gone through :func:`seen`."""
-    return base64.b64encode(zlib.compress(_encode(value), 1)).decode()
 
 
 def seen(text: str | None) -> str:
@@ -195,6 +191,9 @@ def scoring() -> dict[str, Any]:
         "strict": ranking.STRICT,
         "counted": ranking.COUNTED,
         "scored": ranking.SCORED,
+        "shortestTypo": near_words.SHORTEST,
+        "typos": near_words.MOST,
+        "common": near_words.ENOUGH,
         "words": tokenize.WORDS,
         "joined": tokenize.JOINED,
         "characters": tokenize.CHARS,

@@ -29,28 +29,26 @@ def scripts(name: str, line: SessionLine, detail: Detail, rows: WholeSession | N
     """
     drawn = transcript(rows, images, line.host) if rows is not None else None
     place = drawn.places if drawn else {}
-    made = {
-        name: packed_chunk(
-            name,
-            script_json(
-                {
-                    "facts": _facts(line) | {"resume": resume},
-                    "transcript": drawn.summary if drawn else None,
-                    "events_total": line.events,
-                    "tools": detail.tool_calls,
-                    "tools_total": line.tool_calls,
-                    "calls": [(*rest, None if cost is None else cost / 1e9, thread) for *rest, cost, thread in detail.model_calls],
-                    "calls_total": line.usage.calls,
-                    "models": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.models],
-                    "threads": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.threads],
-                    "signals": [[*row, *_places(evidence, place)] if evidence else row for *row, evidence in detail.readings],
-                    "memories": [(memory, _places(evidence, place)[0]) for memory, evidence in detail.memories],
-                }
-            ),
-        )
-    }
+    told = script_json(
+        {
+            "facts": _facts(line) | {"resume": resume},
+            "transcript": drawn.summary if drawn else None,
+            "events_total": line.events,
+            "tools": detail.tool_calls,
+            "tools_total": line.tool_calls,
+            "calls": [(*rest, None if cost is None else cost / 1e9, thread) for *rest, cost, thread in detail.model_calls],
+            "calls_total": line.usage.calls,
+            "models": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.models],
+            "threads": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.threads],
+            "signals": [[*row, *_places(evidence, place)] if evidence else row for *row, evidence in detail.readings],
+            "memories": [(memory, _places(evidence, place)[0]) for memory, evidence in detail.memories],
+        }
+    )
+    # texts of pieces have gone through `seen`: JSON that is packed needs no escapes of a script
+    inline = b",".join(drawn.inline if drawn else ())
+    made = {name: packed_chunk(name, b'%b,"inline":[%b]}' % (told[:-1], inline))}
     for end, held in drawn.files.items() if drawn else ():
-        made[f"{name}-{end}"] = packed_chunk(f"{name}-{end}", script_json(held))
+        made[f"{name}-{end}"] = packed_chunk(f"{name}-{end}", b"[%b]" % b",".join(held))
     return made
 
 

@@ -10,7 +10,9 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.dashboard.page import packed, seen
+import msgspec
+
+from ctx_pipeline.dashboard.page import seen
 from ctx_pipeline.facts.first_lines import first_line_of
 from ctx_pipeline.facts.prompts import command_in
 from ctx_pipeline.facts.windows import SOURCES, automatic, window_size
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.storage.warehouse.transcript_queries import EventRow, ToolRow, WholeSession
 
-INLINE = 300_000
-"""Packed characters of the first pieces that lie in the session's own chunk."""
-FILE = 1_500_000
-"""Packed characters of a further file, from which on the next one begins."""
+INLINE = 1_000_000
+"""Bytes of JSON of the first pieces that lie in the session's own chunk."""
+FILE = 4_000_000
+"""Bytes of JSON of a further file, from which on the next one begins."""
 PIECE, PIECE_ITEMS, AT_A_PROMPT = 200_000, 300, 60_000
 """Characters and items of a piece, and characters from which on it ends before a prompt."""
 MOST_POINTS = 3_000
@@ -35,15 +37,18 @@ _JITTER = 1_000
 _SAID, _BEGAN = 240, 72
 """Characters of the reason for which a turn failed, and of what it began with."""
 
+_encode = msgspec.json.Encoder().encode
+
 Item = list[Any]
 """[pos, crc of the event id, thread, milliseconds, kind, text, more]"""
 
 
 class Transcript(NamedTuple):
-    """What the session's chunk says of its transcript, further files by the end of their names, and where each event stands."""
+    """What the session's chunk says of its transcript, the JSON of its first pieces and of further files, and where each event stands."""
 
     summary: dict[str, Any]
-    files: dict[str, list[str]]
+    inline: list[bytes]
+    files: dict[str, list[bytes]]
     places: dict[str, int]
 
 
@@ -59,7 +64,7 @@ def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]], host
     shown = {event_id: [media, f"i{number}"] for number, (event_id, (media, _)) in enumerate(images.items())}
     items, places = _items(rows, events, models, shown)
     pieces, inline, files = _packed(items)
-    files |= {shown[event_id][1]: [base64.b64encode(data).decode()] for event_id, (_, data) in images.items()}
+    files |= {shown[event_id][1]: [b'"%b"' % base64.b64encode(data)] for event_id, (_, data) in images.items()}
     main = [call for call in rows.calls if call.thread == 0 and call.context > 0]
     largest = max(main, key=lambda call: call.context, default=None)
     recorded = rows.threads[0].window if rows.threads else None
@@ -74,7 +79,6 @@ def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]], host
         "total": len(events),
         "clock": _clock(events),
         "pieces": pieces,
-        "inline": inline,
         "models": models,
         "threads": [[thread.kind, thread.agent or ""] for thread in rows.threads],
         "turns": _turns(rows, items, places),
@@ -82,7 +86,7 @@ def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]], host
         "window": [window.tokens, SOURCES.get(window.source or "")],
         "compactions": [[place, event.at] for place, event in enumerate(events) if event.kind == "compaction" and event.thread == 0],
     }
-    return Transcript(summary, files, places)
+    return Transcript(summary, inline, files, places)
 
 
 def _reading_order(rows: WholeSession) -> Iterator[EventRow]:
@@ -274,14 +278,14 @@ def _words(item: Item | None) -> str:
     return " ".join(item[5].split())[:_SAID] if item else ""
 
 
-def _packed(items: Sequence[Item]) -> tuple[list[list[Any]], list[str], dict[str, list[str]]]:
-    """Return the pieces ([first and last position, items, time, end of the file's name, place in it]) and what they are packed into."""
+def _packed(items: Sequence[Item]) -> tuple[list[list[Any]], list[bytes], dict[str, list[bytes]]]:
+    """Return the pieces ([first and last position, items, time, end of the file's name, place in it]) and their JSON."""
     pieces: list[list[Any]] = []
-    inline: list[str] = []
-    files: dict[str, list[str]] = {}
+    inline: list[bytes] = []
+    files: dict[str, list[bytes]] = {}
     held, inside = inline, 0
     for members in _split(items):
-        text = packed(members)
+        text = _encode(members)
         if inside and inside + len(text) > (INLINE if held is inline else FILE):
             held, inside = files.setdefault(str(len(files)), []), 0
         name = "" if held is inline else str(len(files) - 1)

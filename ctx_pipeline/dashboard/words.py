@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import accumulate, chain, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.storage.search_index.tokenize import DONE, DONE_CHARS, SAID, SAID_CHARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.dashboard.data import SessionLine
     from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
@@ -34,8 +35,8 @@ LONGEST, LONGEST_CALL = 1_200, 400
 
 _encode = msgspec.json.Encoder().encode
 
-Document = list[Any]
-"""[session, kind, crc of the event id, milliseconds, text, number of the event in its session]"""
+Document = tuple[int, int, int | None, str, int]
+"""kind, crc of the event id, milliseconds, text, number of the event in its session"""
 
 
 class Searched(NamedTuple):
@@ -105,12 +106,9 @@ def documents_of(script: bytes) -> dict[tuple[str, str], list[Document]]:
     """Return (key, stamp) of a session -> its documents, of a piece as :func:`script` wrote it; empty for anything else."""
     try:
         held = unpacked_chunk(script)
-        found: dict[tuple[str, str], list[Document]] = {
-            (key, stamp): [] for key, stamp in zip(held["sessions"], held["stamps"], strict=True)
-        }
-        names = list(found)
-        for document in held["documents"]:
-            found[names[document[0]]].append([0, *document[1:]])
+        rows = zip(held["kinds"], held["marks"], _whole(held["times"]), held["texts"], accumulate(held["numbers"]), strict=True)
+        names = zip(held["sessions"], held["stamps"], held["counts"], strict=True)
+        found: dict[tuple[str, str], list[Document]] = {(key, stamp): list(islice(rows, count)) for key, stamp, count in names}
     except (ValueError, KeyError, IndexError, TypeError):
         return {}
     return found
@@ -131,16 +129,48 @@ def documents(session: Searched, rows: Iterable[tuple[str, str, int | None, str 
     found: list[Document] = []
     for row, (kind, event_id, at, text) in enumerate(rows):
         if text and (told := text[: session.longest(kind)]):
-            found.append([0, KINDS.index(kind), zlib.crc32(event_id.encode()), at, without_hidden(told), row])
+            found.append((KINDS.index(kind), zlib.crc32(event_id.encode()), at, without_hidden(told), row))
     return found
 
 
 def script(piece: Piece, held: Sequence[list[Document]]) -> bytes:
-    """Return the script of a piece from the documents of each of its sessions."""
-    told = [[n, *document[1:]] for n, own in enumerate(held) for document in own]
+    """Return the script of a piece from the documents of each of its sessions.
+
+    What is alike stands together, and of times and numbers how far each is from the one before: it packs into a tenth less.
+    """
+    kinds, marks, times, texts, numbers = zip(*chain.from_iterable(held), strict=True) if any(held) else ((),) * 5
     keys, stamps = zip(*(s.id for s in piece.sessions), strict=True)
     rows = [s.line.events if s.whole else len(own) for s, own in zip(piece.sessions, held, strict=True)]
-    return packed_chunk(f"words-{piece.name}", _encode({"sessions": keys, "stamps": stamps, "rows": rows, "documents": told}))
+    value = {
+        "sessions": keys,
+        "stamps": stamps,
+        "rows": rows,
+        "counts": [len(own) for own in held],
+        "kinds": kinds,
+        "marks": marks,
+        "times": _steps(times),
+        "texts": texts,
+        "numbers": _steps(numbers),
+    }
+    return packed_chunk(f"words-{piece.name}", _encode(value))
+
+
+def _steps(values: Iterable[int | None]) -> list[int | None]:
+    """Return how far each number is from the one before it; None stays."""
+    steps: list[int | None] = []
+    last = 0
+    for value in values:
+        steps.append(None if value is None else value - last)
+        last = last if value is None else value
+    return steps
+
+
+def _whole(steps: Iterable[int | None]) -> Iterator[int | None]:
+    """Yield the numbers of which :func:`_steps` made steps."""
+    last = 0
+    for step in steps:
+        last += step or 0
+        yield None if step is None else last
 
 
 def places(first_rows: Mapping[tuple[str, str], int], top: int) -> tuple[str, bytes]:

@@ -157,7 +157,7 @@ def jest(text: str) -> Iterator[CheckResult]:
 
 def indented(tool: str, words: str) -> Read:
     """Return a reader of counts that stand on lines of their own, as mocha and playwright print them."""
-    look = re.compile(rf"^ {{1,8}}(?:✔ |✖ )?(\d{{1,9}}) (?:tests? )?({words})(?: \([\dhms. ]{{1,20}}\))?$", re.MULTILINE)
+    look = lazy_pattern(rf"^ {{1,8}}(?:✔ |✖ )?(\d{{1,9}}) (?:tests? )?({words})(?: \([\dhms. ]{{1,20}}\))?$", re.MULTILINE)
 
     def read(text: str) -> Iterator[CheckResult]:
         found = [(line_at(text, m.start(1)), _summed([(int(m[1]), m[2])])) for m in look.finditer(text)]
@@ -232,8 +232,8 @@ def flutter(text: str) -> Iterator[CheckResult]:
 
 def problems(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
     """Return a reader of a sum of problems (``count``); ``clean`` is what the tool prints without any."""
-    look = re.compile(pattern, re.MULTILINE)
-    nothing = re.compile(clean, re.MULTILINE) if clean else None
+    look = lazy_pattern(pattern, re.MULTILINE)
+    nothing = lazy_pattern(clean, re.MULTILINE) if clean else None
 
     def read(text: str) -> Iterator[CheckResult]:
         found = [(line_at(text, m.start("count")), (0, min(_MOST, int(m["count"] or 0)), 0)) for m in look.finditer(text)]
@@ -247,8 +247,8 @@ def problems(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
 
 def each(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
     """Return a reader that counts lines, each one problem; ``clean`` is what the tool prints without any."""
-    look = re.compile(pattern, re.MULTILINE)
-    nothing = re.compile(clean, re.MULTILINE) if clean else None
+    look = lazy_pattern(pattern, re.MULTILINE)
+    nothing = lazy_pattern(clean, re.MULTILINE) if clean else None
 
     def read(text: str) -> Iterator[CheckResult]:
         found = [m.start() for m in look.finditer(text)]

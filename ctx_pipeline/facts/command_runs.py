@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.begun_tasks import task_begun
 from ctx_pipeline.facts.check_results import CheckResult, check_results, line_at, plain
 from ctx_pipeline.model.host_records import KEPT, ShellAnswers
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -47,7 +48,7 @@ def command_runs(view: SessionView) -> list[Any]:
 
 def asked_folder(host: str, arguments: str) -> str | None:
     """Return the folder that the arguments of a command's call ask for; None where they name none."""
-    return _argument(arguments, _phrases(host).folder)
+    return _argument(arguments, phrases(host).folder)
 
 
 def start_folders(view: SessionView) -> dict[str, str | None]:
@@ -141,12 +142,9 @@ def _speaks_last(output: str, step: Step, before: list[tuple[str, ...]]) -> bool
         place = _speaks(output, (program,))
     if place >= 0 and place > max((_speaks(output, words) for words in before), default=-1):
         return True
-    runner, _, script = step.subject.rpartition(" ")
-    return _bare(runner.partition(" ")[0]) in _HEADING and re.search(rf"(?m)^> (?:\S+ )?{re.escape(script)}(?: /.*)?$", output) is not None
+    return task_begun(output, step) >= 0
 
 
-_HEADING = frozenset({"npm", "pnpm"})
-"""Task runners that print ``> package@version script`` above what a script prints."""
 _OF_SHELL = r"(?:(?:-?(?:/\S{1,80}/)?(?:ba|z|da|k)?sh|\(eval\)):(?: ?(?:line )?\d{1,9}:)? ?)?"
 
 
@@ -212,14 +210,14 @@ def without_hits(program: str, text: str) -> str:
 
 def printed(view: SessionView, run: Any) -> str:
     """Return all that a command printed, as far as the view holds the events."""
-    host = _phrases(view.host)
+    host = phrases(view.host)
     return "\n".join(_printed(e.text, host) for event in run.outputs or () if (e := view.by_event.get(event)) is not None and e.text)
 
 
 def output_of(view: SessionView, run: Any) -> str:
     """Return what the programs of a command printed, without what its host says above it."""
     text = printed(view, run)
-    found = next((match for pattern in _phrases(view.host).printed if (match := re.search(pattern, text, re.MULTILINE))), None)
+    found = next((match for pattern in phrases(view.host).printed if (match := re.search(pattern, text, re.MULTILINE))), None)
     return found[1] if found else text
 
 
@@ -276,7 +274,7 @@ class _Run:
         head = text[: host.head]
         if answer.subtype in KEPT or (call.is_error and _found(host.refused, text[:_LONGEST_REFUSAL])):
             self.refusal = answer
-        self.failed = call.is_error
+        self.failed = call.is_error and call is self.call  # another one that fails waited in vain, and ended nothing
         status = call.exit if call.exit is not None else _status(text, host)
         self.exit = status if status is not None else self.exit
         named = _found(host.running, head) if self.exit is None else None
@@ -296,7 +294,7 @@ class _Run:
 
 
 def _joined(view: SessionView) -> list[_Run]:
-    host = _phrases(view.host)
+    host = phrases(view.host)
     late = _late_answers(view)
     home = {t.thread_id: t.cwd for t in view.threads}
     folders: dict[str, str | None] = {}
@@ -356,7 +354,8 @@ def _late_answers(view: SessionView) -> dict[tuple[str, str], Any]:
 
 
 @cache
-def _phrases(host: str) -> ShellAnswers:
+def phrases(host: str) -> ShellAnswers:
+    """Return how a host tells of shell commands."""
     declared = discovery.hosts().get(host)
     return declared.shell if declared else ShellAnswers()
 
@@ -368,9 +367,7 @@ def _found(pattern: str, text: str) -> re.Match[str] | None:
 def _status(text: str, host: ShellAnswers, pattern: str = "") -> int | None:
     """Return the exit status that an answer tells in words: the first that is not 0 where a script ran several programs."""
     pattern = pattern or host.exit
-    if not pattern:
-        return None
-    said = [int(_group(m)) for m in re.finditer(pattern, text, re.MULTILINE)]
+    said = [int(_group(m)) for m in re.finditer(pattern, text, re.MULTILINE)] if pattern else []
     return next((status for status in said if status), 0) if said else None
 
 
@@ -488,7 +485,7 @@ def _row(view: SessionView, run: _Run) -> Any:
 
 def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, str, str | None]:
     """Return how a command ended, the event that shows it, and the line of that event."""
-    host = _phrases(view.host)
+    host = phrases(view.host)
     if run.end is None:
         return "unknown", row.event, None
     text = run.end.text or ""
@@ -509,7 +506,7 @@ def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, s
     bad = next((r for r in reported if not r.ok and not (owned and run.exit == 0 and r.purpose != "test")), None)
     if bad is not None:
         return "failed", *shown_by(view, run.answers, bad)
-    well = run.exit == 0 or nothing or (run.exit is None and host.marks_errors and not row.background)
+    well = run.exit == 0 or nothing or (run.exit is None and host.marks_errors and not row.background and not run.polls)
     if run.exit is None and not well and line.main is not None and (shown := _not_found(output_of(view, row), line.main)):
         return "failed", row.event, shown
     judged = line.main is not None and line.main.purpose in _JUDGED
@@ -519,12 +516,26 @@ def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, s
     proven = (run.exit == 0 and line.chained) or len(ran) >= sum(s.purpose in CHECKS for s in line.steps)
     if ran and proven and not row.background:
         return "passed", *shown_by(view, run.answers, ran[0])
-    return "unknown", row.event, None
+    return "running" if _yielded(view, run, host) else "unknown", row.event, None
+
+
+def _yielded(view: SessionView, run: _Run, host: ShellAnswers) -> bool:
+    """Tell whether a script ended when the one command that it waited for was to be answered at the latest: that goes on then."""
+    asked = view.call_text(run.call)
+    after = re.findall(host.yields, asked) if host.yields and run.exit is None and run.call.started and run.ended else []
+    if len(after) != 1 or len(re.findall(host.embedded, asked)) != 1 or len(re.findall(host.waits, asked)) > 0:
+        return False
+    late = run.ended - run.call.started - int(after[0]) * 1_000
+    return bool(0 <= late <= _ANSWERED_WITHIN)
+
+
+_ANSWERED_WITHIN = 1_000_000
+"""Microseconds in which a script is answered once it ended, at most."""
 
 
 def shown_by(view: SessionView, answers: list[Any], result: CheckResult) -> tuple[str, str | None]:
     """Return the event, of a command's answers, that shows a check's result, and its line; the last event where no line does."""
-    host = _phrases(view.host)
+    host = phrases(view.host)
     if result.line:
         for event in reversed(answers):
             if result.line in plain(_printed(event.text or "", host)):

@@ -12,8 +12,8 @@ _HEAD, _TAIL = 8_000, 8_000
 """Characters at both ends of a prompt that are looked at."""
 
 _LONGEST = 300
-ONLY_OUTPUT = "pasted output ending in: "
-"""What a prompt is told with that holds nothing beside a pasted output."""
+ONLY_OUTPUT = "pasted output "
+"""What a prompt is told with that holds nothing beside a pasted output; behind it ``ending in: `` and a line, or ``with: `` an error."""
 
 _OUTPUT = lazy_pattern(
     r"\s*(?:[\u276f\u279c$>%\u2022\u2a2f\u00d7\u2717\u2713\u2502\u2514\u251c]\s|[\u276f\u279c$]\s*$|\[\+\]|=>|@@"
@@ -26,6 +26,12 @@ _OUTPUT = lazy_pattern(
 
 _WORDS = lazy_pattern(r"\W*[^\W\d_]{1,20}[\s,.:;!?'\"\u2019)-]+[^\W\d_]{1,20}[\s,.:;!?'\"\u2019)-]")
 _ERROR = lazy_pattern(r"(?i)\b(?:\w*error|fail(?:ed|ure)?|fatal|\w*exception|panic|aborting|not found)\b")
+
+_ENDED = lazy_pattern(r"(?i)\bexit(?:ed)?(?: with)?(?: status| code)? \d{1,3}\W*$")
+"""A line that says no more than that a program failed."""
+
+_DRAWN = " \t\u2502\u2503|\u00d7\u2a2f\u2717\u276f"
+"""What is drawn around such a line."""
 
 
 def _is_heading(line: str) -> bool:
@@ -46,5 +52,7 @@ def beside_output(text: str) -> str:
     above, below = " ".join(before), " ".join(line for line in behind if line not in errors)
     above, below = (said if _WORDS.match(said) else "" for said in (above, below))
     if not above and not below:
-        return f"{ONLY_OUTPUT}{(errors or inside)[-1].strip()[:_LONGEST]}"
+        telling = next((line for line in reversed(errors) if not _ENDED.search(line)), None)
+        line = telling or (errors or inside)[-1]
+        return f"{ONLY_OUTPUT}{'ending in' if line == lines[-1] else 'with'}: {line.strip(_DRAWN)[:_LONGEST]}"
     return " ".join(filter(None, (above, GAP, *(line.strip() for line in errors[-1:]), below)))

@@ -15,7 +15,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import NOTE_TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
 
@@ -53,6 +53,13 @@ _STEERS = lazy_pattern(
 _ACTS = lazy_pattern(r"(?i)\b(?:push|commit|ship|merge|continue|proceed|resume|retry|again|try|do|stop|wait|keep|carry|go|next)\b")
 """Such a prompt with one of these asks for something all the same."""
 
+MERGED = lazy_pattern(
+    r"(?i)(?:ok(?:ay)?|great|thanks)?\W*(?:(?:i|we)(?:[\u2019']ve| have)? (?:just )?merged"
+    r"(?: (?:it|(?:this|that|the)(?: pr| mr| pull request)?|all)\b)?"
+    r"|(?:it|that|this|(?:(?:that|this|the) )?(?:pr|mr|pull request)(?: #\d{1,9})?)(?:[\u2019']s| is| was| has been| got) merged\b)"
+    r"(?= *(?:$|[.,;!\n]|now\b|and\b))(?! *,? *(?:now\W+)?(?:right|correct|yes|yeah|no|ok(?:ay)?|or not|true|already"
+    r"|(?:is|has|was|did|have|do)(?:n[\u2019']?t)? (?:it|i|we|you|that)) *\?)"
+)
 _HANDS_IN = lazy_pattern(
     r"(?i)\W*(?:(?:a|an|the|all|it|its|this|that|these|them|everything|changes?|work|pr|prs|mr|pull|merge|requests?|branch|commit(?:ted|s)?|push(?:ed)?"
     r"|open|make|create|send|submit|file|raise|ship|land|rebase|up|to|for|in|into|on|of|onto|with|main|master|origin|remote|and|then|now|ok(?:ay)?|so"
@@ -71,7 +78,7 @@ _TAG = lazy_pattern(r"</?[a-z][\w-]*\s*/?>")
 
 def typed(view: SessionView) -> list[Any]:
     """Return the prompts of the main thread, in order: in the others it is an agent that asks."""
-    main = _main(view)
+    main = view.once(_main)
     return [p for p in view.prompts if p.thread_id == main]
 
 
@@ -88,11 +95,13 @@ _OF_TURNS = frozenset({"prompt", "answer", "tool_call", "tool_result"})
 
 def taken_back(view: SessionView) -> set[str]:
     """Return the events that the person went back behind: the conversation forked before them, and goes on in another branch."""
-    main = _main(view)
+    main = view.once(_main)
     own = [e for e in view.events if e.thread_id == main]
     records = {e.event_id: (e.stream, e.generation, e.start) for e in own}
     above: dict[Any, Any] = {records[e.event_id]: records.get(e.parent_id or "") for e in own}
-    at = next((records[e.event_id] for e in reversed(in_time([e for e in own if e.kind in _OF_TURNS]))), None)
+    turns = [e for e in own if e.kind in _OF_TURNS]
+    last = max(reversed(turns), key=_by_time(turns), default=None)
+    at = None if last is None else records[last.event_id]
     goes_on = set()
     while at is not None and at not in goes_on:
         goes_on.add(at)
@@ -100,13 +109,15 @@ def taken_back(view: SessionView) -> set[str]:
     # what does not begin in the branch that goes on stands before a compaction, or nothing says where
     back: dict[Any, bool] = dict.fromkeys((None, *goes_on), False)
     for record in above:
+        if record in back:
+            continue
         line, at = [], record
         while at not in back:
             back[at] = False
             line.append(at)
             at = above[at]
         back.update(dict.fromkeys(line, at in goes_on or back[at]))
-    return {e.event_id for e in own if back[records[e.event_id]]}
+    return {e.event_id for e in own if back[records[e.event_id]]} if any(back.values()) else set()
 
 
 def is_request(ask: str) -> bool:
@@ -167,6 +178,15 @@ def asked(text: str) -> str:
     if "```" in text or "<" in text or "[" in text:
         text = _NOT_SAID.sub(" ", text)
     return one_line(text)
+
+
+_OF_EDITOR = lazy_pattern(r"(?s)<(ide_[a-z_]+)>(?:(?!<ide_).)*?</\1>")
+"""What an editor put beside a prompt: the file that was open, the lines that were selected."""
+
+
+def typed_words(text: str | None) -> list[str]:
+    """Return all words that a person typed in a prompt, code and quoted output among them."""
+    return _OF_EDITOR.sub(" ", text or "").split()
 
 
 def _marking_gaps(text: str) -> str:
@@ -266,7 +286,7 @@ def task(view: SessionView) -> Task:
     since = telling[0].seq if telling else -1
     chosen = telling or (prompts[-1] if prompts else None)
     now = _plan(view, since) or (_request(chosen) if chosen else _title(view))
-    here = {event.thread_id for event in own} or {_main(view)}
+    here = {event.thread_id for event in own} or {view.once(_main)}
     commands, refusals = (
         [pair for pair in found(view) if pair[0].thread_id in here and pair[0].event_id not in back] for found in (_commands, _refusals)
     )
@@ -317,7 +337,9 @@ def _about(view: SessionView, told: Sequence[Any], last: Any, asks: dict[str, st
 
     if last is None or alone(last):
         return None
-    before = [e for e in told[: told.index(last)] if e.event_id in asks]
+    end = told.index(last)
+    ended = max((n for n, e in enumerate(told[: end + 1]) if MERGED.match(asked(e.text or ""))), default=-1)  # what stands before is done
+    before = [e for e in told[ended + 1 : end] if e.event_id in asks]
     found = next(filter(alone, reversed(before)), None)
     if found is not None and not _task().match(asks[found.event_id]) and "?" not in asks[found.event_id]:
         # a remark says less of what is wanted than an order of a few words behind it
@@ -382,8 +404,14 @@ _MARKS = lazy_pattern(r"[*`]+")
 
 def in_time(events: Sequence[Any]) -> list[Any]:
     """Return events of a thread by their time, where all of them have one: a file may hold them in another order; else by their place."""
-    timed = all(e.ts is not None for e in events)
-    return sorted(events, key=lambda e: (e.ts, e.seq) if timed else e.seq)
+    return sorted(events, key=_by_time(events))
+
+
+def _by_time(events: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return the key that sorts events by their time, where all of them have one, else by their place."""
+    if all(e.ts is not None for e in events):
+        return lambda e: (e.ts, e.seq)
+    return lambda e: e.seq
 
 
 _COMMAND = lazy_pattern(r"\s{0,9}(/[a-z][\w-]{1,60}(?::[\w-]{1,60}){1,3})\s{0,9}")
@@ -467,10 +495,15 @@ def _replies(view: SessionView, prompt: Any, ask: str) -> bool:
 def _request(prompt: tuple[Any, str], by: str = "prompt") -> Request:
     event, ask = prompt
     text = event.text or ""
-    words = one_line(beside_output(_marking_gaps(text))) if by == "prompt" and "\n" in text else ""
+    typed = _GOES_ON.sub("", text)
+    words = one_line(beside_output(_marking_gaps(typed))) if by == "prompt" and "\n" in text else ""
     if not words and asked(text) == ask:
-        words = one_line(_marking_gaps(text[:_PAGE]))
+        words = one_line(_marking_gaps(typed[:_PAGE]))
     return Request(shorten_ask(words or ask, LONGEST), by, event.event_id, event.ts)
+
+
+_GOES_ON = lazy_pattern(r"(?<![\w\\])(?<!\b[A-Za-z]:)\\[ \t]*(?=\r?\n|\Z)")
+"""What a terminal writes at the end of a line of a prompt that goes on; the end of a folder of Windows is none."""
 
 
 def _title(view: SessionView) -> Request | None:
@@ -480,7 +513,7 @@ def _title(view: SessionView) -> Request | None:
 
 def _plan(view: SessionView, since: int) -> Request | None:
     """Return the heading of the newest plan that the person approved behind a place in the main thread."""
-    main = _main(view)
+    main = view.once(_main)
     began = [(e.seq, plan_in(e), e.event_id, e.ts) for e in view.of_kinds("injected") if e.thread_id == main]
     agreed = [c for c in view.tool_calls if c.action == "plan" and not c.is_error and c.result_event and c.thread_id == main]
     plans = [(c, arguments_of(view.call_text(c)).get("plan")) for c in agreed if c.seq > since]

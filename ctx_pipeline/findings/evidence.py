@@ -24,7 +24,7 @@ from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline.usage.usage_figures import cache_read_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
@@ -369,7 +369,6 @@ def _stored(
                 (host, session): SessionFacts(host, session, *told)
                 for host, session, *told in connection.execute(SESSIONS_SQL, asked).fetchall()
             }
-    readings: dict[str, dict[Key, Measured]] = {}
     damaged = ""
     try:
         found = measured(store.lake, store.warehouse_path if warehouse is None else warehouse, signals)
@@ -379,9 +378,10 @@ def _stored(
             raise
         found, damaged = [], damage.message
     copied = store.ledger.copied_sessions()
-    for host, session, signal, value, metadata in found:
-        if (host, session) in facts and (host, session) not in copied:
-            readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
+    readings: dict[str, dict[Key, Measured]] = {}
+    for signal, every in _by_signal(found).items():
+        if own := {key: one for key, one in every.items() if key in facts and key not in copied}:
+            readings[signal] = own
     lessons = {} if narrow else counted(store.warehouse_path)
     replaced: Counter[str] = Counter() if narrow else live_secrets(sessions)
     return spent | {
@@ -392,6 +392,25 @@ def _stored(
         "damaged": damaged,
         "cache_read_nano": cache_read,
     }
+
+
+_grouped: list[tuple[Sequence[Any], dict[str, dict[Key, Measured]]]] = []
+"""The readings that were grouped last, and by signal."""
+
+
+def _by_signal(found: Sequence[tuple[str, str, str, float, str | None]]) -> dict[str, dict[Key, Measured]]:
+    """Return signal -> session -> reading; nobody may change it. What was grouped last is not grouped again."""
+    from ctx_pipeline.storage.warehouse.session_queries import MOST_KEPT
+
+    for last, known in _grouped:
+        if last is found:
+            return known
+    readings: dict[str, dict[Key, Measured]] = {}
+    for host, session, signal, value, metadata in found:
+        readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
+    if len(found) <= MOST_KEPT:
+        _grouped[:] = [(found, readings)]
+    return readings
 
 
 def _dollars(metadata: str | None) -> float | None:

@@ -45,6 +45,8 @@ class HookState:
     way: str | None
     events: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    lacking: dict[str, list[str]] = field(default_factory=dict)
+    """event -> kinds of it for which hooks that an earlier version installed do not run"""
     problem: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     """option -> value of the hooks that answer with memories"""
@@ -213,8 +215,19 @@ def hook_state(host: Host, home: Path) -> HookState:
     except SettingsError as error:
         return HookState(host.key, home, path, None, problem=error.message)
     missing = [event for event in events_taken(recipe) if event not in events] if events else []
+    replaced = {recipe.replaces.event: recipe.replaces.matcher} if recipe.replaces is not None else {}
+    lacking = config_patch.kinds_lacking(read(path) or "", str(path), replaced | dict(recipe.matchers))
     off = bool(recipe.off_switch) and config_patch.parsed_json(read(path) or "", str(path)).get(recipe.off_switch) is True
-    return HookState(host.key, home, path, "hooks" if events else None, events, missing, options=options_in_force(host, home), off=off)
+    options = options_in_force(host, home)
+    return HookState(host.key, home, path, "hooks" if events else None, events, missing, lacking, options=options, off=off)
+
+
+def older_hooks(state: HookState) -> str:
+    """Return that installed hooks are older than what this version installs, and the command for it; empty where they are not."""
+    if not state.lacking:
+        return ""
+    lacks = "; ".join(f"{', '.join(kinds)} at {event}" for event, kinds in state.lacking.items())
+    return f"an earlier version installed these hooks, they do not run for {lacks}: ctx hooks install {state.host}"
 
 
 def _server(host: Host) -> ServerFile:

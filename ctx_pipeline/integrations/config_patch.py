@@ -188,6 +188,30 @@ def hooks_in(text: str, name: str) -> list[str]:
     return [event for event, groups in _events(value, name).items() if any(_holds_ours(g) for g in groups)] if "hooks" in value else []
 
 
+def kinds_lacking(text: str, name: str, wanted: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return event -> kinds of a matcher for which none of our hooks there runs; ``wanted`` is event -> matcher."""
+    value = parsed_json(text, name)
+    found: dict[str, list[str]] = {}
+    for event, groups in _events(value, name).items() if "hooks" in value else ():
+        matchers = [str(group.get("matcher") or "*") for group in groups if _holds_ours(group)]
+        lacking = [kind for kind in wanted.get(event, "").split("|") if kind and not any(_takes(m, kind) for m in matchers)]
+        if matchers and lacking:
+            found[event] = lacking
+    return found
+
+
+def _takes(matcher: str, kind: str) -> bool:
+    """Tell whether a matcher takes a kind of tool: * takes all, plain names are a list, anything else is a regex found anywhere."""
+    if matcher == "*":
+        return True
+    if re.fullmatch(r"[\w\-,| ]*", matcher, re.ASCII):
+        return kind in map(str.strip, re.split("[,|]", matcher))
+    try:
+        return re.search(matcher, kind) is not None
+    except (re.error, OverflowError, RecursionError):
+        return False
+
+
 def our_commands(text: str, name: str, does: str) -> list[str]:
     """Return the commands of our hooks that do one thing, in the order of the file."""
     value = parsed_json(text, name)

@@ -15,6 +15,7 @@ from ctx_pipeline.sessions.files import sessions_with_file
 from ctx_pipeline.sessions.reports.uncommitted import uncommitted
 from ctx_pipeline.sessions.signals import OUTCOMES, measured_in, outcome_of, without_passing_tests
 from ctx_pipeline.storage.own_sessions import UNNAMED
+from ctx_pipeline.storage.resuming import resuming
 from ctx_pipeline.storage.warehouse.session_queries import evidence_files, session_facts
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import day
@@ -293,10 +294,12 @@ def list_sessions(
                 s,
                 project=project_name,
                 title=title,
-                resume=discovery.hosts()[s.host].resuming(
+                resume=resuming(
+                    store,
+                    s.host,
                     s.session_id,
                     folders[place].cwd if place in folders else unseen.cwd,
-                    archived=known is not None and known.status == "archived",
+                    archived=known is None and unseen.archived,
                 ),
                 status=known.status if known else "unknown",
                 days_left=None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400)),

@@ -33,6 +33,8 @@ class Entered(NamedTuple):
     kind: str
     on: bool
     last: str | None
+    problem: str = ""
+    """what is wrong with it, and the command that mends it"""
 
 
 def entered(settings: Settings) -> list[Entered]:
@@ -45,7 +47,11 @@ def entered(settings: Settings) -> list[Entered]:
     states = [
         agent_config.hook_state(h, home) for h in discovery.hosts().values() if h.agent.hooks for home in agent_config.homes(settings, h)
     ]
-    return [Entered(f"{s.host} {', '.join(s.events) or s.way} in {s.home}", "hooks", on=True, last=last) for s in states if s.way]
+    return [
+        Entered(f"{s.host} {', '.join(s.events) or s.way} in {s.home}", "hooks", on=True, last=last, problem=agent_config.older_hooks(s))
+        for s in states
+        if s.way
+    ]
 
 
 def timed(settings: Settings) -> list[Entered]:

@@ -9,7 +9,7 @@ from ctx_pipeline.learning.named_files import changed_by, files_named, spoken_of
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from ctx_pipeline.model.memories import Memory
     from ctx_pipeline.shell.acts import Act
@@ -142,12 +142,12 @@ class AskFirst(NamedTuple):
         """Return what is left without the acts of these names."""
         return AskFirst(tuple(limited for limited in self.acts if limited.name not in names))
 
-    def done_by(self, command: str, cwd: str | None) -> bool:
+    def done_by(self, command: str, cwd: str | None, roots: Sequence[str] = ()) -> bool:
         """Tell whether a command line does one of the acts."""
         from ctx_pipeline.shell.acts import acts
 
         of_files = (limited for limited in self.acts if limited.name in ("change", "delete") and limited.files)
-        if any(path for limited in of_files for path in changed_by(command, limited.files, cwd, limited.name)):
+        if any(path for limited in of_files for path in changed_by(command, limited.files, cwd, limited.name, roots)):
             return True
         return any(_does(act, limited, near) for near in _with_what_was_added(command) for act in acts(near, cwd) for limited in self.acts)
 
@@ -193,7 +193,7 @@ def at_every_act(memory: Memory) -> bool:
 
 def words_of_command(text: str) -> frozenset[str]:
     """Return what a command line works on and with, but for what it quotes."""
-    from ctx_pipeline.mining.lessons.said_rules import terms
+    from ctx_pipeline.mining.lessons.rules.said_rules import terms
 
     return terms(re.sub(r"[-=/]", " ", QUOTED.sub(" ", text)))
 

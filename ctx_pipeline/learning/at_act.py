@@ -9,8 +9,11 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.learning.ask_first import QUOTED, ask_first_of, at_every_act, words_of_command
-from ctx_pipeline.learning.named_files import CHANGING, changed_by, files_of_verb
+from ctx_pipeline.learning.file_rules import NO_BRANCHES, SAYS_HOW, avoided, file_rule, forbids, may_speak, of_kinds
+from ctx_pipeline.learning.machine_facts import holds_here
+from ctx_pipeline.learning.named_files import changed_by
 from ctx_pipeline.learning.ports import another_service, answers_elsewhere, is_to_be_reached, port_of_fact, reaches, same_service
+from ctx_pipeline.memory.injection_policy import sure_enough
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
@@ -63,27 +66,28 @@ def _red(text: str) -> bool:
 
 _ENDED_BY = lazy_pattern(
     r"(?m)^(?:E\s+)?(?:[\w.]+\.)?(?:[A-Z]\w*)?(?:Error|Exception)(?:\s\[\w+\])?: \S|^(?:fatal|ERROR|npm error|[\w.-]+: error): \S|^ssh: \S"
-    r"|^curl: \(\d+\) \S|[Cc]onnection refused\b|^\S+: (?:\S+: )?(?:[Pp]ermission denied|[Nn]ot a directory)"
+    r"|^curl: \(\d+\) \S|^\S{1,20} no matches found: \S|[Cc]onnection refused\b|^\S+: (?:\S+: )?(?:[Pp]ermission denied|[Nn]ot a directory)"
 )
 """A line with which a program ends that failed."""
 
 _COUNTS_PASSES = lazy_pattern(r"\b[1-9]\d* (?:passed|passing|tests? ok)\b")
 
 
-def before_command(command: str, memories: Iterable[Memory], cwd: str | None = None) -> list[Memory]:
+def before_command(command: str, memories: Iterable[Memory], cwd: str | None = None, roots: Sequence[str] = ()) -> list[Memory]:
     """Return the memories that speak of a command that is about to run, the surest first.
 
     A rule that wants another program, forbids what the words say, or wants the person to be asked
     before this act; what a rule says of pushes and commits to a branch holds for those alone that change
     it; a refusal of the same command, or of its program in favor of another one; a cure of exactly this call, or of
     any call of the program it names.
-    Which branch is checked out is read in ``cwd``; without it a push that names none speaks of none.
+    Which branch is checked out is read in ``cwd``; without it a push that names none speaks of none. Files are
+    named from the root of the repository that holds them, without one from ``cwd``.
     """
     from ctx_pipeline.shell.commands import steps
 
     every = [step for step in steps(command) if step.words]
     programs = {step.words[0].rpartition("/")[2] for step in every if not _only_asks(step)}
-    found = [m for m in memories if _speaks(m, command, every, programs, cwd)]
+    found = [m for m in memories if _speaks(m, command, every, programs, cwd, roots=roots)]
     return sorted(found, key=lambda m: (m.kind not in RULE_KINDS, -m.confidence, m.memory_id))
 
 
@@ -111,9 +115,9 @@ def _only_asks(step: Step) -> bool:
     return not _ASKING_OPTIONS.isdisjoint(first) or (asked in _ASKING and not (asked in _ASKS_ALONE and (more or "--fix" in words)))
 
 
-def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[str], cwd: str | None) -> bool:
+def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[str], cwd: str | None, *, roots: Sequence[str]) -> bool:
     body = memory.body
-    if body.get("at_hand") and memory.status != "accepted":
+    if not may_speak(memory):
         return False
     if memory.kind in RULE_KINDS:
         instead = set(map(str, body.get("instead_of", ())))
@@ -121,14 +125,16 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
             return True
         if memory.kind == "risk_rule" and body.get("refused") == f"`{command.strip()}`":
             return True
+        if memory.kind != "risk_rule" and not body.get("want") and (into := _AGAINST.search(memory.text)):
+            return _opens_against(_branches(into[1]), every)
         if memory.kind != "risk_rule" and not body.get("want") and (limited := _branch_limit(memory)):
             ask_first = ask_first_of(memory)
-            return _changes_branch(limited, command, cwd) or bool(ask_first and ask_first.beside(limited.acts).done_by(command, cwd))
+            return _changes_branch(limited, command, cwd) or bool(ask_first and ask_first.beside(limited.acts).done_by(command, cwd, roots))
         if ask_first := ask_first_of(memory):
-            return ask_first.done_by(command, cwd)
+            return ask_first.done_by(command, cwd, roots)
         if memory.kind == "risk_rule":
             return False
-        return _wanted(memory, command, every, cwd) if body.get("want") else _forbidden(memory, command, every, cwd)
+        return _wanted(memory, command, every, cwd) if body.get("want") else _forbidden(memory, command, every, cwd, roots)
     if memory.kind == "repo_convention" and _OF_FOLDER.match(memory.text):
         # the very call, but for what it passed with, is sure enough of one session
         return any(_lacks_option(s, c) for s in every for c in body.get("commands", ()))
@@ -137,10 +143,12 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
     told = " ".join(command.split())
     if body.get("resolution") in ("command", "spelling") and told in map(str, body.get("did", ())):
         return False
-    if body.get("absent") and not _lacks(str(body["absent"]), command, every):
+    if body.get("absent") and not (_calls(str(body["absent"]), command, every) and holds_here(memory)):
         return False
-    if body.get("about") == "option" and not _of_this_system(body):
+    if body.get("about") == "option" and not holds_here(memory):
         return False
+    if "argument_count" in body:
+        return _breaks_limits(body, every)
     about = _ABOUT_TO_RUN.match(memory.when_to_use or "")
     if about is not None:
         fails_so = _named_in_error(memory) <= set(_NAMES.findall(command)) and _left_out(memory) <= set(command.split())
@@ -149,22 +157,18 @@ def _speaks(memory: Memory, command: str, every: Sequence[Step], programs: set[s
     return body.get("resolution") == "command" and bool(failed) and failed in (told, *(" ".join(s.text.split()) for s in every))
 
 
-def _lacks(program: str, command: str, every: Sequence[Step]) -> bool:
-    """Tell whether a command line looks for a program that was absent, and that is still not there."""
-    from shutil import which
+def _calls(program: str, command: str, every: Sequence[Step]) -> bool:
+    """Tell whether a command line looks for a program by its bare name, where the shell does."""
+    from ctx_pipeline.mining.lessons.failed_commands.absent_programs import activates, called
 
-    from ctx_pipeline.mining.lessons.absent_programs import activates, called
-
-    looked_for_bare = any(program in called(step) for step in every)
-    return looked_for_bare and not activates(command) and which(program.replace(" ", "-")) is None
+    return any(program in called(step) for step in every) and not activates(command)
 
 
-def _of_this_system(body: Mapping[str, Any]) -> bool:
-    """Tell whether the program that lacks an option is of the same make here."""
-    from ctx_pipeline.shell.system_programs import has_make
+def _breaks_limits(body: Mapping[str, Any], every: Sequence[Step]) -> bool:
+    """Tell whether a step calls a subcommand with a number of arguments that it refused."""
+    from ctx_pipeline.mining.lessons.failed_commands.argument_counts import ArgumentCount, breaks_limits
 
-    program, _, make, *_ = (*map(str, body.get("names", ())), "", "", "")
-    return has_make(program, make)
+    return any(breaks_limits(step, str(body.get("subcommand")), ArgumentCount(*body["argument_count"])) for step in every)
 
 
 def _named_in_error(memory: Memory) -> set[str]:
@@ -204,22 +208,21 @@ def _lacks_option(step: Step, known: object) -> bool:
     )
 
 
-def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | None) -> bool:
+def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | None, roots: Sequence[str]) -> bool:
     """Tell whether a command does what a rule forbids.
 
     It has most of its words, or the one that the rule is about as an option or a subcommand, or changes a file that it names.
     """
-    from ctx_pipeline.mining.lessons.said_rules import OBJECTS, core, terms
+    from ctx_pipeline.mining.lessons.rules.said_rules import OBJECTS, core
 
+    rule = file_rule(memory)
+    if rule is not None:
+        return any(of_kinds(path, rule.kinds) for path in changed_by(command, rule.names, cwd, rule.verb, roots))
     what, where = core(memory.text)
-    wanted = (set(map(str, memory.body.get("avoid", ()))) & (what | where)) - (where & _NO_BRANCHES)
-    forbidden = next((found for found in _FORBIDS.finditer(memory.text.lower()) if found[1] in what), None)
+    wanted = avoided(memory, what, where)
+    forbidden = forbids(memory.text, what)
     doing = forbidden[1] if forbidden else ""
-    narrower = (what & wanted) - {doing} - OBJECTS - _SAYS_HOW
-    if forbidden and doing in CHANGING and (names := files_of_verb(memory.text, forbidden.end())):
-        changed = () if _UNDER_CONDITION.search(memory.text) else changed_by(command, names, cwd, doing)
-        kinds = narrower - _ANY_FILE if terms(" ".join(names)) <= where else frozenset[str]()
-        return any(_of_kinds(path.removeprefix(f"{cwd}/"), kinds) for path in changed)
+    narrower = (what & wanted) - {doing} - OBJECTS - SAYS_HOW
     for steps, words in _acts(command, [step for step in every if not _only_views(step)]):
         held = wanted & words
         acts = {w for s in steps if s.words[0].rpartition("/")[2] in _ACTING for w in (*s.subject.split()[1:], *_options(s.words))}
@@ -230,25 +233,6 @@ def _forbidden(memory: Memory, command: str, every: Sequence[Step], cwd: str | N
         if doing and doing in acts and (where & wanted) | narrower <= held | acts:
             return True
     return False
-
-
-def _of_kinds(path: str, kinds: Collection[str]) -> bool:
-    """Tell whether a path has words for all kinds of files: for tests one of tests."""
-    from ctx_pipeline.mining.lessons.said_rules import akin, terms
-
-    words = terms(re.sub(r"[/._-]", " ", path))
-    return all(any(akin(kind, word) for word in words) for kind in kinds)
-
-
-_ANY_FILE = frozenset({"generated", "folder", "directory", "content", "thing", "source", "existing", "vendored", "compiled", "built"})
-"""Words for the files of a folder that narrow nothing."""
-
-_UNDER_CONDITION = lazy_pattern(r"(?i)\b(?:when|while|if|unless|until|before|after|except)\b")
-
-_SAYS_HOW = frozenset(
-    {"my", "directly", "straight", "anything", "something", "ever", "again", "yourself", "automatically", "blindly", "work", "stuff"}
-)
-"""Words beside the act of a rule that narrow nothing."""
 
 
 def _acts(command: str, every: Sequence[Step]) -> Iterator[tuple[list[Step], set[str]]]:
@@ -290,12 +274,18 @@ class _BranchLimit(NamedTuple):
     """whether only force is meant"""
 
 
+def _opens_against(branches: Collection[str], every: Sequence[Step]) -> bool:
+    from ctx_pipeline.shell.git_branches import pull_request_base
+
+    return any(pull_request_base(step) in branches for step in every)
+
+
 def _branch_limit(memory: Memory) -> _BranchLimit | None:
     """Return which pushes and commits a rule forbids where it names branches.
 
     None where it speaks of what is committed there: that is looked for in the words of the command.
     """
-    from ctx_pipeline.mining.lessons.said_rules import OBJECTS, terms
+    from ctx_pipeline.mining.lessons.rules.said_rules import OBJECTS, terms
     from ctx_pipeline.shell.git_branches import COMMIT, PUSH
 
     said = memory.text.lower()
@@ -306,7 +296,7 @@ def _branch_limit(memory: Memory) -> _BranchLimit | None:
     named = next((match for match in _TO_BRANCHES.finditer(said, found.end()) if _branches(match[1])), None)
     listed = said[found.start() : named.start()] if ask_first and named else found[0]
     acts = frozenset(PUSH if _OF_PUSH.search(act) else COMMIT for act in _BRANCH_ACT.findall(listed))
-    if named and acts == {COMMIT} and terms(said[found.end() : named.start()]) - OBJECTS - _SAYS_HOW:
+    if named and acts == {COMMIT} and terms(said[found.end() : named.start()]) - OBJECTS - SAYS_HOW:
         return None
     names = _branches(named[1]) if named else frozenset(_KNOWN_BRANCHES.findall(said)) - (ask_first.names() if ask_first else set())
     return _BranchLimit(acts, names, bool(_FORCE.search(said)) and not _FORCE_TOO.search(said)) if names else None
@@ -315,7 +305,7 @@ def _branch_limit(memory: Memory) -> _BranchLimit | None:
 def _branches(said: str) -> frozenset[str]:
     """Return the branches that a list of words names; "git" and "the repo" are none."""
     words = re.split(r"\s*,\s*|\s+(?:or|and|nor)\s+(?:to\s+|on\s+)?", said)
-    return frozenset(b for word in words if (b := word.strip("`'\".").removeprefix("origin/")) and not _A_FILE.search(b)) - _NO_BRANCHES
+    return frozenset(b for word in words if (b := word.strip("`'\".").removeprefix("origin/")) and not _A_FILE.search(b)) - NO_BRANCHES
 
 
 _A_FILE = lazy_pattern(r"[A-Za-z_]\.[a-z]{2,5}$")
@@ -343,13 +333,17 @@ _BRANCH_ACTS = lazy_pattern(rf"{_ACT}(?:(?:\s*[,/]\s*|\s+(?:or|and|nor|oder|und)
 _OF_PUSH = lazy_pattern(r"push|푸시|推送|プッシュ")
 _FORCE = lazy_pattern(r"(?<!\w)force|(?<!\S)-f\b")
 _FORCE_TOO = lazy_pattern(r"\b(?:even|especially|particularly)\b.{0,20}(?:force|-f\b)|\bpush\w*(?:\s*[,/]\s*|\s+(?:or|and|nor)\s+)force")
-_NO_BRANCHES = frozenset({"git", "github", "gitlab", "bitbucket", "repo", "repository", "remote", "server", "history", "version", "vcs"})
-"""Where every commit and push goes: a rule that names one limits nothing by it."""
 _BRANCH = r"[`'\"]?[\w.@/-]*\w[`'\"]?"
 _TO_BRANCHES = lazy_pattern(
     rf"\s(?:to|on|onto|into|auf)\s+(?:the\s+|our\s+|a\s+|den\s+)?(?!(?:files?|code|changes?)\b)"
     rf"({_BRANCH}(?:(?:\s*,\s*|\s+(?:or|and|nor)\s+)(?:to\s+|on\s+)?{_BRANCH})*)"
 )
+_AGAINST = lazy_pattern(
+    r"(?i)\b(?:open|creat|mak|submit|rais|send)\w*\s(?:\w+\s){0,2}(?:PRs?|MRs?|(?:pull|merge)[- ]requests?)\s+"
+    rf"(?:target(?:s|ing)?|against|into|onto|to)\s+(?:the\s+|our\s+)?({_BRANCH}(?:(?:\s*,\s*{_BRANCH})*\s+(?:or|and|nor)\s+{_BRANCH})?)"
+    r"(?=\s*(?:(?:branch|directly|again|any\s?more|without|unless)\b|[.,;:!)]|$))"
+)
+"""Names the branches against which no pull request is to be opened."""
 _KNOWN_BRANCHES = lazy_pattern(r"(?a)(?<![\w/.-])(?:main|master|trunk|develop|release|staging|production)(?![\w/.-])")
 """Names of branches that a rule may say in any language."""
 
@@ -359,13 +353,15 @@ def _wanted(memory: Memory, command: str, every: Sequence[Step], cwd: str | None
 
     So is one of an act before which the rule wants something else done, where the line does not do it.
     """
-    from ctx_pipeline.mining.lessons.said_rules import core, terms
+    from ctx_pipeline.mining.lessons.rules.said_rules import core, terms
 
     done = {w for s in every if s.words[0].rpartition("/")[2] in _ACTING for w in s.subject.split()[1:]}
     looks = any(tuple(s.words[1:3]) == ("pr", w) for s in every for w in _LOOKING)
     doing = set() if looks else done & _MADE
     wants = set(map(str, memory.body.get("want", ()))) & core(memory.text)[0]
     ahead = _BEFORE_ACT.search(memory.text)
+    if not (ahead or wants & _MADE - doing or sure_enough(memory)):
+        return False  # the command cannot show whether it is done so: what was said once in passing waits to be said again
     now = wants & doing or (ahead and any(act.startswith(ahead[1].lower()) for act in doing))
     if ahead and (limited := _limit_ahead(memory.text.lower(), ahead)) and not _changes_branch(limited, command, cwd):
         return False
@@ -403,8 +399,6 @@ _LOOKING = ("list", "view", "checks", "status", "diff", "checkout", "comment")
 _ACTING = frozenset({"git", "gh", "glab", "jj", "hg", "npm", "pnpm", "yarn", "docker", "kubectl", "terraform"})
 """Programs whose subcommands and options are what rules of work forbid: ``git push``, ``gh pr merge --squash``."""
 
-_FORBIDS = lazy_pattern(r"\b(?:never|don['\u2019]?t|do not|stop|avoid|no)\s+(?:ever\s+|use\s+|using\s+)?([a-z][\w-]*)")
-
 
 def _options(words: Sequence[str]) -> list[str]:
     return [w.lstrip("-").partition("=")[0] for w in words if w.startswith("--")]
@@ -423,7 +417,7 @@ def at_prompt(prompt: str, memories: Iterable[Memory], *, heard_at_act: bool = T
     asked = _MAKES.match(prompt[:LONGEST])
     if asked is None and not reaches(prompt[:LONGEST]):
         return []
-    from ctx_pipeline.mining.lessons.said_rules import terms
+    from ctx_pipeline.mining.lessons.rules.said_rules import terms
 
     words = terms(prompt[:LONGEST])
     verb = asked["verb"].lower() if asked else ""
@@ -479,28 +473,42 @@ def _begins(step: Step, pattern: str) -> bool:
 
 def after_failure(command: str, output: str, cwd: str | None, memories: Iterable[Memory]) -> list[Memory]:
     """Return the memories of the error that a command just met, a cure before a warning; none where its line is another one."""
-    from ctx_pipeline.mining.lessons.failures import quoted_as_name, salient_line, signature, without_place
-    from ctx_pipeline.mining.lessons.proof import missing
+    from ctx_pipeline.mining.lessons.commands import checks_format
+    from ctx_pipeline.mining.lessons.failed_commands.proof import missing
+    from ctx_pipeline.mining.lessons.failures import UNFORMATTED, quoted_as_name, salient_line, signature, unformatted, without_place
     from ctx_pipeline.shell.commands import steps
 
     every = [step for step in steps(command) if step.words]
     of_tests = any(s.purpose == "test" for s in every)
+    # what a test prints is what it is about
+    to_format = unformatted(output) and (not of_tests or any(checks_format(s.text) for s in every))
+    if to_format:
+        from ctx_pipeline.learning.formatters import formats_project, formatted_others
+
     lines = [line for form in (False, True) if (line := salient_line(output, cwd, of_tests=of_tests, of_any_form=form))]
-    if not lines:
+    if not (lines or to_format):
         return []
     forms = {signature(form) for line in lines for form in (line, quoted_as_name(line), without_place(line), _PLACE_AT_END.sub("", line))}
+    forms |= {UNFORMATTED} if to_format else set()
     line = "\n".join(lines)
     subjects = {step.subject for step in every} | {step.words[0].rpartition("/")[2] for step in every}
     looked = looked_for(command, line)
     absent = missing(lines[-1])[0] if _NOT_THERE.search(line) else ""
+    expands = any(_EXPANDED & set(word) for word in command.split())
     found = [
         m
         for m in memories
-        if (_same_error(m, forms, line) and _same_program(m, subjects))
+        if (
+            _same_error(m, forms, line)
+            and _same_program(m, subjects)
+            and (expands or m.body.get("about") != "glob")
+            and not (to_format and formatted_others(m, command, output, cwd))
+        )
         or same_service(m, line)
         or _lies_elsewhere(m, looked)
         or answers_elsewhere(m, command, line)
         or (absent and _runs_otherwise(m, absent))
+        or (to_format and formats_project(m, command, output, cwd))
     ]
     return sorted(found, key=lambda m: (bool(m.body.get("warning")), -m.confidence, m.memory_id))
 
@@ -513,7 +521,7 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
         return False
     if memory.kind in RULE_KINDS:
         return False
-    if body.get("about") == "option":  # the failure says so itself
+    if body.get("about") == "option" or "argument_count" in body:  # the failure says so itself
         return False
     # of what one session saw this failure is the second sight
     if not (body.get("resolution") or body.get("steps") or body.get("warning") or body.get("transient")):
@@ -528,6 +536,9 @@ def _same_error(memory: Memory, forms: set[str], line: str) -> bool:
 
     return any(SequenceMatcher(None, known, form).ratio() >= _ALIKE for form in forms)
 
+
+_EXPANDED = frozenset("*?[")
+"""What makes a word a pattern of files to a shell."""
 
 _PLACE_AT_END = lazy_pattern(r"\s(?:at|in)\s(['\"`]?)[~/][^'\"`\s]*\1$")
 """The folder in which something was met, at the end of its line."""
@@ -548,7 +559,7 @@ _ABSENT = lazy_pattern(r"(?i)no such file or directory|cannot access|not found|d
 
 def looked_for(command: str, output: str) -> set[str]:
     """Return the names of the folders and files that a command did not find; none where its output says nothing of it."""
-    from ctx_pipeline.mining.lessons.said_rules import terms
+    from ctx_pipeline.mining.lessons.rules.said_rules import terms
     from ctx_pipeline.shell.commands import steps
 
     if not _ABSENT.search(output):
@@ -559,7 +570,7 @@ def looked_for(command: str, output: str) -> set[str]:
 
 def _lies_elsewhere(memory: Memory, looked: set[str]) -> bool:
     """Tell whether a person said twice where that lies which a command did not find."""
-    from ctx_pipeline.mining.lessons.said_rules import akin
+    from ctx_pipeline.mining.lessons.rules.said_rules import akin
 
     told = bool(memory.body.get("place")) and not memory.body.get("once") and not port_of_fact(memory)
     return told and any(akin(a, b) for a in map(str, memory.body.get("about", ())) for b in looked)

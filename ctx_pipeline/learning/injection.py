@@ -12,10 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import CtxError
-from ctx_pipeline.learning.ask_first import at_every_act, words_for
-from ctx_pipeline.learning.at_act import after_failure, asks_where, at_prompt, before_command, command_of, looked_for, output_of
-from ctx_pipeline.learning.error_lines import words_of_error
-from ctx_pipeline.learning.ports import port_of_fact
+from ctx_pipeline.learning.machine_facts import holds_here
 from ctx_pipeline.learning.repository_identity import place_among
 from ctx_pipeline.memory.injection_policy import (
     ACCEPTED,
@@ -45,6 +42,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.memory.scope import Place
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.memory_index import Recall
 
 INJECTED = "hook.injected"
 """Kind of the facts in the journal; what is logged under ``hook.`` makes nothing stale."""
@@ -52,7 +50,7 @@ INJECTED = "hook.injected"
 START = "SessionStart"
 PROMPT = "UserPromptSubmit"
 BEFORE, FAILED, ENDED = "PreToolUse", "PostToolUseFailure", "PostToolUse"
-"""Events before a command, after one that failed, and (of hosts that do not tell them apart) after any."""
+"""Events before a command or a change of a file, after a command that failed, and (of hosts that do not tell them apart) after any."""
 
 COMMANDS = (BEFORE, FAILED, ENDED)
 HOOKED = (START, PROMPT, *COMMANDS)
@@ -83,8 +81,8 @@ _FEW = 12
 _AT_COMMAND, _MOST_AT_COMMAND = 120, 2
 """Memories with a word of a command that are looked at, and those that are told."""
 
-_MOST_PATHS, _DEEPEST = 8, 4
-"""Paths of a command line that are looked up, and names of each from its end."""
+_MOST_PATHS, _MOST_PARTS = 8, 24
+"""Changed paths that are looked up, and names in all of them together."""
 
 _EMPTIED = ("clear", "compact")
 """Sources of a session start after which the window holds nothing of what was injected before."""
@@ -98,15 +96,21 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
     """
     event, session, prompt = (_text(payload, name) for name in ("hook_event_name", "session_id", "prompt"))
     path = settings.home / "memory.db"
-    command = command_of(payload) if event in COMMANDS and choice.commands else ""
-    output = output_of(payload) if command and event != BEFORE else ""
-    if event not in HOOKED or not session or not path.exists() or (event in COMMANDS and not (output if event != BEFORE else command)):
+    command, output, changed = _act(payload, event) if event in COMMANDS and choice.commands else ("", "", "")
+    if (
+        event not in HOOKED
+        or not session
+        or not path.exists()
+        or (event in COMMANDS and not (output if event != BEFORE else command or changed))
+    ):
         return ""
     cwd = _text(payload, "cwd")
     index = MemoryIndex(path)
     try:
         place = place_among(cwd, index, settings.home) if cwd.startswith("/") and "\0" not in cwd else None
-        if event in COMMANDS:
+        if changed:
+            found = _at_change(index, changed, place, choice)
+        elif event in COMMANDS:
             found = _at_command(index, command, output, place, choice)
         else:
             found = _at_start(index, place, choice) if event == START else _for_prompt(index, prompt, place, choice)
@@ -248,10 +252,27 @@ def _outcome(
     return {name: found.get(name) for name in ("outcome", "reward", "evidence")}
 
 
+def _act(payload: Mapping[str, Any], event: str) -> tuple[str, str, str]:
+    """Return the command of an event, what it printed, and the file that is changed in its place; empty texts for what there is not."""
+    from ctx_pipeline.learning.at_act import command_of, output_of
+    from ctx_pipeline.learning.file_rules import file_of
+
+    command = command_of(payload)
+    return command, output_of(payload) if command and event != BEFORE else "", file_of(payload) if event == BEFORE and not command else ""
+
+
+# What speaks of acts is imported at a prompt and at an act: the start of a session needs none of it.
+
+
 def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Choice) -> list[Scored]:
     words = words_of(prompt)[:PROMPT_WORDS]
     if len(words) < LEAST_WORDS or not choice.prompts:
         return []
+    from ctx_pipeline.learning.ask_first import at_every_act
+    from ctx_pipeline.learning.at_act import asks_where, at_prompt
+    from ctx_pipeline.learning.error_lines import words_of_error
+    from ctx_pipeline.learning.ports import port_of_fact
+
     recall = partial(
         index.recall,
         words,
@@ -266,6 +287,7 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
     placed = at_prompt(prompt, [h.memory for h in near if not ended(h.memory, _now())], heard_at_act=choice.commands)[:_MOST_AT_COMMAND]
     held = (Recalled(h.memory, h.score, h.covered, held=h.held) for h in hits)
     found = for_prompt(held, place=place, choice=choice, now=_now(), first=next(iter(placed), None))
+    found = [s for s in found if holds_here(s.memory)]
     known = {s.memory.memory_id for s in found}
     return [*(Scored(m, 0.0, {}) for m in placed if m.memory_id not in known), *found]
 
@@ -274,35 +296,68 @@ def _at_command(index: MemoryIndex, command: str, output: str, place: Place | No
     """Return what speaks of a command, or of the error that it met, at most two."""
     if place is None:
         return []
+    from ctx_pipeline.learning.ask_first import words_for
+    from ctx_pipeline.learning.at_act import after_failure, before_command, looked_for
+    from ctx_pipeline.learning.error_lines import words_of_error
+    from ctx_pipeline.mining.lessons.failures import UNFORMATTED, unformatted
     from ctx_pipeline.shell.acts import acts
 
     line = [*words_of_error(f"{output}\n", place.cwd), *sorted(looked_for(command, output))] if output else []
-    does = [] if output else sorted({word for act in acts(command, place.cwd) for word in words_for(act)} | _parts_changed(command))
+    line += [UNFORMATTED] if output and unformatted(output) else []
+    does = [] if output else sorted({word for act in acts(command, place.cwd) for word in words_for(act)} | _parts_changed(command, place))
+    known = _with_word_of(index, " ".join([*does, command, *line]), place, choice)
+    memories = [r.memory for r in known.values()]
+    chosen = after_failure(command, output, place.cwd, memories) if output else before_command(command, memories, place.cwd, place.roots)
+    return [Scored(m, known[m.memory_id].covered, {}) for m in chosen[:_MOST_AT_COMMAND]]
+
+
+def _at_change(index: MemoryIndex, path: str, place: Place | None, choice: Choice) -> list[Scored]:
+    """Return the rules that forbid to change a file of the repository, at most two."""
+    from ctx_pipeline.learning.file_rules import before_change
+    from ctx_pipeline.learning.named_files import base_of, from_base
+
+    base = base_of(path, place.roots, place.cwd) if place else ""
+    if not base:
+        return []
+    known = _with_word_of(index, " ".join(sorted(_parts([from_base(path, base)]))), place, choice)
+    chosen = before_change(path, [r.memory for r in known.values()], base)
+    return [Scored(m, known[m.memory_id].covered, {}) for m in chosen[:_MOST_AT_COMMAND]]
+
+
+def _with_word_of(index: MemoryIndex, text: str, place: Place | None, choice: Choice) -> dict[str, Recall]:
+    """Return id -> memory of those that hold at a place and have a word of a text, and have not ended."""
     recalled = index.recall(
-        words_of(" ".join([*does, command, *line]))[:PROMPT_WORDS],
+        words_of(text)[:PROMPT_WORDS],
         allowed=lambda scope, repository, where: visible(scope, repository, where, place),
         accepted_only=choice.accepted_only,
         limit=_AT_COMMAND,
     )
-    known = {r.memory.memory_id: r for r in recalled}
-    memories = [r.memory for r in recalled if not ended(r.memory, _now())]
-    chosen = after_failure(command, output, place.cwd, memories) if output else before_command(command, memories, place.cwd)
-    return [Scored(m, known[m.memory_id].covered, {}) for m in chosen[:_MOST_AT_COMMAND]]
+    return {r.memory.memory_id: r for r in recalled if not ended(r.memory, _now())}
 
 
-def _parts_changed(command: str) -> set[str]:
+def _parts_changed(command: str, place: Place) -> set[str]:
     """Return the names in the paths of what a command line writes, moves or deletes, by which a rule may speak of it."""
+    from ctx_pipeline.learning.named_files import base_of, from_base
     from ctx_pipeline.shell.files import shell_changes
 
-    paths = [path for change in shell_changes(command) for path in (change.path, change.old or "")]
-    return {part for path in paths[:_MOST_PATHS] for part in path.split("/")[-_DEEPEST:] if part}
+    paths = [path for change in shell_changes(command, place.cwd) for path in (change.path, change.old) if path]
+    return _parts([from_base(path, base_of(path, place.roots, place.cwd)) for path in paths])
+
+
+def _parts(paths: Sequence[str]) -> set[str]:
+    """Return the names in paths, from both ends of each toward its middle until there are enough."""
+    names = [[part for part in path.split("/") if part] for path in paths[:_MOST_PATHS]]
+    found = dict.fromkeys(
+        end for depth in range(_MOST_PARTS) for parts in names for end in (*parts[depth : depth + 1], *parts[~depth:][:1])
+    )
+    return set(list(found)[:_MOST_PARTS])
 
 
 def _at_start(index: MemoryIndex, place: Place | None, choice: Choice) -> list[Scored]:
     held = index.of_places(
         allowed=lambda scope, repository, where: visible(scope, repository, where, place), accepted_only=choice.accepted_only
     )
-    return at_start(held, place=place, choice=choice, now=_now())
+    return [s for s in at_start(held, place=place, choice=choice, now=_now()) if holds_here(s.memory)]
 
 
 _MOMENTS = {START: AT_START, PROMPT: AT_PROMPT, BEFORE: BEFORE_COMMAND, FAILED: AT_FAILURE, ENDED: AT_FAILURE}

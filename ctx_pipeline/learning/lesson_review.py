@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.learning.machine_facts import of_machine
 from ctx_pipeline.learning.memories import plain_memory
 from ctx_pipeline.learning.repository_identity import known_place
 from ctx_pipeline.memory.injection_policy import MEASURED, quiet_kinds
@@ -98,7 +99,8 @@ def project_of(memory: Memory) -> str:
 def for_rules_file(found: Iterable[Proposal], limit: int = MOST_LINES) -> list[Proposal]:
     """Return the lessons that a rules file can state as rules, each once: none that names one run, pull request or commit.
 
-    What somebody accepted stays.
+    Nor one that holds on one machine: its shell, its programs and their options. What
+    somebody accepted stays.
     """
     chosen: list[Proposal] = []
     said: list[set[str]] = []
@@ -108,7 +110,9 @@ def for_rules_file(found: Iterable[Proposal], limit: int = MOST_LINES) -> list[P
         errors = _QUOTED.findall(one.line)
         same = [told for told in (spans, [*errors, *spans[-1:]] if errors else []) if len(told) > 1]
         again = any(all(span in other.line for span in told) for told in same for other in chosen)
-        if not (again or _stands(one.line, said) or (one.memory.status != "accepted" and _ONE_OFF.search(one.line))):
+        if not (
+            again or _stands(one.line, said) or (one.memory.status != "accepted" and (of_machine(one.memory) or _ONE_OFF.search(one.line)))
+        ):
             chosen.append(one)
             said.append(_words(one.line))
     return chosen[:limit]

@@ -1,4 +1,4 @@
-"""Files and folders that a rule names, and whether a command line changes one of them."""
+"""Files and folders that a rule names, and whether a command line, or a tool that edits, changes one of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from ctx_pipeline.shell.files import ShellChange
 
@@ -49,12 +49,38 @@ def files_of_verb(text: str, begin: int) -> frozenset[str]:
     return frozenset(found if joined else found[:1])
 
 
-def changed_by(command: str, names: Collection[str], cwd: str | None, verb: str = "change") -> Iterator[str]:
-    """Yield each path with which a command line does to one of these files, or in one of these folders, what a verb says."""
+def changed_by(command: str, names: Collection[str], cwd: str | None, verb: str = "change", roots: Sequence[str] = ()) -> Iterator[str]:
+    """Yield each path with which a command line does to one of these files, or in one of these folders, what a verb says.
+
+    Paths are yielded as rules name them, from the root that holds them. Where roots are
+    known, a path outside of all of them is none of these files.
+    """
     from ctx_pipeline.shell.files import shell_changes
 
     for change in shell_changes(command, cwd):
-        yield from (path for path in _paths(change, verb) if any(_is(path, name) for name in names))
+        based = [(path, base_of(path, roots, cwd)) for path in _paths(change, verb)]
+        paths = (from_base(path, base) for path, base in based if base or not (roots and path.startswith("/")))
+        yield from (path for path in paths if is_one_of(path, names))
+
+
+def is_one_of(path: str, names: Collection[str]) -> bool:
+    """Tell whether a path is one of these files or lies in one of these folders."""
+    return any(_is(path, name) for name in names)
+
+
+def base_of(path: str, roots: Sequence[str], cwd: str | None) -> str:
+    """Return the folder from which a rule names a path: the innermost root that holds it, else ``cwd``; empty where neither does."""
+    holding = [root for root in roots if _holds(root, path)]
+    return max(holding, key=len) if holding else cwd if cwd and _holds(cwd, path) else ""
+
+
+def from_base(path: str, base: str) -> str:
+    """Return a path as it stands below a folder: what that folder itself lies in is no part of it."""
+    return path.removeprefix(f"{base.rstrip('/')}/") if base else path
+
+
+def _holds(folder: str, path: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _paths(change: ShellChange, verb: str) -> tuple[str, ...]:

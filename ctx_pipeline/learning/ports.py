@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def same_service(memory: Memory, line: str) -> bool:
     """Tell whether a lesson started the service that a line says nothing answers from: the same port, whichever program asked."""
-    from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN
+    from ctx_pipeline.mining.lessons.failed_commands.proof import SERVICE_DOWN
 
     error = str(memory.body.get("error") or "")
     if memory.body.get("resolution") != "setup" or not (SERVICE_DOWN.search(line) and SERVICE_DOWN.search(error)):
@@ -99,7 +99,7 @@ def reaches(prompt: str) -> bool:
 
 def is_to_be_reached(memory: Memory, prompt: str) -> bool:
     """Tell whether a prompt asks to start or to call what answers at the port of a memory, and that itself: not its docs or tests."""
-    from ctx_pipeline.mining.lessons.said_rules import terms
+    from ctx_pipeline.mining.lessons.rules.said_rules import terms
 
     asked = _REACHES.match(prompt)
     about, named = set(map(str, memory.body.get("about", ()))), terms(asked["what"]) if asked else frozenset()
@@ -123,7 +123,7 @@ def answers_elsewhere(memory: Memory, command: str, line: str) -> bool:
 
     The call names it beside the port, as its program or in its address, or the person said that it does not answer at that port.
     """
-    from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN
+    from ctx_pipeline.mining.lessons.failed_commands.proof import SERVICE_DOWN
     from ctx_pipeline.shell.commands import steps
 
     told, tried = port_of_fact(memory), _ports(line) | _ports(command)
@@ -140,7 +140,7 @@ def answers_elsewhere(memory: Memory, command: str, line: str) -> bool:
 
 def _called(words: Sequence[str], tried: set[str]) -> frozenset[str]:
     """Return the words of a call: of its program, and of the addresses that name a port that was tried."""
-    from ctx_pipeline.mining.lessons.said_rules import terms
+    from ctx_pipeline.mining.lessons.rules.said_rules import terms
 
     named = (words[0], *(word for word in words[1:] if tried & _ports(word)))
     return terms(re.sub(r"[-=/:._?&]", " ", " ".join(named)))

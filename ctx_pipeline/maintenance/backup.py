@@ -22,10 +22,10 @@ from ctx_pipeline.storage import FORGETTING, Store, store_marker, temporary, wai
 from ctx_pipeline.storage.lake.manifests import FOLDER as MANIFESTS
 from ctx_pipeline.storage.lake.manifests import decode
 from ctx_pipeline.storage.raw import segments as raw
-from ctx_pipeline.storage.raw.verified import FILE as VERIFIED
 from ctx_pipeline.storage.sealed_copies import SUFFIX, identities_of, recipients_of, seal, unseal
 from ctx_pipeline.storage.served_tools import FILE as SERVED
 from ctx_pipeline.storage.snapshots import copy_database, copy_file, sha256_of
+from ctx_pipeline.storage.verified import FILE as VERIFIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.ledger import QuarantineRow
     from ctx_pipeline.storage.temporary import Temporary
 
-__all__ = ["Damage", "Examination", "examine", "rebuild_ledger", "sizes"]
+__all__ = ["Damage", "Examination", "examine", "rebuild_ledger"]
 
 
 _LISTED = 20
@@ -179,7 +179,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
 
     Nothing is written but which objects were found whole.
     """
-    report = Examination(str(store.home), sizes=sizes(store))
+    report = Examination(str(store.home), sizes=_by_first_name(store.files.sizes()))
     ledger = store.ledger
     report.totals = ledger.totals()
     rows = ledger.segments()
@@ -216,12 +216,11 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     return report
 
 
-def sizes(store: Store) -> dict[str, int]:
-    """Return bytes on disk by the first folder or file name below the store."""
+def _by_first_name(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return bytes by the first folder or file name of their files."""
     found: Counter[str] = Counter()
-    for rel in store.files.walk():
-        first = rel.partition("/")[0]
-        found[first.removesuffix("-wal").removesuffix("-shm")] += store.files.size(rel)
+    for rel, octets in sizes.items():
+        found[rel.partition("/")[0].removesuffix("-wal").removesuffix("-shm")] += octets
     return dict(sorted(found.items()))
 
 

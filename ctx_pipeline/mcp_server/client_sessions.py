@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MOST_CLIENTS = 32
 """Sessions whose reads are remembered; the one that asked longest ago goes."""
 
+MOST_ENDED = 1_000
+"""Sessions with an id of ours that are known to have been ended by their client."""
+
 SECONDS = 4 * 3_600.0
 """A session that asked nothing for so long is forgotten."""
 
@@ -32,6 +35,7 @@ CHARS = 4_000_000
 
 _HEADER, _VERSION = b"mcp-session-id", b"mcp-protocol-version"
 _ID = re.compile(rb"[\x21-\x7e]{1,200}")
+_OURS = re.compile(r"[0-9a-f]{32}")
 _client: ContextVar[str | None] = ContextVar("client", default=None)
 
 
@@ -42,6 +46,7 @@ class Remembered:
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[float, Reads]] = OrderedDict()
+        self._ended: OrderedDict[str, None] = OrderedDict()
 
     def current_reads(self) -> Reads:
         """Return what the client was given whose request is being answered."""
@@ -58,10 +63,20 @@ class Remembered:
                 self._kept.popitem(last=False)
         return reads
 
-    def forget_current(self) -> None:
-        """Forget the client whose request is being answered."""
+    def end_current(self) -> None:
+        """Forget the client whose request is being answered; an id that we gave is not taken again."""
+        client = _client.get() or ""
         with self._lock:
-            self._kept.pop(_client.get() or "", None)
+            self._kept.pop(client, None)
+            if _OURS.fullmatch(client):
+                self._ended[client] = None
+            if len(self._ended) > MOST_ENDED:
+                self._ended.popitem(last=False)
+
+    def current_ended(self) -> bool:
+        """Tell whether the client whose request is being answered has ended its session."""
+        with self._lock:
+            return _client.get() in self._ended
 
 
 class ClientSessions:
@@ -80,16 +95,22 @@ class ClientSessions:
         client = sent.get(_HEADER, b"")
         token = _client.set(client.decode() if _ID.fullmatch(client) else None)
         try:
-            if scope["method"] == "DELETE" and _client.get() is not None:
-                self._remembered.forget_current()
-                await send({"type": "http.response.start", "status": 204, "headers": []})
-                await send({"type": "http.response.body", "body": b""})
+            if self._remembered.current_ended():
+                await _answer(send, 404)
+            elif scope["method"] == "DELETE" and _client.get() is not None:
+                self._remembered.end_current()
+                await _answer(send, 204)
             else:
                 # a version that the client names was agreed on before: only what begins a session has neither
                 begins = scope["method"] == "POST" and not client and _VERSION not in sent
                 await self._app(scope, receive, _with_id(send) if begins else send)
         finally:
             _client.reset(token)
+
+
+async def _answer(send: Send, status: int) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _with_id(send: Send) -> Send:

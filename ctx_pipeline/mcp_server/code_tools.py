@@ -1,5 +1,6 @@
 """The tools that read code and output for an agent, under the names that lean-ctx's users know; each a thin call of ``compression``."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 CodePath = Annotated[str, Field(min_length=1, max_length=4_096, description="Path in the project.")]
 Line = Annotated[int | None, Field(ge=1, le=10_000_000, description="A line number, from 1.")]
+
+_EXPRESSION = re.compile(r"\\[bdsw.()\[\]{}]|\.[*+?]|\w\|\w|^\^|\w\$$", re.IGNORECASE)
+"""What is rather meant as a regular expression than as it stands."""
 
 
 class TextAnswer(BaseModel):
@@ -73,6 +77,8 @@ class CodeTools:
             count=count,
         )
         head = f"{path} {found.first}-{found.last} of {found.lines}" if found.how in ("lines", "full") else f"{path} {found.how}"
+        if found.how == "signatures" and (first or last):
+            head += f" of lines {found.first}-{found.last} of {found.lines}"
         if found.how == "rewritten":
             return TextAnswer(text=f"{path}: {found.text}")
         if found.how == "unchanged":
@@ -113,6 +119,8 @@ class CodeTools:
             head += (
                 " (not searched: most of what git ignores, binary files, files above 1 MB; name a file that git ignores by its own path)"
             )
+            if not regex and _EXPRESSION.search(pattern):
+                head += "\nthe pattern was searched as plain text; regex=true takes it as a regular expression"
         if found.ended:
             head = f"at least {head}; the search stopped there: name a folder, a glob or a longer pattern"
         if NOT_IN_CODE.search(found.text):

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, INVALID_REQUEST, CallToolResult, ErrorData, JSONRPCError, TextContent, ToolAnnotations
+from mcp.types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    CallToolResult,
+    ErrorData,
+    JSONRPCError,
+    PaginatedRequestParams,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import ValidationError
 
 from ctx_pipeline import loopback
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.types import Tool
 
     from ctx_pipeline.mcp_server.memory_tools import Judge
@@ -73,8 +83,14 @@ class _Server(MCPServer):
     async def run_stdio_async(self) -> None:
         """Serve one client on standard input and output, with a limit of what a message may hold."""
         _give_back_at_once()
-        async with bounded_stdio() as (read, write):
-            await self._lowlevel_server.run(read, write, self._lowlevel_server.create_initialization_options())
+        left = False
+        try:
+            async with bounded_stdio() as (read, write):
+                await self._lowlevel_server.run(read, write, self._lowlevel_server.create_initialization_options())
+        except* BrokenPipeError:
+            left = True
+        if left:  # before its answer was written: to the command that is a reader who has gone
+            raise BrokenPipeError
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools of the set; without values their schemas say what a model reads."""
@@ -123,6 +139,16 @@ class _Server(MCPServer):
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> NoReturn:  # noqa: ARG002
         """Raise the error that the protocol has for a prompt that is not there: there is none."""
         raise MCPError(INVALID_PARAMS, f"there is no prompt called {name[:200]!r}: this server has tools and resources")
+
+
+_LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+
+
+async def _without_cursor(ctx: ServerRequestContext[Any], call_next: CallNext) -> HandlerResult:
+    """Refuse a list from a cursor on: each list is one page, so no cursor was ever given."""
+    if ctx.method in _LISTS and PaginatedRequestParams.model_validate(ctx.params or {}).cursor is not None:
+        raise MCPError(INVALID_PARAMS, "unknown cursor: the list is one page, ask for it without")
+    return await call_next(ctx)
 
 
 def _give_back_at_once() -> None:
@@ -175,6 +201,7 @@ def build(
     server = _Server(
         "ctx", title="ctx_pipeline", instructions=_INSTRUCTIONS, version=version("ctx-pipeline"), log_level="WARNING", subscriptions=False
     )
+    server.middleware.append(_without_cursor)
     server.shown, server.structured = PROFILES[profile], structured
     server.beside = partial(_make_ready, settings, profile)
     server.remembered = None if one_agent else Remembered()

@@ -275,12 +275,12 @@ def _supersede(memories: dict[str, Memory]) -> None:
     """Mark the older of two cures of one error in one repository, and a command advised against by a newer lesson."""
     cures: dict[tuple, list[Memory]] = {}
     for memory in memories.values():
-        body = json.loads(memory.structured) if memory.structured else {}
+        body = memory.body
         if memory.kind in ("tool_lesson", "failure_trigger") and body.get("resolution") in ("command", "setup"):
             cures.setdefault((memory.repository, body.get("subject"), body.get("signature")), []).append(memory)
     for rivals in cures.values():
         # what a method compared over several sessions holds the others' cures already; what is held back answers nobody
-        newest = max(rivals, key=lambda m: (not m.flags, _body(m).get("sessions") or 0, m.last_ts or 0, m.memory_id))
+        newest = max(rivals, key=lambda m: (not m.flags, m.body.get("sessions") or 0, m.last_ts or 0, m.memory_id))
         for memory in rivals:
             if memory is not newest:
                 memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
@@ -289,30 +289,30 @@ def _supersede(memories: dict[str, Memory]) -> None:
         if memory.superseded_by is None and (wider := _compared_over(compared, memory)) is not None:
             memories[memory.memory_id] = memory._replace(superseded_by=wider.memory_id)
     cures |= {
-        (where, subject, _body(memory)["any_name"]): rivals  # sessions are compared by an error's form without the names that it quotes
+        (where, subject, memory.body["any_name"]): rivals  # sessions are compared by an error's form without the names that it quotes
         for (where, subject, form), rivals in cures.items()
         for memory in rivals
-        if _body(memory).get("any_name") not in (None, form)
+        if memory.body.get("any_name") not in (None, form)
     }
     for memory in list(memories.values()):
-        body = _body(memory)
+        body = memory.body
         cured = cures.get((memory.repository, body.get("subject"), body.get("signature")), []) if body.get("signature") else []
         if memory.kind == "failure_trigger" and not body.get("resolution") and cured and "cured" in body:
             last = next((m for m in cured if memories[m.memory_id].superseded_by is None), None)
             if last is not None:
                 memories[memory.memory_id] = memory._replace(superseded_by=last.memory_id)
-    rules = {(m.repository or m.cwd, str(_body(m).get("signature") or "")): m for m in memories.values() if m.kind == "user_preference"}
+    rules = {(m.repository or m.cwd, str(m.body.get("signature") or "")): m for m in memories.values() if m.kind == "user_preference"}
     for (where, _), memory in rules.items():
-        overruled = str(_body(memory).get("overruled_by") or "")
+        overruled = str(memory.body.get("overruled_by") or "")
         later = rules.get((where, overruled)) if overruled else None
         if later is not None:
             memories[memory.memory_id] = memory._replace(superseded_by=later.memory_id)
-    advice = {(m.repository, _body(m).get("passed")): m for m in memories.values() if _body(m).get("resolution") == "command"}
+    advice = {(m.repository, m.body.get("passed")): m for m in memories.values() if m.body.get("resolution") == "command"}
     for memory in list(memories.values()):
-        body = _body(memory)
+        body = memory.body
         if body.get("resolution") == "command":
             older = advice.get((memory.repository, body.get("failed")))
-            if older is not None and (older.last_ts or 0) < (memory.first_ts or 0) and _body(older).get("failed") == body.get("passed"):
+            if older is not None and (older.last_ts or 0) < (memory.first_ts or 0) and older.body.get("failed") == body.get("passed"):
                 memories[older.memory_id] = memories[older.memory_id]._replace(superseded_by=memory.memory_id)
 
 
@@ -320,7 +320,7 @@ def _supersede_twins(memories: dict[str, Memory]) -> None:
     """Mark one of a lesson of the team and the same one drawn here: the person's own, once accepted, else what waits for a judgment."""
     for theirs in list(memories.values()):
         own = memories.get(theirs.memory_id.removeprefix(TEAM_ID))
-        if own is None or own is theirs or theirs.status != "accepted" or not _body(theirs).get(TEAM):
+        if own is None or own is theirs or theirs.status != "accepted" or not theirs.body.get(TEAM):
             continue
         if own.status == "accepted":
             memories[theirs.memory_id] = theirs._replace(superseded_by=own.memory_id)
@@ -337,7 +337,7 @@ def _join(memories: dict[str, Memory], older: str, newer: str, why: str) -> None
         return
     if one.status != "needs_review" or other.status in ("rejected", "retired") or one.superseded_by is not None:
         return
-    if not (_body(one).get(MODEL_WRITTEN) and _body(other).get(MODEL_WRITTEN)):
+    if not (one.body.get(MODEL_WRITTEN) and other.body.get(MODEL_WRITTEN)):
         return
     memories[one.memory_id] = one._replace(superseded_by=other.memory_id)
     if why == "same":
@@ -358,7 +358,7 @@ def _compared(memories: Iterable[Memory]) -> dict[tuple, list[Memory]]:
     """Return place, subject and error -> the lessons that compare several sessions with it."""
     found: dict[tuple, list[Memory]] = {}
     for memory in memories:
-        body = _body(memory)
+        body = memory.body
         several = body.get("signature") and body.get("did") and int(body.get("sessions") or 0) > 1
         if several and not memory.flags and memory.superseded_by is None:
             found.setdefault((*_where(memory), body.get("subject"), body["signature"]), []).append(memory)
@@ -367,7 +367,7 @@ def _compared(memories: Iterable[Memory]) -> dict[tuple, list[Memory]]:
 
 def _compared_over(compared: Mapping[tuple, Sequence[Memory]], memory: Memory) -> Memory | None:
     """Return the lesson that compares several sessions with one error, among them all that taught this other cure of it."""
-    body = _body(memory)
+    body = memory.body
     if body.get("resolution") in (None, "", "edit") or body.get("sessions"):
         return None
     forms = dict.fromkeys((body.get("signature"), body.get("any_name")))
@@ -377,11 +377,6 @@ def _compared_over(compared: Mapping[tuple, Sequence[Memory]], memory: Memory) -
 
 def _where(memory: Memory) -> tuple[str | None, str | None]:
     return memory.repository, None if memory.repository else memory.cwd
-
-
-def _body(memory: Memory) -> dict[str, Any]:
-    found = json.loads(memory.structured) if memory.structured else {}
-    return found if isinstance(found, dict) else {}
 
 
 def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, check: Check) -> None:
@@ -406,7 +401,7 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, ch
         if status == "accepted" and found.flags and not (fact.payload.get("reviewed") and fact.payload.get("words") == words_hash(found)):
             status = "needs_review"
         if status == "accepted" and found.flags:
-            body = _body(found) | {REVIEWED: list(found.flags)}
+            body = found.body | {REVIEWED: list(found.flags)}
             found = found._replace(flags=[], structured=json.dumps(body, ensure_ascii=False, sort_keys=True))
         found = found._replace(status=status)
         memories[found.memory_id] = _limited(_followed(found, fact.at), fact.payload, check) if status == "accepted" else found
@@ -424,7 +419,7 @@ def _withheld(memory: Memory, payload: Mapping[str, Any]) -> Memory:
 
 def _followed(memory: Memory, at: str) -> Memory:
     """Return an accepted rule with how often the person said it once more since then; all else as it is."""
-    body = _body(memory)
+    body = memory.body
     if not at or not isinstance(body.get("said"), list):
         return memory
     since = int(datetime.fromisoformat(at).timestamp() * 1_000_000)
@@ -436,7 +431,7 @@ def _followed(memory: Memory, at: str) -> Memory:
 def _limited(memory: Memory, payload: Mapping[str, Any], check: Check) -> Memory:
     """Return a memory with the end that the person gave it; words in which a check finds something are left out."""
     told = {k: v for k, v in limits(payload).items() if not check([v])}
-    return memory._replace(structured=json.dumps(_body(memory) | told, ensure_ascii=False, sort_keys=True)) if told else memory
+    return memory._replace(structured=json.dumps(memory.body | told, ensure_ascii=False, sort_keys=True)) if told else memory
 
 
 def _last_limits(facts: Sequence[Fact]) -> list[Fact]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
-import html
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -41,13 +40,21 @@ _MOST = 20_000
 """Characters that are looked at under every disguise; a lesson is far shorter."""
 
 
+def _without_entities(text: str) -> str:
+    if "&" not in text:
+        return text
+    import html  # a list of 2,231 names, for a text that may hold one
+
+    return html.unescape(text)
+
+
 def readings(text: str) -> Iterator[str]:
     """Yield other ways in which a text may be read; where nothing is disguised, few or none."""
     text = text[:_MOST]
-    bare = _MARKS.sub("", _TAGS.sub(" ", html.unescape(_unescaped(unquote(text)))))
+    bare = _MARKS.sub("", _TAGS.sub(" ", _without_entities(_unescaped(unquote(text)))))
     joined = _BROKEN.sub("", bare)
     seen = {text}
-    for one in (html.unescape(text), bare, joined, _MARKS.sub("", _TAGS.sub("", text)), *_folded(joined), _spelled(joined)):
+    for one in (_without_entities(text), bare, joined, _MARKS.sub("", _TAGS.sub("", text)), *_folded(joined), _spelled(joined)):
         if one not in seen:
             seen.add(one)
             yield one

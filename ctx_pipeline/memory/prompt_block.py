@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import TYPE_CHECKING
 
@@ -161,6 +160,8 @@ def block(
     what several sessions say is told once; each names its project where there are several.
     Empty when none is left. Raises BudgetTooSmall when not even the frame fits.
     """
+    import html  # not for the hook at a prompt
+
     opened = f'<{BLOCK_TAG} method="{html.escape(method)}" source="{html.escape(_line(source))}">\n{_FRAME}'
     closed = f"</{BLOCK_TAG}>\n"
     frame = estimate(opened) + estimate(closed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,6 +149,7 @@ def _plain(url: str) -> str:
     return expanded(url.removeprefix("file://"))
 
 
+@lru_cache(maxsize=1_024)
 def identity(repository: str) -> str:
     """Return one form of a repository's name: ``host/owner/name`` of a URL in any notation, a path as it is."""
     text = repository.strip()

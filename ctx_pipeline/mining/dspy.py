@@ -6,8 +6,9 @@ from functools import lru_cache, partial
 from types import GenericAlias
 from typing import Any
 
-from ctx_pipeline.mining.lessons import compared_lessons
-from ctx_pipeline.mining.lessons.model_lessons import FIELDS, INSTRUCTIONS, believed_lessons
+from ctx_pipeline.mining.lessons.asked_models import compared_lessons
+from ctx_pipeline.mining.lessons.asked_models.model_lessons import FIELDS, INSTRUCTIONS, believed_lessons
+from ctx_pipeline.mining.lessons.asked_models.sent_record import KINDS
 from ctx_pipeline.model.declared import MODEL, Method
 
 NAME = __name__.rpartition(".")[2]
@@ -52,6 +53,6 @@ DSPY = Method(
     extract=partial(believed_lessons, NAME),
     reads=("events", "tool_calls"),
     deterministic=False,
-    kinds=("prompt", "permission", "answer", "tool_call", "tool_result", "error"),
+    kinds=KINDS,
     asks=MODEL,
 )

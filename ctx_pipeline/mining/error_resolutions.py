@@ -8,8 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.mining.lessons import unknown_keys
-from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
+from ctx_pipeline.facts.check_results import check_results
 from ctx_pipeline.mining.lessons.commands import (
     CHECKS,
     PROVING,
@@ -24,10 +23,12 @@ from ctx_pipeline.mining.lessons.commands import (
     typed,
     whole,
 )
-from ctx_pipeline.mining.lessons.failures import clean, looks_red, quoted_as_name, salient_line, shorten_paths, signature, without_place
-from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
-from ctx_pipeline.mining.lessons.passing_causes import transient
-from ctx_pipeline.mining.lessons.proof import (
+from ctx_pipeline.mining.lessons.failed_commands import unknown_keys
+from ctx_pipeline.mining.lessons.failed_commands.argument_counts import refused_count
+from ctx_pipeline.mining.lessons.failed_commands.changes import idiom, is_test, key_change, silences, written_before
+from ctx_pipeline.mining.lessons.failed_commands.fixes import changed, cure, in_folder, loses
+from ctx_pipeline.mining.lessons.failed_commands.passing_causes import transient
+from ctx_pipeline.mining.lessons.failed_commands.proof import (
     SERVICE_DOWN,
     installs,
     own_program,
@@ -37,6 +38,16 @@ from ctx_pipeline.mining.lessons.proof import (
     starts_service,
     throwaway,
 )
+from ctx_pipeline.mining.lessons.failures import (
+    UNFORMATTED,
+    clean,
+    looks_red,
+    quoted_as_name,
+    salient_line,
+    shorten_paths,
+    signature,
+    without_place,
+)
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -44,8 +55,8 @@ from ctx_pipeline.model.memories import MemoryCandidate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining.lessons.changes import Change, KeyChange
-    from ctx_pipeline.mining.lessons.fixes import Cure
+    from ctx_pipeline.mining.lessons.failed_commands.changes import Change, KeyChange
+    from ctx_pipeline.mining.lessons.failed_commands.fixes import Cure
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
@@ -55,15 +66,18 @@ _MOST = 8
 _ALIKE = 60
 """Likeness from which two calls of a program that is no check try the same thing."""
 
+_ARGUMENTS = r"unexpected (?:extra )?arguments?\b|too many arguments\.?$|arg\(s\), (?:only )?received"
+"""Says that a program was given too many or too few arguments."""
 _ENVIRONMENT = re.compile(
     r"(?i)command not found|No module named|ModuleNotFoundError|Cannot find module|not a git repository|No such file or directory"
     r"|unknown (?:option|command|flag|argument)|unrecognized|invalid (?:option|choice|argument)|flag provided but not defined|not installed"
     r"|permission denied|no such (?:command|option)|unknown JSON field|already (?:used by|checked out)"
-    r"|usage:|unexpected argument|could not find|not found in PATH|could not resolve hostname"
+    rf"|usage:|{_ARGUMENTS}|could not find|not found in PATH|could not resolve hostname"
 )
 
 _CALL = re.compile(
-    r"(?i)command not found|no such (?:command|option|subcommand)|not installed|unrecogni[sz]ed|unexpected argument|no library targets"
+    r"(?i)command not found|no such (?:command|option|subcommand)|not installed|unrecogni[sz]ed|no library targets"
+    rf"|{_ARGUMENTS}"
     r"|unknown (?:option|command|flag|argument)|invalid (?:option|choice|argument)|flag provided but not defined|usage:"
 )
 """Says that the program was called wrongly, whatever it was called for."""
@@ -198,7 +212,8 @@ def _resolution(
             continue
         if later.well and not own and changed(run, later) and not between.setup:
             continue
-        if later.well and not between.edits and changed(run, later) and loses(run, later, error) and cure(run, later, error, None) is None:
+        lost = changed(run, later) and (refused_count(error) is not None or loses(run, later, error))
+        if later.well and not between.edits and lost and cure(run, later, error, None) is None:
             continue
         if later.failed:
             same = signature(_error(view, later)) == signature(error)
@@ -278,15 +293,18 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
         did = [whole(r.command, cwd) for r in _last_of_each(between.formatters)][:2]
         body |= {"resolution": "command", "did": did, "steps": [f"run `{c}`" for c in (*did, whole(failed_part(run), cwd))]}
         text = f"`{failed_text}` fails on formatting until {listed(did)} has run."
-        body["signature"] = _UNFORMATTED
-        when, kind, confidence = f"`{typed(run.step)}` {_UNFORMATTED}", "tool_lesson", 0.6
+        body["signature"] = UNFORMATTED
+        when, kind, confidence = f"`{typed(run.step)}` {UNFORMATTED}", "tool_lesson", 0.6
         evidence += [e for r in between.formatters[:2] for e in (r.call.call_event, r.call.result_event)]
     elif changed(run, passed) and (environment or not between.files):
-        found = cure(run, passed, error, cwd) if environment or check else None
+        found = cure(run, passed, error, cwd) if environment or (check and not _tests_failed(run)) else None
         if found is None:
             return None
         body |= {"resolution": found.resolution, "did": found.did, "steps": found.steps}
         body |= {"signature": signature(found.error)} if found.resolution == "spelling" else {}
+        if found.limits:
+            body |= {"subcommand": typed(run.step), "argument_count": list(found.limits)}
+            del body["failed"], body["passed"]  # of these calls only what the text says is kept: an argument may be a secret
         marks = (("plain", found.plain), ("ages", found.ages), ("at_once", in_folder(run, passed) and _at_once(view, run, passed)))
         body |= {k: True for k, v in marks if v}
         text, when = found.text, found.when
@@ -314,8 +332,9 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     )
 
 
-_UNFORMATTED = "fails on formatting"
-"""What ended with a formatter alone, whatever line of the output stands out."""
+def _tests_failed(run: Run) -> bool:
+    """Tell whether tests ran and some failed: that they pass when called in another way may be chance, and cures none of them."""
+    return any(told.purpose == "test" and told.failed and not told.stopped for told in check_results(run.output))
 
 
 def _any_check(run: Run) -> bool:
@@ -497,7 +516,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=15,
+    version=19,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "

@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
-from ctx_pipeline.mining.lessons.model_lessons import believed_lessons
+from ctx_pipeline.mining.lessons.asked_models.model_lessons import believed_lessons
+from ctx_pipeline.mining.lessons.asked_models.sent_record import KINDS
 from ctx_pipeline.model.declared import AGENT, Method
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def _method(key: str, title: str, recipe: Headless) -> Method:
         extract=partial(believed_lessons, recipe.method),
         reads=("events", "tool_calls"),
         deterministic=False,
-        kinds=("prompt", "permission", "answer", "tool_call", "tool_result", "error"),
+        kinds=KINDS,
         asks=AGENT,
     )
 

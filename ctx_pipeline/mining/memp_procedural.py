@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.commands import CHECKS, harmless, listed, outside, runs, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
-from ctx_pipeline.mining.lessons.quoting import repeats
+from ctx_pipeline.mining.lessons.quoting import look_for, repeats
 from ctx_pipeline.mining.lessons.turns import done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -53,15 +53,18 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     significant_terms = [t for t in made if tells(t.ask)] if outcome else []
     if not significant_terms:
         return
-    steps: dict[str, str] = {}
+    perhaps: dict[str, list[str]] = {}
     calls: list[Any] = []
     for turn in worked:
         for step, call in zip(*done(view, turn), strict=True):
-            if step not in steps:
-                steps[step] = "" if turn.corrected else _purpose(view, turn, call)
+            if step not in perhaps:
+                perhaps[step] = [] if turn.corrected else _purposes(view, turn, call)
                 calls.append(call)
-    if len(steps) < _LEAST_STEPS or all(s.startswith("run ") for s in steps):
+    if len(perhaps) < _LEAST_STEPS or all(s.startswith("run ") for s in perhaps):
         return
+    look_for(view, "\n".join(said for purposes in perhaps.values() for said in purposes))
+    steps = {step: next((said for said in purposes if not repeats(view, said)), "") for step, purposes in perhaps.items()}
+    steps = {step: f"{said[:1].lower()}{said[1:]}" for step, said in steps.items()}
     task = goal(significant_terms[0].ask)
     files = list(dict.fromkeys(s.partition(" ")[2].strip("`") for s in steps if not s.startswith("run ")))
     how = [f"{step}: {said}" for step, said in steps.items() if said]
@@ -106,18 +109,19 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             yield c
 
 
-def _purpose(view: SessionView, turn: Turn, call: Any) -> str:
-    """Return what the agent said a call was for, after the change or command before it; empty where it tells others nothing."""
+def _purposes(view: SessionView, turn: Turn, call: Any) -> list[str]:
+    """Return what the agent said a call was for, after the change or command before it: sentences that may tell it, the last one first."""
     before = max((c.seq for c in turn.calls if c.seq < call.seq and c.action in ("edit", "write", "shell")), default=turn.prompt.seq)
     answers = view.once(_answers).get(call.thread_id, [])
     at = bisect_left(answers, call.seq, key=_by_seq)
     said = answers[at - 1].text or "" if at and answers[at - 1].seq > before else ""
+    told = []
     for sentence in reversed(_SENTENCE.split(said[-_LONGEST:])) if said else ():
         found = _INTENT.match(clean(sentence).lstrip("*-#> "))
         does = _CLOSING.sub("", found["does"].replace("**", "").replace("`", "")) if found else ""
-        if does and _WORDS[0] <= len(does.split()) <= _WORDS[1] and not _VAGUE.search(does) and not repeats(view, does):
-            return f"{does[:1].lower()}{does[1:]}"
-    return ""
+        if does and _WORDS[0] <= len(does.split()) <= _WORDS[1] and not _VAGUE.search(does):
+            told.append(does)
+    return told
 
 
 _LONGEST = 1_500

@@ -9,8 +9,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining.lessons import place_facts
-from ctx_pipeline.mining.lessons.absent_programs import RAN, absent_program, other_name, programs_run
+from ctx_pipeline.mining.lessons import agent_notes
 from ctx_pipeline.mining.lessons.commands import (
     CHECKS,
     PROVING,
@@ -24,14 +23,16 @@ from ctx_pipeline.mining.lessons.commands import (
     typed,
     whole,
 )
+from ctx_pipeline.mining.lessons.failed_commands import place_facts
+from ctx_pipeline.mining.lessons.failed_commands.absent_programs import RAN, absent_program, other_name, programs_run
+from ctx_pipeline.mining.lessons.failed_commands.fixes import ABSENT, WRONG, loses
+from ctx_pipeline.mining.lessons.failed_commands.passing_causes import PASSING, needs_proof, passing, transient
+from ctx_pipeline.mining.lessons.failed_commands.proof import proves, throwaway
 from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
-from ctx_pipeline.mining.lessons.fixes import ABSENT, WRONG, loses
-from ctx_pipeline.mining.lessons.passing_causes import PASSING, needs_proof, passing, transient
-from ctx_pipeline.mining.lessons.proof import proves, throwaway
-from ctx_pipeline.mining.lessons.said_rules import replaced, rule, sentences
+from ctx_pipeline.mining.lessons.rules.said_rules import replaced, rule, sentences
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.host_records import words_of_refusals
-from ctx_pipeline.model.memories import MemoryCandidate
+from ctx_pipeline.model.memories import MODEL_WRITTEN, MemoryCandidate
 from ctx_pipeline.shell.command_risk import dangers
 from ctx_pipeline.shell.commands import steps
 
@@ -54,12 +55,13 @@ _SAID = (2, 40)
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield how each check began and ended, each kind of failure, facts of the place, and what the person refused with a reason.
+    """Yield how each check began and ended, each kind of failure, facts of the place, what the person refused, and notes of the agent.
 
     Outcomes and failures of one session prove nothing; see ``combine``.
     """
     yield from refusals(view)
     yield from place_facts.extract(view)
+    yield from agent_notes.extract(view)
     cwd = view.session.cwd
     threads: dict[str, list[Run]] = defaultdict(list)
     for run in view.once(runs):
@@ -288,6 +290,8 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     failed without. A session that repeats another's calls (a fork) counts once.
     """
     ran: dict[tuple[str, str], int] = defaultdict(int)
+    there: set[tuple[str, str]] = set()
+    notes: dict[tuple[str, str], StoredCandidate] = {}
     outcomes: dict[tuple[str, str], dict[Any, StoredCandidate]] = defaultdict(dict)
     failures: dict[tuple[str, str, str], dict[Any, StoredCandidate]] = defaultdict(dict)
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
@@ -297,11 +301,19 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             outcomes[place, str(body["command"])].setdefault(c.ts or c.candidate_id, c)
         elif body.get("what") == RAN:
             ran |= {(place, name): max(at, ran[place, name]) for name, at in body["programs"].items()}
+            there |= {(place, str(name)) for name in body.get("otherwise", ())}
         elif body.get("what") == _FAILURE:
             failures[place, c.subject, str(body["signature"])].setdefault(c.ts or c.candidate_id, c)
+        elif body.get(MODEL_WRITTEN):
+            notes[c.cwd or c.session_id, c.subject] = c  # what a later session wrote into the same file counts
         elif body.get("what") != place_facts.PLACE:
             yield c
-    yield from place_facts.combine([c for c in candidates if c.body.get("what") == place_facts.PLACE])
+    yield from notes.values()
+    facts = [c for c in candidates if c.body.get("what") == place_facts.PLACE]
+    # one that ran afterwards, or is reached by another way, is there; of one that was called as well that failure tells
+    there |= {(place, str(c.body.get("absent"))) for (place, _, _), rows in failures.items() for c in rows.values()}
+    looked = [(c, (c.repository or c.cwd or "", str(c.body.get("absent")))) for c in facts]
+    yield from place_facts.combine([c for c, name in looked if name not in there and ran[name] <= (c.ts or 0)])
     for (place, subject, _), members in sorted(failures.items()):
         rows = list(members.values())
         here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
@@ -510,17 +522,18 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=27,
+    version=32,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
         "failed without them, tool lessons calls that failed as absent while another call passed elsewhere, and risk rules "
         "what the person refused, with the words of the refusal. Apart from refusals, and from what one failure says of the place "
         "(git ignores a folder, another worktree has the branch, zsh expands a word, a program of the system lacks an option), "
-        "one session alone proves nothing."
+        "one session alone proves nothing. What an agent wrote into a memory file of its own with words that the person had typed is "
+        "kept with these words and waits for a person."
     ),
     extract=extract,
     combine=combine,
     reads=("events", "tool_calls", "command_runs"),
-    kinds=("tool_call", "tool_result", "permission"),
+    kinds=("prompt", "tool_call", "tool_result", "permission"),
 )

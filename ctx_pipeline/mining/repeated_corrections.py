@@ -13,8 +13,8 @@ from ctx_pipeline.facts.prompts import answered
 from ctx_pipeline.facts.turns import turns
 from ctx_pipeline.mining.lessons.commands import listed, runs
 from ctx_pipeline.mining.lessons.failures import clean
-from ctx_pipeline.mining.lessons.rules_files import lines_of, rules_before_agent
-from ctx_pipeline.mining.lessons.said_rules import (
+from ctx_pipeline.mining.lessons.rules.rules_files import lines_of, rules_before_agent
+from ctx_pipeline.mining.lessons.rules.said_rules import (
     LONGEST,
     PROGRAMS_OF_CHOICE,
     Rule,
@@ -94,9 +94,12 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             earlier = next((name for name, (other, _) in found.items() if name == subject or same(other, meant)), None)
             if earlier is None:
                 reason = clean(text[place + 1]).strip(" -*•.!;,\"'") if place + 1 < len(text) else ""
-                laid_down = _laid_down(said, meant, after, event.event_id in stopped)
+                stop = stopped.get(event.event_id)
+                shown = [stop] if after and stop and _lacks(said, meant) else []
+                laid_down = bool(shown) or _laid_down(said, meant, after, stop is not None)
                 files = list(dict.fromkeys(_MENTIONED.findall((event.text or "")[:4000]))) if _KEEPS_IT.match(said) else []
-                found[subject] = meant, _candidate(event, said, meant, reason, laid_down=laid_down, files=files[:_MOST_FILES])
+                drawn = _candidate(event, said, meant, reason, laid_down=laid_down, files=files[:_MOST_FILES])
+                found[subject] = meant, replace(drawn, evidence_refs=(event.event_id, *shown))
             elif after and meant.of_work:
                 found[earlier] = found[earlier][0], _repeated(found[earlier][1], event, said)
     yield from (candidate for _, candidate in found.values())
@@ -196,11 +199,11 @@ _REASON = re.compile(r"(?i)^(?:because|since|otherwise|so that|the reason|(?:it|
 _LONGEST_REASON = 200
 
 
-def _after_interruptions(view: SessionView) -> set[str]:
-    """Return the prompts that came right after the person had stopped the agent."""
+def _after_interruptions(view: SessionView) -> dict[str, str]:
+    """Return the prompts that came right after the person had stopped the agent, with the event that shows the stop."""
     made = view.once(turns)
     return {
-        following.prompt.event_id
+        following.prompt.event_id: turn.interruption.event_id
         for turn, following in pairwise(made)
         if turn.interruption is not None and following.prompt is not None and turn.thread_id == following.thread_id
     }
@@ -218,6 +221,30 @@ def _laid_down(said: str, meant: Rule, begun: bool, stopped: bool) -> bool:
     before = told != said and len(told.split()) >= _WORDS[0]
     called_for = begun and meant.of_work and (bool(_EMPHATIC.match(said)) or stopped)
     return (before or called_for) and not _OF_NOW.search(told)
+
+
+def _lacks(said: str, meant: Rule) -> bool:
+    """Tell whether a sentence says what the project does not have or use, and not what is lacking just now."""
+    return (
+        meant.form == "forbids"
+        and (not meant.of_work or _HERE.search(said) is not None)
+        and _OF_PROJECT.match(said) is not None
+        and not _JUST_NOW.search(_HERE.sub(" ", said))
+        and not _ASKS_BACK.search(said)
+        and _WORDS[0] < len(said.split()) <= _WORDS[1]
+    )
+
+
+_OF_PROJECT = re.compile(r"(?i)(?:(?:no|but|and|because|as|since)[,\s]+)*we\s+(?:don'?t|do\s+not|never)\s+(?:have|use)\s")
+_JUST_NOW = re.compile(
+    r"(?i)\b(?:this|that|these|those|it|them|one|ones|time|enough|yet|now|still|today|currently|at\s+the\s+moment|any\s?more|to"
+    r"|problems?|issues?|questions?|access|permissions?|results?|feedback|much|lots?\s+of|coverage|memory|ideas?|if|when|until|unless)\b"
+)
+"""Points at what is before the reader, or says what is lacking at a moment or in a case."""
+_HERE = re.compile(r"(?i)\bin\s+this\s+(?:repo|repository|project|codebase|service|app)\b")
+"""Names the whole project, though it points at it."""
+_ASKS_BACK = re.compile(r"(?i)(?:\b(?:do|did|have|are)\s+we|,?\s(?:right|correct|ok|okay|no|huh))\W*$")
+"""Ends what asks whether it is so: "we never use it, do we"."""
 
 
 def _written(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -500,13 +527,14 @@ def _line(candidate: StoredCandidate) -> str:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=19,
+    version=21,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read, answers to the agent's questions among them. "
         "What was said once stays a candidate of its session, but for a rule about commits, "
         "branches, tests or tools that tells what holds for later work to who was not there; it is surer where it says never or "
-        "always, or that it was said before, and was typed after the agent had begun to work; "
+        "always, or that it was said before, and was typed after the agent had begun to work; so is what the project does not have or "
+        "use, said right after the person stopped the agent; "
         "what was said in several repositories becomes a preference of the person. `again` counts the sessions that said it once "
         "more after it was proposed, `again_since_written` those after it stood in a rules file of the project: a rule that is "
         "written down and said again is not followed. A rule of such a file is told where a program that it says not to use ran after "

@@ -6,8 +6,8 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining.lessons.changes import is_test
 from ctx_pipeline.mining.lessons.commands import form, harmless, outside
+from ctx_pipeline.mining.lessons.failed_commands.changes import is_test
 from ctx_pipeline.mining.lessons.failures import shorten_paths
 from ctx_pipeline.mining.lessons.turns import describes, done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method

@@ -36,8 +36,12 @@ _ASKS = lazy_pattern(
 
 _OUGHT = lazy_pattern(r"(?i)\b(?:should|must|needs? to|has to|have to)\b")
 _SENTENCE_ENDS = lazy_pattern(r"(?:[.!?]['\")\]]{0,2}|\[\u2026\])\s+(?=\S)")
-_OF_ASK, _OF_HEAD = 0.6, 0.5
-"""Shares of the room: the ask takes at most so much; a beginning ends with a sentence where that leaves no more of it empty."""
+_REFERS = lazy_pattern(r"(?i)\b(?:it|its|they|them|their|this|that|these|those)\b")
+"""Words that stand for what was said before them."""
+
+_OF_ASK, _OF_SENTENCE, _OF_HEAD = 0.6, 0.75, 0.5
+"""Shares of the room: the ask takes at most so much, one that refers to the beginning of its sentence more; a beginning ends with a
+sentence where that leaves no more of it empty."""
 
 
 def shorten_ask(text: str, width: int) -> str:
@@ -52,17 +56,24 @@ def shorten_ask(text: str, width: int) -> str:
     spans = list(zip(begins, [*begins[1:], len(text)], strict=True))
     asks = [span for span in spans if _ASKS.search(text, *span) or text[slice(*span)].rstrip().endswith("?")]
     begin, end = (asks or (spans[-1:] if _OUGHT.search(text, spans[-1][0]) else spans[:1]))[-1]
-    if end - begin > width * _OF_ASK:
-        begin = next((found.start() for found in _ASKS.finditer(text, begin, end)), begin)
-    ask = truncate(text[begin:end].rstrip(), int(width * _OF_ASK))
+    most = int(width * _OF_ASK)
+    if end - begin > most and (found := _ASKS.search(text, begin, end)):
+        if end - begin <= width * _OF_SENTENCE and _REFERS.search(text, found.end(), end):
+            most = end - begin
+        else:
+            begin = found.start()
+    ask = truncate(text[begin:end].rstrip(), most)
     ask += f" {GAP}" if text[end:].strip() and not ask.endswith((GAP, "\u2026")) else ""
     room = width - len(ask) - len(GAP) - 2
-    if begin < room:
+    if begin < room or room < _LEAST_ROOM:
         return truncate(text, width)  # the beginning holds it, or as much of it as there is room for
     whole = [place for place in begins if room * _OF_HEAD < place <= room + 1]
     head = text[: whole[-1]] if whole else text[:room].rpartition(" ")[0]
     return f"{head.rstrip().removesuffix(GAP).rstrip()} {GAP} {ask}"
 
+
+_LEAST_ROOM = 8
+"""Characters of a beginning, at least: fewer say nothing of it."""
 
 _LINK = lazy_pattern(r"!?\[(?!REDACTED:)([^\]\n]{1,200})\]\([^)\s]*\)?")
 _OPEN_LINK = lazy_pattern(r"!?\[(?!REDACTED:)(?=[^\s\]]+$)|https?://(?:www\.)?")

@@ -31,6 +31,9 @@ def asked_here(cwd: str | None) -> bool:
 MADE = "session.made"
 """Kind of the facts that tell of an artifact that was made of a session, or imported."""
 
+SAID = "session.said"
+"""Kind of the facts that tell of a note on a session."""
+
 CHOSEN = "session.profile"
 """Kind of the facts that switch the profile."""
 

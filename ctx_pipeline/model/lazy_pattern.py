@@ -8,7 +8,7 @@ from typing import Any, AnyStr, cast
 
 _POSSESSIVE_GROUPS_FAIL = sys.version_info < (3, 11, 5)
 """Before 3.11.5 a possessive group with choices inside ends too early; an atomic group does not (a fault of CPython's sre)."""
-_PARTS = re.compile(r"(?s)\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(|\)(?:(?:[*+?]|\{\d*,?\d*\})(\+)?)?")
+_PARTS = r"(?s)\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(|\)(?:(?:[*+?]|\{\d*,?\d*\})(\+)?)?"
 
 
 def atomic(pattern: AnyStr) -> AnyStr:
@@ -16,7 +16,7 @@ def atomic(pattern: AnyStr) -> AnyStr:
     if isinstance(pattern, bytes):
         return atomic(pattern.decode("latin-1")).encode("latin-1")
     said, opened = list(pattern), list[int]()
-    for part in _PARTS.finditer(pattern):
+    for part in re.finditer(_PARTS, pattern):
         if part[0] == "(":
             opened.append(part.start())
         elif part[0].startswith(")"):

@@ -43,7 +43,7 @@ class Identity(NamedTuple):
     first_ts: int | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class StreamBytes:
     """The bytes of one generation of one stream, whole lines only."""
 
@@ -58,7 +58,7 @@ class StreamBytes:
     """False for an older generation, kept because its lines may exist nowhere else."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SessionInput:
     """All captured streams of one session, and what other files say of its threads."""
 
@@ -69,7 +69,7 @@ class SessionInput:
     """thread_id -> {"title": ...}: facts from indexes and databases of the home."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Quarantined:
     """A record that could not be decoded; its bytes stay in the raw segment."""
 
@@ -81,7 +81,7 @@ class Quarantined:
     reason: str
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, repr=False, eq=False)
 class ThreadFacts:
     """What a parser knows about a thread beyond its rows."""
 
@@ -98,7 +98,7 @@ class ThreadFacts:
     """tokens that the window holds, where the host recorded it"""
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, repr=False, eq=False)
 class SessionFacts:
     """What a parser knows about a session beyond its rows."""
 
@@ -113,7 +113,7 @@ class SessionFacts:
     status: str = "unknown"
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, repr=False, eq=False)
 class Parsed:
     """What a parser makes of one session: rows as tuples in the order of the tables.
 

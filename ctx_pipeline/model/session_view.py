@@ -49,12 +49,12 @@ class SessionView:
             self.facts[table] = make(self)
         return self.facts[table]
 
-    @property
+    @cached_property
     def host(self) -> str:
         """Host key."""
         return str(self.session.host)
 
-    @property
+    @cached_property
     def session_id(self) -> str:
         """Id of the session."""
         return str(self.session.session_id)

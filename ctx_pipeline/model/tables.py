@@ -40,7 +40,7 @@ ACTORS = ("user", "assistant", "tool", "system", "subagent", "hook")
 TOOL_ACTIONS = ("read", "edit", "write", "search", "shell", "web", "task", "plan", "ask", "mcp", "other")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Column:
     """One column: ``type`` is str, int, float, bool, time or list (of str)."""
 
@@ -57,7 +57,7 @@ class Column:
     """What rows of earlier versions have in it."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Table:
     """One table of the lake. ``version`` rises when a column is added or its meaning changes."""
 

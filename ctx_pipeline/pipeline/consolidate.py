@@ -242,7 +242,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
             counts = {
                 "candidates": len(candidates),
                 "memories": len(memories),
-                "needs_review": sum(m.status == "needs_review" for m in memories),
+                "needs_review": sum(m.status == "needs_review" and m.superseded_by is None for m in memories),
                 "errors": len(errors),
             }
             errors.keep(store, ASSET)

@@ -15,7 +15,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import page, session_chunk, words
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
@@ -35,6 +34,7 @@ from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.files import Made
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.resuming import resuming
 from ctx_pipeline.storage.warehouse import dashboard_queries, database
 from ctx_pipeline.storage.warehouse.days import local_day
 from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, searched_texts, whole_sessions
@@ -321,14 +321,13 @@ def _write_sessions(
     asked = [(s.line.host, s.line.session_id, LIMITS if s.whole else BRIEF) for s in some]
     details: dict[tuple[str, str], Detail] = {}
     lines = {(one.line.host, one.line.session_id): one for one in some}
+    commands = {place: resuming(store, *place, one.line.cwd) for place, one in lines.items()}
 
     def write(line: SessionLine, name: str, rows: WholeSession | None, images: session_chunk.Images) -> None:
         files: dict[str, bytes] = {}
         with errors.of(line.host, line.session_id):
-            host = discovery.hosts().get(line.host)
-            resume = host.resuming(line.session_id, line.cwd) if host else ""
             detail = details.pop((line.host, line.session_id))
-            files = session_chunk.scripts(name, line, detail, rows, resume=resume, images=images)
+            files = session_chunk.scripts(name, line, detail, rows, resume=commands[line.host, line.session_id], images=images)
             if rows and (one := searched.get(line)):
                 known[one.id] = words.documents_of_rows(one, rows)
         for file, script in files.items():
@@ -414,10 +413,10 @@ def _write_words(
 
 def _carry(site: Path, building: Path, names: Sequence[str]) -> bool:
     """Take the files of a chunk over from the former page by second links; tell whether all of them were there."""
-    return all(_link(site / "data" / name, building / "data" / name) for name in names)
+    return all(_link(f"{site}/data/{name}", f"{building}/data/{name}") for name in names)
 
 
-def _link(former: Path, target: Path) -> bool:
+def _link(former: str | Path, target: str | Path) -> bool:
     """Give a file of the former page a second name; tell whether it was there."""
     try:
         os.link(former, target)
@@ -426,7 +425,7 @@ def _link(former: Path, target: Path) -> bool:
     except OSError:
         try:
             shutil.copyfile(former, target)
-            target.chmod(0o600)
+            os.chmod(target, 0o600)  # noqa: PTH101 - as text: two files a session
         except OSError:
             return False
     return True

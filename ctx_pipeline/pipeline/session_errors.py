@@ -42,7 +42,7 @@ class SessionErrors:
 
     def __init__(self) -> None:
         self._found: Counter[tuple[str, str, str]] = Counter()
-        self._seen: set[str] = set()
+        self._seen: set[tuple[str, str]] = set()
 
     def __len__(self) -> int:
         return self._found.total()
@@ -53,7 +53,7 @@ class SessionErrors:
 
     def saw(self, host: str, session_id: str) -> None:
         """Note that a session was looked at again, so that its errors of before are no more."""
-        self._seen.add(_named(host, session_id))
+        self._seen.add((host, session_id))
 
     @contextmanager
     def of(self, host: str, session_id: str) -> Iterator[None]:
@@ -95,7 +95,8 @@ class SessionErrors:
         rel = f"{FOLDER}/{digest(asset, size=16)}.json"
         rows = [[_named(host, session) if session else "", *rest] for (host, session, *rest) in self._rows()]
         if others and store.files.exists(rel):
-            rows += [[session, *rest] for _, session, *rest in _read(store, rel) if session and session not in self._seen]
+            seen = {_named(*session) for session in self._seen}
+            rows += [[session, *rest] for _, session, *rest in _read(store, rel) if session and session not in seen]
         if rows:
             store.files.write(rel, json.dumps({"asset": asset, "errors": rows}, sort_keys=True).encode())
         elif store.files.exists(rel):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.session_state.state import placed
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.hook_kinds import MADE
+from ctx_pipeline.model.hook_kinds import MADE, SAID
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage import session_notes
-from ctx_pipeline.storage.session_notes import NOTES, SAID, Made, made_of
+from ctx_pipeline.storage.session_notes import NOTES, Made, made_of
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings

@@ -17,6 +17,7 @@ from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.pipeline import CellReport, StageReport, code_versions
 from ctx_pipeline.pipeline.plan import WAREHOUSE, WHOLE, input_of
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED
+from ctx_pipeline.storage.lake import SWEEP_AFTER
 from ctx_pipeline.storage.warehouse import database as file
 from ctx_pipeline.storage.warehouse import signal_sql
 from ctx_pipeline.usage.repositories import repository_names
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.lake import LakeSnapshot
 
 
 # Writes signals/summary.md and signals/aggregates.json: what the readings of all sessions add up to.
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 SUMMARY = "signals/summary.md"
 
 
-def write(store: Store, warehouse: DuckDBPyConnection | None = None) -> None:
-    """Write both files, from the tables of a warehouse that was just built or else from the lake."""
+def write(store: Store, warehouse: DuckDBPyConnection | None = None, lake: LakeSnapshot | None = None) -> None:
+    """Write both files, from the tables of a warehouse that was just built of a snapshot of the lake, or else from the lake."""
     if warehouse is not None:
         records = summaries(lambda name: signal_sql.rows(warehouse, name, built=True))
     else:
@@ -45,7 +47,7 @@ def write(store: Store, warehouse: DuckDBPyConnection | None = None) -> None:
             store.lake.views(connection, READ)
             records = summaries(lambda name: signal_sql.rows(connection, name))
     store.files.write(SUMMARY, markdown(records).encode())
-    kept_of = made_of([store.lake.relation_sql(name) for name in MEASURED])
+    kept_of = made_of([(lake or store.lake).relation_sql(name) for name in MEASURED])
     # the standard library indents in Python alone
     store.files.write(
         AGGREGATES, msgspec.json.format(msgspec.json.encode({"version": 1, "made_of": kept_of, "signals": records}), indent=1)
@@ -54,6 +56,20 @@ def write(store: Store, warehouse: DuckDBPyConnection | None = None) -> None:
 
 CODE_VERSION = str(file.SCHEMA_VERSION)
 
+_COLLECTED = "serving/collected.txt"
+"""Says when parts that no manifest names were last removed, in seconds since 1970."""
+
+_BETWEEN_COLLECTIONS = SWEEP_AFTER / 4
+"""Seconds between two looks for such parts, which walk all files of the lake; each stays for SWEEP_AFTER anyway."""
+
+
+def _collected(store: Store) -> float:
+    """Return when garbage was last collected; 0 where nobody knows."""
+    try:
+        return float(store.files.read(_COLLECTED))
+    except (StoreError, ValueError):
+        return 0.0
+
 
 def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect | None = None, force: bool = False) -> StageReport:
     """Make ``serving/ctx.duckdb`` anew and swap it in, unless it was made of exactly the live parts.
@@ -61,11 +77,12 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
     ``connect`` gives a connection to the file being made (a Dagster resource, for one);
     without it the package opens its own. Totals are the rows of each aggregate table.
     """
-    began = time.perf_counter()
+    began, began_at = time.perf_counter(), time.time()
     with store.ledger.lease(WAREHOUSE.key):
         made_of = input_of(store, settings, WAREHOUSE.key)
         version = code_versions.shown(code_versions.of_stage(WAREHOUSE.key), settings)
-        relations = file.views(store.lake)
+        lake = store.lake.snapshot()
+        relations = file.views(lake)
         expected = file.fingerprint(relations, timezone=settings.timezone, cost_mode=settings.cost_mode)
         meta = {} if force else file.known_meta(store.warehouse_path)
         row = store.ledger.asset_cell(WAREHOUSE.key, WHOLE)
@@ -73,22 +90,27 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
         current = held[:3] == [expected, made_of, version]
         rows: dict[str, int] = {}
         if not current:
-            named = {part.path for table in TABLES for part in store.lake.parts(table)}
             rows = file.build(
                 relations,
                 store.warehouse_path,
                 timezone=settings.timezone,
                 cost_mode=settings.cost_mode,
                 project_names=repository_names,
-                versions={"package": ctx_pipeline.__version__, "input_fp": made_of, "code_version": version},
+                versions={
+                    "package": ctx_pipeline.__version__,
+                    "input_fp": made_of,
+                    "code_version": version,
+                },
                 open_file=connect or file.connect,
-                lake=store.lake,
+                lake=lake,
                 anew=force,
             ).rows
-            store.lake.collect_garbage(keep=named)
+            if force or not 0 <= began_at - _collected(store) < _BETWEEN_COLLECTIONS:
+                store.lake.collect_garbage(keep={part.path for table in TABLES for part in lake.parts(table)})
+                store.files.write(_COLLECTED, str(began_at).encode())
         if not current or row is None or [row.input_fp, row.code_version, row.content_hash] != held[1:]:
             with file.connect(store.warehouse_path, read_only=True) as connection:
-                write(store, connection)
+                write(store, connection, lake)
         made = file.made(store.warehouse_path)
         if made is None:
             raise StoreError(f"{store.warehouse_path} was made and cannot be read", hint="ctx run", path=str(store.warehouse_path))

@@ -166,6 +166,13 @@ class Price(NamedTuple):
     """(more prompt tokens than, price id, rates), the largest first."""
     by_hour: bool
 
+    def of_size(self, context_tokens: int) -> tuple[str, tuple[int, ...]]:
+        """Return price id and rates of a call with so many prompt tokens."""
+        for start, price_id, rates in self.tiers:
+            if context_tokens > start:
+                return price_id, rates
+        return self.id, self.rates
+
 
 class PriceNote(NamedTuple):
     """What a price id says: whose price, since when, under which terms, from where."""
@@ -403,12 +410,7 @@ class PriceBook:
 
 
 def _bill(price: Price, context_tokens: int, counts: Sequence[int]) -> tuple[int, str]:
-    price_id, rates = price.id, price.rates
-    for start, tier_id, tier_rates in price.tiers:
-        if context_tokens > start:
-            price_id, rates = tier_id, tier_rates
-            break
-    a, b, c, d, e, f = rates
+    price_id, (a, b, c, d, e, f) = price.of_size(context_tokens)
     i, o, w5, w1, r, s = counts
     return (i * a + o * b + w5 * c + w1 * d + r * e + s * f + _UNIT // 2) // _UNIT, price_id
 
@@ -533,18 +535,19 @@ def rates_by(book: Callable[[], PriceBook]) -> Callable[[str, int | None, int], 
 
     The book is opened at the first question.
     """
-    known: dict[tuple[str, str | None], Rates | None] = {}
+    known: dict[tuple[str, str], Rates] = {}
     opened: list[PriceBook] = []
 
     def rate_of(model: str, ts: int | None, context: int) -> Rates | None:
         if not opened:
             opened.append(book())
-        _, price = opened[0].cost_nano(model, ts, context_tokens=context)
+        price = opened[0].price(model, ts)
         if price is None:
             return None
-        if (model, price) not in known:
+        place = model, price.of_size(context)[0]
+        if place not in known:
             counts: list[dict[str, Any]] = [{name: _MILLION, "context_tokens": context} for name in Rates._fields]
-            known[model, price] = Rates(*((opened[0].cost_nano(model, ts, **count)[0] or 0) / _MILLION for count in counts))
-        return known[model, price]
+            known[place] = Rates(*((opened[0].cost_nano(model, ts, **count)[0] or 0) / _MILLION for count in counts))
+        return known[place]
 
     return rate_of

@@ -16,11 +16,15 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FOLDER, FILE, OTHER, ABSENT, UNKNOWN = "folder", "file", "other", "absent", "unknown"
 """What a path is; other is a device, a pipe or a socket."""
@@ -118,6 +122,31 @@ def _looker() -> Looker:
 
 def _ask(asked: str, path: str, most: int = 0) -> dict[str, Any] | Look:
     """Return what the helper says of a path, or the look that says why it says nothing."""
+    looked = _looked.get()
+    if looked is None:
+        return _answer(asked, path, most)
+    if (asked, path, most) not in looked:
+        looked[asked, path, most] = _answer(asked, path, most)
+    return looked[asked, path, most]
+
+
+_looked: ContextVar[dict[tuple[str, str, int], dict[str, Any] | Look] | None] = ContextVar("looked", default=None)
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """Look at each path once inside, for several questions about one state of the disk."""
+    if _looked.get() is not None:
+        yield
+        return
+    token = _looked.set({})
+    try:
+        yield
+    finally:
+        _looked.reset(token)
+
+
+def _answer(asked: str, path: str, most: int) -> dict[str, Any] | Look:
     if reason := fault(path):
         return Look(UNKNOWN, reason)
     told = _looker().ask(asked, path, most)

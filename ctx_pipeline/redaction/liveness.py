@@ -7,6 +7,8 @@ import math
 import re
 from collections import Counter
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 PUBLIC = frozenset({"aws-key-id"})
 """Detectors of what names a key and opens nothing alone."""
 
@@ -19,7 +21,7 @@ _KNOWN = (
 )
 """Parts of values that makers print in their documentation."""
 
-_SHOWN = re.compile(
+_SHOWN = lazy_pattern(
     r"example|sample|dummy|f[a4]ke|mock|placeholder|change.?me|your[-_a-z]|hunter2|letmein|qwe(?:rty|\d)|s[3e]cr[3e]t|p[a@4][s5$]{2}w[o0]r?d"
     r"|geheim|parole|scott|tiger|redacted|insert|replace|1a2b3c|a1b2c3|1234abcd|abcd1234"
     r"|lorem|x{4,}|\*{3,}|\.{3,}|012345|123456|654321|abcdef|abc123|deadbeef|cafebabe|aaaa|0{5,}|1{5,}|foo.?bar|test[-_]?(?:key|token|secret|value)",
@@ -27,18 +29,18 @@ _SHOWN = re.compile(
 )
 """Words and rows of signs that a person types where a secret would stand."""
 
-_DRAFT = re.compile(r"example|dummy|redacted|\.{3,}|\*{3,}|x{6,}", re.IGNORECASE)
+_DRAFT = lazy_pattern(r"example|dummy|redacted|\.{3,}|\*{3,}|x{6,}", re.IGNORECASE)
 """The same in a key of many lines, of which every one of OpenSSH has a row of A."""
 
-_TRIED = re.compile(r"(?:sk|pk|rk)_test_|pk_live_|-test-|_test_", re.IGNORECASE)
+_TRIED = lazy_pattern(r"(?:sk|pk|rk)_test_|pk_live_|-test-|_test_", re.IGNORECASE)
 """Keys of a provider's test mode, and those that are made to be published."""
 
-_CHOSEN = re.compile(r"[A-Za-z]+[-_.]?\d{0,4}[!?.@#$%]{0,2}|\d+")
-_LOCAL = re.compile(
+_CHOSEN = lazy_pattern(r"[A-Za-z]+[-_.]?\d{0,4}[!?.@#$%]{0,2}|\d+")
+_LOCAL = lazy_pattern(
     r"@(?:(?:localhost|0\.0\.0\.0|\[?::1\]?|host\.docker\.internal|db|database|postgres\w*|mysql|mariadb|redis|mongo\w*|rabbit\w*)(?![\w.-])"
     r"|127\.\d|[\w.-]*(?:example|\.test\b|\.local\b|\.invalid))"
 )
-_TOLD = re.compile(
+_TOLD = lazy_pattern(
     r"\be\.g\.|>>> |(?:^|\n)Output::|\bResponse:|\b(?:for instance|for example|examples?|dummy|fixtures?|mock(?:ed|s)?|placeholder|samples?"
     r"|don.?t|never|avoid|assert\w*|expect|redact\w*|sanitiz\w*|mask(?:ed|s)?|detector|pattern|regex|leak(?:s|ed)?|parametrize|testdata|README)\b"
     r"|\bdef test_|\b(?:it|describe|test)\(|(?:^|[\\/\"' ])(?:tests?|specs?|__tests__|fixtures?|docs?|examples?)[\\/]"
@@ -47,13 +49,13 @@ _TOLD = re.compile(
 )
 """Words near a value, or in the name of its file, by which it is shown and not used."""
 
-_PUBLISHED = re.compile(
+_PUBLISHED = lazy_pattern(
     r"(?:site|dist)-packages|node_modules|[\\/]vendor[\\/]|[\\/]registry[\\/]src[\\/]|[\\/]lib[\\/]python\d|[\\/]usr[\\/](?:lib|share)[\\/]"
 )
 """Places of code that others published: what stands there is not this person's."""
 
-_GIVEN = re.compile(r"([\w.:$-]{1,80})[\"'`]?\s{0,4}(?:=>|:=|=|:)\s{0,30}[\"'`]?$")
-_NO_SECRET = re.compile(
+_GIVEN = lazy_pattern(r"([\w.:$-]{1,80})[\"'`]?\s{0,4}(?:=>|:=|=|:)\s{0,30}[\"'`]?$")
+_NO_SECRET = lazy_pattern(
     r"(?:next|prev|client|page|paging|pagination|continuation|resume|sync|cursor|public.?key|update|verification|idempotency|request|lock|change"
     r"|etag|design|cancell?ation|stop|pad|eos|bos|special|vocab)[-_]?tokens?$|public|::|csrf|xsrf|nonce|check.?sum|hash$|digest$|integrity",
     re.IGNORECASE,
@@ -62,11 +64,11 @@ _NO_SECRET = re.compile(
 
 _NAMED = frozenset({"password", "flag", "secret", "listed-secret", "token", "query-key", "url-token", "curl-password"})
 """Detectors that know a secret by the name before it alone."""
-_PART = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:[.-]|::|->)[A-Za-z_$][\w$]*)*:?")
-_BLOB = re.compile(r"[A-Za-z0-9+/]{24}")
+_PART = lazy_pattern(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
+_IDENTIFIER = lazy_pattern(r"[A-Za-z_$][\w$]*(?:(?:[.-]|::|->)[A-Za-z_$][\w$]*)*:?")
+_BLOB = lazy_pattern(r"[A-Za-z0-9+/]{24}")
 
-_HEAD = re.compile(r"AGE-SECRET-KEY-|(?:sb_)?secret_")
+_HEAD = lazy_pattern(r"AGE-SECRET-KEY-|(?:sb_)?secret_")
 """Begins every key of a kind: the word says nothing of it."""
 _BEFORE, _AFTER = 160, 60
 LEAST_BITS = 2.7

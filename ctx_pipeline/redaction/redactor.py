@@ -82,7 +82,12 @@ def automaton() -> Automaton:
 
 def literal_in(data: bytes) -> bool:
     """Tell whether a literal of any detector stands in a short text; no pattern is compiled for it, as a hook has no time to."""
-    return any(literal in data for detector in DETECTORS for literal in detector.literals)
+    return any(map(data.__contains__, _literals()))
+
+
+@cache
+def _literals() -> tuple[bytes, ...]:
+    return tuple(dict.fromkeys(literal for detector in DETECTORS for literal in detector.literals))
 
 
 _cleared = count()
@@ -100,10 +105,12 @@ def _may_match(data: bytes) -> bool:
 
     A pattern is tried everywhere, so that nothing is overlooked that :func:`matches` finds.
     """
-    told = [d for d in DETECTORS if any(literal in data for literal in d.literals)]
+    if not literal_in(data):
+        return False
+    told = [d for d in DETECTORS if any(map(data.__contains__, d.literals))]
     # what a line break parts is put together by the machine of all detectors
     whole = len(data) <= _SHORT and b"\n" not in data and b"\r" not in data
-    return bool(told) and (not whole or any(compiled(d.pattern).search(data) for d in told))
+    return not whole or any(compiled(d.pattern).search(data) for d in told)
 
 
 class Literals(NamedTuple):
@@ -122,7 +129,7 @@ class Literals(NamedTuple):
 @cache
 def _literals_and_signs() -> Literals:
     _, looks, begins = automaton()
-    literals = list(dict.fromkeys(literal for detector in DETECTORS for literal in detector.literals))
+    literals = _literals()
     tried, signs = dict(zip(literals, zip(looks, begins, strict=True), strict=True)), packed.signs()
     every = tuple(dict.fromkeys([*literals, *signs]))
     nothing: tuple[tuple[Look, ...], bool] = ((), False)

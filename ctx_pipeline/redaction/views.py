@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from bisect import bisect_left, bisect_right
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -230,6 +229,8 @@ def _sign(sign: bytes) -> bytes:
 
 
 def _entity(name: bytes) -> bytes:
+    import html  # no hook has a text with an entity
+
     return html.unescape(f"&{name.decode()}").encode("utf-8", "surrogatepass")
 
 

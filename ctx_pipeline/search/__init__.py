@@ -16,6 +16,7 @@ from ctx_pipeline.model.tables import EVENT_KINDS
 from ctx_pipeline.search.question_words import without_question
 from ctx_pipeline.search.time_words import named_days
 from ctx_pipeline.storage.reader import reading, searching
+from ctx_pipeline.storage.resuming import resuming
 from ctx_pipeline.storage.search_index import Asked, Counting, Wanted
 from ctx_pipeline.storage.search_index.tokenize import with_words
 
@@ -103,27 +104,33 @@ class SearchResult(Plain):
     facets: dict[str, dict[str, int]] | None = None
     covered: dict[str, Any] | None = field(default=None)
     partial: dict[str, Any] | None = None
-    days: list[str] | None = None
-    """First and last day that words of the question name ("last week"), where only these days were searched."""
+    days: list[str | None] | None = None
+    """First and last day that words of the question name ("last week"), where only these days were searched; None first for all before."""
     missing: list[str] = field(default_factory=list)
     """Words of the question, as typed, that nothing holds which the filters keep."""
     with_all_words: int = 0
     """Scored rows that have the phrase or all words; the others have some of them."""
     corrected: dict[str, str] = field(default_factory=dict)
     """Words of the question, as typed, that stand nowhere: the word that differs in one letter and was looked for in its place."""
-    empty_days: list[str] | None = None
+    empty_days: list[str | None] | None = None
     """First and last day that words of the question name, where nothing was found on these days and so all were searched."""
 
     def not_found(self) -> list[str]:
         """Return in words what of the question nothing holds, and what was looked for in its place."""
-        told = [f"nothing in {' to '.join(self.empty_days)}: all days were searched"] if self.empty_days else []
+        told = [f"nothing {days_in_words(self.empty_days, 'in')}: all days were searched"] if self.empty_days else []
         told += [f"nothing holds {word}: {other} was looked for" for word, other in self.corrected.items()]
         return told + ([f"nothing holds: {', '.join(self.missing)}"] if self.missing else [])
 
     def searched(self) -> str:
         """Return in words what was looked for in place of what was asked; empty where that is the same."""
-        days = [f"from {self.days[0]} to {self.days[1]} only"] if self.days else []
+        days = [f"{days_in_words(self.days, 'from')} only"] if self.days else []
         return "; ".join([*days, *self.not_found()])
+
+
+def days_in_words(days: Sequence[str | None], word: str = "") -> str:
+    """Return the first and last day of a span after a word; without a first one "until" and the last."""
+    first, last = days
+    return f"{word} {first} to {last}".lstrip() if first else f"until {last}"
 
 
 @dataclass(frozen=True)
@@ -189,7 +196,7 @@ def search(
     told = None if bounded else named_days(query, _today(chosen.timezone, settings))
     if told is None:
         return _answered(query, chosen, form, settings)
-    days = [told.since.isoformat(), told.until.isoformat()]
+    days = [told.since.isoformat() if told.since else None, told.until.isoformat()]
     narrowed = replace(chosen, since=days[0], until=days[1])
     with suppress(UnknownName):
         found = _answered(told.question, narrowed, form, settings)
@@ -294,12 +301,10 @@ def _partial(covered: Coverage) -> dict[str, Any] | None:
 
 def _hits(store: Store, found: Sequence[Found]) -> list[SearchHit]:
     sessions = store.shown({(hit.event.host, hit.event.session_id) for hit in found})
-    hosts = discovery.hosts() if found else {}
     hits = []
     for hit in found:
         event = hit.event
         told = sessions.get((event.host, event.session_id))
-        host = hosts.get(event.host)
         hits.append(
             SearchHit(
                 host=event.host,
@@ -314,7 +319,7 @@ def _hits(store: Store, found: Sequence[Found]) -> list[SearchHit]:
                 project=told.project if told else None,
                 snippet=hit.snippet.text,
                 marks=[list(mark) for mark in hit.snippet.marks],
-                resume=host.resuming(event.session_id, told.cwd if told else None) if host else "",
+                resume=resuming(store, event.host, event.session_id, told.cwd if told else None),
                 score={k: round(v, 4) for k, v in hit.score._asdict().items()} if hit.score else None,
                 place=hit.place,
                 also_in=[{"session_id": c.session_id, "thread_id": c.thread_id, "event_id": c.event_id} for c in hit.copies],

@@ -30,6 +30,7 @@ class Checkouts:
         self._told: dict[str, str] = {}
         """folder that is gone and was in a checkout -> identity of its remote, empty where none was recorded"""
         self._on_disk: dict[str, str] = {}
+        self._own: dict[str | None, str] = {}
         self._projects: dict[str, str] = {}
         self._of_folder: dict[tuple[str, str], str] = {}
         """folder, and the root that a session ran in -> root of the checkout that files of the folder belong to"""
@@ -51,6 +52,11 @@ class Checkouts:
 
     def own(self, cwd: str | None) -> str:
         """Return the root of the checkout that a session's folder lies in, else the folder."""
+        if cwd not in self._own:
+            self._own[cwd] = self._own_root(cwd)
+        return self._own[cwd]
+
+    def _own_root(self, cwd: str | None) -> str:
         root = root_of(cwd)
         remote = self._told.get(root)
         same = [folder for folder in _around(root) if remote and self._told.get(folder) == remote]

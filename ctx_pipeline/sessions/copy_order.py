@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ctx_pipeline.sessions.files import Access
+    from ctx_pipeline.sessions.file_placement import Access
     from ctx_pipeline.storage import Store
 
 _Done = TypeVar("_Done")
@@ -78,13 +80,29 @@ def own(
 def own_accesses(store: Store, found: Sequence[Access]) -> list[Access]:
     """Return accesses in their order without those that a copy repeats: the same at the same moment, in a session of the same folder."""
     done: dict[Key, list[Access]] = {}
-    last: dict[Key, int] = {}
     for access in found:
-        key = (access.host, access.session_id)
-        done.setdefault(key, []).append(access)
-        last[key] = max(last.get(key, 0), access.ts)
+        done.setdefault(_SESSION(access), []).append(access)
+    last = {key: max(map(_TIME, accesses)) for key, accesses in done.items()}
     copied, began = store.ledger.copied_sessions(), {name: one.cwd for name, one in store.shown().items()}
-    order = origins_first(last, copied, store.ledger.origins())
+    compared = alike(done, copied, began)
+    order = [key for key in origins_first(last, copied, store.ledger.origins()) if key in compared]
     mine = own(order, done, copied, lambda a: (a.host, began.get((a.host, a.session_id)), a.kind, a.recorded, a.ts))
     kept = {id(access) for _, accesses, _ in mine for access in accesses}
-    return [access for access in found if id(access) in kept]
+    return [access for access in found if _SESSION(access) not in compared or id(access) in kept]
+
+
+_TIME, _SESSION = attrgetter("ts"), attrgetter("host", "session_id")
+
+
+def alike(done: Mapping[Key, list[Access]], copied: Mapping[Key, str], began: Mapping[Key, str | None]) -> set[Key]:
+    """Return the sessions that may repeat another: copies, what they were copied from, and those of one folder with a moment in common."""
+    found = {key for key in done if key in copied} | {(key[0], origin) for key, origin in copied.items()}
+    times = {key: set(map(_TIME, accesses)) for key, accesses in done.items()}
+    together: dict[tuple[str, str | None], list[Key]] = {}
+    for key in done:
+        together.setdefault((key[0], began.get(key)), []).append(key)
+    for keys in together.values():
+        often = Counter(moment for key in keys for moment in times[key])
+        shared = {moment for moment, number in often.items() if number > 1}
+        found.update(key for key in keys if not shared.isdisjoint(times[key]))
+    return found

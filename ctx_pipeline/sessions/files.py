@@ -8,34 +8,35 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache, cached_property
 from itertools import combinations
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.facts.file_accesses import CHANGES, KINDS, MENTION, READ, SEARCH, SHELL, accesses_in, file_accesses, patch_moves
+from ctx_pipeline.facts.file_accesses import CHANGES, KINDS, MENTION, READ, SEARCH, accesses_in, patch_moves
 from ctx_pipeline.memory.scope import place_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.host_records import counted
-from ctx_pipeline.model.session_view import SessionView
+from ctx_pipeline.recorded_paths import one_look
 from ctx_pipeline.sessions.checkouts import Checkouts
 from ctx_pipeline.sessions.copy_order import own_accesses
+from ctx_pipeline.sessions.file_placement import Access, Keys, Move, session_accesses
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place, lines
 from ctx_pipeline.sessions.session_details import resolve, view_of
-from ctx_pipeline.sessions.session_memo import SessionMemo
 from ctx_pipeline.sessions.states.times import micros
 from ctx_pipeline.sessions.windows.window_effects import Captured
 from ctx_pipeline.shell.files import below
 from ctx_pipeline.storage.reader import reading
-from ctx_pipeline.storage.session_figures import present
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import QUARTER_HOUR, Days
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from ctx_pipeline.model.host_records import FileChange
+    from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
@@ -105,28 +106,34 @@ def session_files(host: str, session_id: str, *, path: str | None = None, settin
     """
     with reading(settings) as (store, chosen):
         key, full = resolve(store, host, session_id)
-        return files_of(store, view_of(store, key, full, ("events", "tool_calls")), path=path, settings=chosen)
+        view = view_of(store, key, full, ("events", "tool_calls"))
+        captured = Captured(store)
+        places = _Places(key, captured, view.events)
+        clean = _cleaner(chosen)
+        stays = [stay._replace(directory=clean(stay.directory)) for stay in places.stays()]
+        return SessionFiles(key, full, stays, _touches(view, captured, places, clean, path))
 
 
-def files_of(store: Store, view: SessionView, *, path: str | None = None, settings: Settings) -> SessionFiles:
-    """Return what :func:`session_files` does, of a session whose events and tool calls were read."""
+def touches_of(store: Store, view: SessionView, *, settings: Settings) -> list[Touch]:
+    """Return the touches of :func:`session_files`, of a session whose events and tool calls were read."""
+    captured = Captured(store)
+    return _touches(view, captured, _Places(view.host, captured, view.events), _cleaner(settings))
+
+
+def _cleaner(settings: Settings) -> Callable[[str], str]:
     from ctx_pipeline.redaction import Redactor
 
-    captured = Captured(store)
-    places = _Places(view.host, captured, view.events)
+    return cache(Redactor(settings.patterns).redact)
+
+
+def _touches(view: SessionView, captured: Captured, places: _Places, clean: Callable[[str], str], path: str | None = None) -> list[Touch]:
     made = _changes(view.host, captured, view.events)
-    clean = cache(Redactor(settings.patterns).redact)
     calls = {c.call_event: c for c in view.tool_calls}
     accesses = accesses_in(view, lambda call: places.of(view.by_event.get(call.call_event)))
     touches = [_touch(a, calls[a.call_event], made) for a in accesses if a.did not in (SEARCH, MENTION)]
     named = {path, path.lstrip("/")} if path is not None else set()
-    chosen_ones = [t for t in touches if path is None or any(fits(t.path, n) for n in named) or f"/{path.strip('/')}/" in f"/{t.path}"]
-    return SessionFiles(
-        view.host,
-        view.session_id,
-        [stay._replace(directory=clean(stay.directory)) for stay in places.stays()],
-        [t._replace(path=clean(t.path), diff=clean(t.diff)) for t in chosen_ones],
-    )
+    chosen = [t for t in touches if path is None or any(fits(t.path, n) for n in named) or f"/{path.strip('/')}/" in f"/{t.path}"]
+    return [t._replace(path=clean(t.path), diff=clean(t.diff)) for t in chosen]
 
 
 class _Places:
@@ -218,45 +225,19 @@ MOST_TOGETHER = 40
 """Files of a session that are paired; sessions that touch more pair their first ones."""
 
 _DAY = 86_400_000_000
+_NONE = dict.fromkeys(KINDS, 0)
 
 
-class Access(NamedTuple):
-    """One touch of one file."""
-
-    path: str
-    """below the root of the checkout that it lies in, where that is known"""
-    kind: str
-    ts: int
-    """microseconds since 1970; that of the session's begin where the host wrote none"""
-    host: str
-    session_id: str
-    project: str
-    """that of the checkout"""
-    chars: int
-    """characters that it brought into the window; of several files one call read, each the same part"""
-    recorded: str = ""
-    """the path as the records have it"""
-
-
-class Move(NamedTuple):
-    """One file that got another name, in one project."""
-
-    old: str
-    new: str
-    ts: int
-    project: str
-
-
-@dataclass
+@dataclass(slots=True)
 class FileHeat:
     """One file with all its touches."""
 
     path: str
     project: str = ""
     """its project, where several are told of at once"""
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=_NONE.copy)
     sessions: set[tuple[str, str]] = field(default_factory=set)
-    hosts: Counter[str] = field(default_factory=Counter)
+    hosts: dict[str, int] = field(default_factory=dict)
     chars: int = 0
     heat: float = 0.0
     last: int = 0
@@ -313,7 +294,11 @@ class Heat:
     @property
     def kinds(self) -> dict[str, int]:
         """Touches by kind."""
-        return {kind: sum(f.counts[kind] for f in self.files) for kind in KINDS}
+        found = Counter[str]()
+        for f in self.files:
+            for kind, times in f.counts.items():
+                found[kind] += times
+        return {kind: found[kind] for kind in KINDS}
 
     @cached_property
     def pairs(self) -> list[tuple[str, str, int]]:
@@ -353,7 +338,7 @@ def heat(
     key = discovery.host(host).key if host else None
     asked = parse_filters(settings, since=since, until=until, timezone=timezone)
     first, last = moment(asked.since, asked.timezone), moment(asked.until, asked.timezone, after=True)
-    with reading(settings) as (store, _):
+    with reading(settings) as (store, _), one_look():
         only: set[tuple[str, str]] | None = None
         roots: tuple[str, ...] = ()
         if not everywhere and not project:
@@ -417,76 +402,16 @@ def accesses(
             continue
         ids = {s for part in manifest.of_table("sessions") for s in part.live}
         wanted = {s for s in ids if (cell.host, s) in looked_at} if within != set() else ()
-        for view in _accessing(store, cell, wanted):
-            found += _of_session(view, _Keys(view, checkouts, within, only), moves, patched, cell)
+        for one in session_accesses(store, cell, wanted):
+            keys = Keys(one.view, checkouts, within, only)
+            placed = one.placed(keys)
+            found += placed.accesses
+            moves += placed.moves
+            patched += [(cell, access, (one.view.session, keys)) for access in placed.patched]
     moves += _patch_moves(store, patched)
-    found.sort(key=lambda a: (a.ts, a.host, a.session_id))
+    found.sort(key=attrgetter("ts", "host", "session_id"))
     moves.sort(key=lambda m: (m.ts, m))
     return found, moves
-
-
-_MOST_KEPT = 200_000
-_kept: SessionMemo[SessionView] = SessionMemo(_MOST_KEPT)
-"""Touches of the sessions that were asked for last, as many in all: after a sync those of the session that changed are read alone."""
-
-
-def _accessing(store: Store, cell: Any, wanted: Collection[str]) -> Iterator[SessionView]:
-    """Yield these sessions of a cell with their touches and nothing else."""
-    if not wanted:
-        return
-    there = present(store)
-    rows = {name: there[cell.host, name].made_of if (cell.host, name) in there else "" for name in wanted}
-    kept = {name: view for name in wanted if (view := _kept.get(store, (cell.host, name), rows[name])) is not None}
-    yield from kept.values()
-    missing = set(wanted) - kept.keys()
-    for view in store.lake.read_sessions(cell, missing, ("file_accesses",)) if missing else ():
-        told = file_accesses(view)
-        slim = SessionView(view.session, facts={"file_accesses": told})
-        _kept.put(store, (cell.host, view.session_id), rows[view.session_id], slim, len(told) + 1)
-        yield slim
-
-
-class _Keys:
-    """The project and the path below its checkout of the files of one session."""
-
-    def __init__(self, view: Any, checkouts: Checkouts, within: set[str] | None, only: set[tuple[str, str]] | None) -> None:
-        self._checkouts = checkouts
-        self._within = within
-        self._meant = only is None or (view.host, view.session_id) in only
-        self._project = view.session.project
-        self._own = checkouts.own(view.session.cwd)
-        self._known: dict[str, tuple[str, str] | None] = {}
-
-    def of(self, path: str) -> tuple[str, str] | None:
-        """Return project and path; None for a file that is not meant."""
-        if path not in self._known:
-            self._known[path] = self._placed(path)
-        return self._known[path]
-
-    def _placed(self, path: str) -> tuple[str, str] | None:
-        root = self._checkouts.of(path, self._own)
-        if root.startswith("/") and (self._within is None or root in self._within):
-            return self._checkouts.project(root), _below_root(path, root)
-        return (self._project, _below_root(path, self._own)) if self._meant else None
-
-
-def _of_session(view: Any, keys: _Keys, moves: list[Move], patched: list[tuple[Any, Any, Any]], cell: Any) -> Iterator[Access]:
-    session = view.session
-    begin = micros(session.first_ts)
-    for access in file_accesses(view):
-        key = keys.of(access.path)
-        if key is None:
-            continue
-        project, path = key
-        ts = micros(access.ts) or begin
-        # a search names a folder as often as a file, and a record does not say which
-        if access.did != SEARCH or "." in path.rpartition("/")[2]:
-            chars = access.chars if access.did == READ else 0
-            yield Access(path, access.did, ts, view.host, view.session_id, project, chars, access.path)
-        if access.old_path and (before := keys.of(access.old_path)):
-            moves.append(Move(before[1], path, ts, project))
-        if access.place == 1 and access.through != SHELL and access.did in CHANGES:
-            patched.append((cell, access, (session, keys)))
 
 
 def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[Move]:
@@ -506,10 +431,6 @@ def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[
                 if old and new:
                     found.append(Move(old[1], new[1], micros(call.ts), new[0]))
     return found
-
-
-def _below_root(path: str, root: str) -> str:
-    return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path
 
 
 def renamed(found: list[Access], moves: list[Move], *, apart: bool) -> list[Access]:
@@ -536,38 +457,39 @@ def renamed(found: list[Access], moves: list[Move], *, apart: bool) -> list[Acce
 
 
 def _summed(found: list[Access], old: dict[tuple[str, str], list[str]], zone: str | None, *, apart: bool) -> Heat:
-    files: dict[tuple[str, str], FileHeat] = {}
     newest = max((a.ts for a in found), default=0)
-    days, hours, hosts, projects = Counter[str](), Counter[int](), Counter[str](), Counter[str]()
-    quarters = Counter(a.ts // QUARTER_HOUR for a in found)
+    by_file: dict[tuple[str, str], FileHeat] = {}
     together: dict[tuple[str, str], dict[str, None]] = {}
-    calendar = Days(zone)
-    for a in found:
-        place = a.project if apart else ""
-        one = files.get((place, a.path))
+    for path, kind, ts, host, session_id, project, chars, _ in found:
+        place, session = (project if apart else "", path), (host, session_id)
+        one = by_file.get(place)
         if one is None:
-            one = files[place, a.path] = FileHeat(a.path, place, renamed_from=old.get((place, a.path), []))
-        one.counts[a.kind] += 1
-        one.sessions.add((a.host, a.session_id))
-        one.hosts[a.host] += 1
-        one.chars += a.chars
-        one.heat += 0.5 ** ((newest - a.ts) / (_DAY * HALF_LIFE_DAYS))
-        one.last = max(one.last, a.ts)
-        hosts[a.host] += 1
-        projects[a.project] += 1
-        together.setdefault((a.host, a.session_id), {})[one.name] = None
+            one = by_file[place] = FileHeat(path, place[0], renamed_from=old.get(place, []))
+        one.counts[kind] = one.counts.get(kind, 0) + 1
+        one.hosts[host] = one.hosts.get(host, 0) + 1
+        one.sessions.add(session)
+        one.chars += chars
+        one.heat += 0.5 ** ((newest - ts) / (_DAY * HALF_LIFE_DAYS))
+        one.last = max(one.last, ts)
+        members = together.setdefault(session, {})
+        if len(members) < MOST_TOGETHER:
+            members[one.name] = None
+    days, hours = Counter[str](), Counter[int]()
+    hosts, projects = Counter(a.host for a in found), Counter(a.project for a in found)
+    quarters = Counter(a.ts // QUARTER_HOUR for a in found)
+    calendar = Days(zone)
     for quarter, times in quarters.items():
         clock = calendar.clock(quarter * QUARTER_HOUR)
         days[clock.date().isoformat()] += times
         hours[clock.hour] += times
-    ordered = sorted(files.values(), key=lambda f: (-f.accesses, -f.heat, f.name))
+    ordered = sorted(by_file.values(), key=lambda f: (-f.accesses, -f.heat, f.name))
     return Heat(
         ordered,
         dict(sorted(days.items())),
         dict(sorted(hours.items())),
         dict(sorted(hosts.items())),
         dict(projects.most_common()),
-        [sorted(list(members)[:MOST_TOGETHER]) for members in together.values()],
+        [sorted(members) for members in together.values()],
         len(together),
         zone or "local time",
     )

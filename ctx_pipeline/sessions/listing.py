@@ -14,6 +14,7 @@ from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import imported, imported_in_place, in_place, lines
 from ctx_pipeline.sessions.states.state_fold import current_task_of
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.resuming import resuming
 from ctx_pipeline.storage.session_notes import noted, notes_of
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.session_figures import Figure, figures
@@ -63,6 +64,8 @@ def listed(
         chosen = placed[:limit]
         asked = {(p.host, p.session_id) for p in chosen}
         tasks = {key: values[0] for key, values in figures(store, settings, TASK, only=asked.__contains__)}
+        cwds = {place: known[place].rows.get("cwd") for place in asked if place in known}
+        commands = {place: resuming(store, *place, cwd) for place, cwd in cwds.items()}
         notes = {(p.host, p.session_id): notes_of(store, p.host, p.session_id) for p in chosen if known_notes.has(p.host, p.session_id)}
     totals = usage("session", host=key, stored=True, settings=settings).by_session()
     rows = []
@@ -89,7 +92,7 @@ def listed(
                 "tokens": spent["tokens"],
                 "cost_nano": None if spent["calls"] and spent["unpriced_calls"] == spent["calls"] else spent["cost_nano"],
                 "notes": len(said),
-                "resume": discovery.hosts()[p.host].resuming(p.session_id, facts.get("cwd")),
+                "resume": commands[p.host, p.session_id],
                 "imported": False,
             }
         )

@@ -62,8 +62,9 @@ def find_session(store: Store, name: str, host: str | None = None, *, projects: 
     """Return host key and full id of the one captured session that a name fits.
 
     ``name`` is an id, its beginning (and its end behind ``…``, as tables shorten it), a
-    thread's id, ``latest``, ``latest~2`` (the third newest), a day (``yesterday``, ``2026-10-03``: the newest
-    that was last active then), a transcript file, a project (its newest session), or words of a title; ``host/id`` and ``host`` narrow it.
+    thread's id, the name of a subagent's file, ``latest``, ``latest~2`` (the third newest), a day
+    (``yesterday``, ``2026-10-03``: the newest that was last active then), a transcript file, a project
+    (its newest session), or words of a title; ``host/id`` and ``host`` narrow it.
     Without ``projects`` a project is no name of a session. Raises UnknownName with the nearest sessions, AmbiguousName with those that fit.
     """
     written = SessionName(discovery.host(host).key, name) if host else split_host(name)
@@ -137,7 +138,9 @@ def _fitting(known: Named, name: str, *, projects: bool) -> list[SessionRow]:
         places = {
             (host, session)
             for host, session, thread, file in known.files()
-            if thread.startswith(name) or (os.path.basename(file) == os.path.basename(path) and os.path.realpath(file) == path)  # noqa: PTH119 - a path is text here
+            if thread.startswith(name)
+            or os.path.basename(file).partition(".")[0] == name  # noqa: PTH119 - a path is text here
+            or (os.path.basename(file) == os.path.basename(path) and os.path.realpath(file) == path)  # noqa: PTH119
         }
         if found := [by_place[place] for place in sorted(places) if place in by_place]:
             return found

@@ -10,6 +10,7 @@ from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.resuming import resuming
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -72,22 +73,21 @@ def newest(
     """
     key = discovery.host(host).key if host else None
     with reading(settings) as (store, _):
-        rows = store.ledger.sessions(host=key)
-    wanted = (project or "").lower()
-    rows = [r for r in rows if wanted in str(r.rows.get("project") or "").lower()]
-    rows.sort(key=lambda r: (r.first_own_ts or 0, r.session_id), reverse=True)
-    lines = [
-        SessionLine(
-            r.host,
-            r.session_id,
-            r.rows.get("title"),
-            r.rows.get("project"),
-            iso(r.first_own_ts),
-            int(r.rows.get("events") or 0),
-            discovery.hosts()[r.host].resuming(r.session_id, r.rows.get("cwd")),
-        )
-        for r in rows[offset : offset + limit]
-    ]
+        wanted = (project or "").lower()
+        rows = [r for r in store.ledger.sessions(host=key) if wanted in str(r.rows.get("project") or "").lower()]
+        rows.sort(key=lambda r: (r.first_own_ts or 0, r.session_id), reverse=True)
+        lines = [
+            SessionLine(
+                r.host,
+                r.session_id,
+                r.rows.get("title"),
+                r.rows.get("project"),
+                iso(r.first_own_ts),
+                int(r.rows.get("events") or 0),
+                resuming(store, r.host, r.session_id, r.rows.get("cwd")),
+            )
+            for r in rows[offset : offset + limit]
+        ]
     return lines, len(rows)
 
 

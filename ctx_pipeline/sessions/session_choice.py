@@ -22,7 +22,7 @@ from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.repositories import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from ctx_pipeline.settings import Settings
@@ -76,6 +76,14 @@ def current_session(settings: Settings) -> tuple[str, str] | None:
             if settings.environ.get(name):
                 return host.key, settings.environ[name][:200]
     return None
+
+
+def without_session(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment that names no session: the agent that starts a server for several is one among them."""
+    from ctx_pipeline import discovery
+
+    names = {name for host in discovery.hosts().values() for name in host.agent.session_env}
+    return {name: value for name, value in environ.items() if name not in names}
 
 
 def started_at(settings: Settings) -> int:

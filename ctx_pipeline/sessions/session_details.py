@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.sessions.naming import find_session
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.resuming import resuming
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -58,24 +58,17 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
         unknown = store.ledger.unknowns(key, full)
         quarantined = [r._asdict() for r in store.ledger.quarantined(key, full)]
         row = store.ledger.session(key, full)
-        gone = of_subagents_alone(store, key, full)
+        session = detail["session"]
+        resume = resuming(store, key, full, session.get("cwd"))
         copies = [owner.session_id for (of, _), owner in store.ledger.copies(row.partition).items() if of == full] if row else []
-    for row in (detail["session"], *detail["threads"], *filter(None, [detail["restamped"]])):
+    for row in (session, *detail["threads"], *filter(None, [detail["restamped"]])):
         _times(row)
-    session = detail["session"]
-    resume = "" if gone else discovery.hosts()[key].resuming(full, session.get("cwd"), archived=session["status"] == "archived")
     for row in detail["readings"] if agents.agents else ():
         if row["signal"].startswith("subagent_") and not row["value"]:
             row["reason"] = "no record of a subagent is in the history"
     elsewhere = {"calls": len(copies), "sessions": sorted(set(copies))}
     told = {"unrecorded_subagents": agents._asdict(), "counted_elsewhere": elsewhere}
     return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume, **told}
-
-
-def of_subagents_alone(store: Store, host: str, session_id: str) -> bool:
-    """Tell whether the transcripts of a session are those of its subagents: its agent cannot resume it."""
-    threads = [source.thread_id for source in store.ledger.session_streams(host, session_id) if source.thread_id]
-    return bool(threads) and all(thread.startswith(f"{session_id}/") for thread in threads)
 
 
 def turns(host: str, session_id: str, *, settings: Settings | None = None) -> list[dict[str, Any]]:

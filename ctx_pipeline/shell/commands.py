@@ -158,6 +158,18 @@ _OF_DEPENDENCIES = frozenset(
     }
 )
 """Programs that check what a project depends on."""
+_CHECKS_NOTHING = {
+    "pre-commit": frozenset({"install", "install-hooks", "uninstall", "autoupdate", "clean", "gc", "init-templatedir", "sample-config"}),
+    "playwright": frozenset({"install", "install-deps", "uninstall", "codegen", "open", "show-report", "show-trace"}),
+    "ruff": frozenset({"rule", "config", "linter", "clean", "server", "version"}),
+    "biome": frozenset({"init", "migrate", "start", "stop", "explain", "rage", "version", "lsp-proxy"}),
+    "golangci-lint": frozenset({"linters", "formatters", "cache", "config", "help", "version", "migrate"}),
+    "vitest": frozenset({"list", "init"}),
+}
+"""Program -> its subcommands that run no check (their manuals)."""
+_COMPILERS = frozenset({"rustc", "gcc", "g++", "clang", "javac", "cmake"})
+_OF_ITSELF = frozenset({"--version", "-version", "-V", "-vV", "-Vv", "-v", "--help", "-help", "-dumpversion", "-dumpmachine"})
+"""Arguments with which a compiler that is given nothing else tells of itself."""
 _TYPES = frozenset({"mypy", "pyright", "basedpyright", "ty", "tsc", "pyre", "vue-tsc", "typecheck", "type-check"})
 _BUILD = frozenset(
     {
@@ -370,6 +382,10 @@ def _purpose(subject: str, words: list[str]) -> str:
     last = last.rpartition(":")[2] if last.startswith(":") else last.partition(":")[0]
     if head == "act":  # a job of GitHub's workflows, run here, is what a task of its name is
         return "other" if " " not in subject or _runs_no_job(words) else _purpose(f"just {last}", ["just", last])
+    if words[1:] and words[1] in _CHECKS_NOTHING.get(head, ()):
+        return "install" if words[1] in _INSTALL else "other"
+    if head in _COMPILERS and set(words[1:]) <= _OF_ITSELF:
+        return "other"
     if parts & _TEST or (" " in subject and last in ("test", "tests", "spec") and head not in ("git", "gh")):
         return "test"
     if " " in subject and last in ("check", "verify") and head not in ("git", "gh"):

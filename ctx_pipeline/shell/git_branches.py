@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.shell.commands import steps_by_piece
@@ -10,6 +11,8 @@ from ctx_pipeline.shell.files import entered, works_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from ctx_pipeline.shell.commands import Step
 
 EVERY = "*"
 """Stands for every branch of a repository."""
@@ -57,6 +60,26 @@ def branch_changes(command: str, cwd: str | None, current: Callable[[str], str])
                 yield made
             elif words[0] == COMMIT and here and "--dry-run" not in words:
                 yield BranchChange(COMMIT, frozenset({here}))
+
+
+_MAKES_REQUEST = {"gh": ("pr", "--base", "-B"), "glab": ("mr", "--target-branch", "-b")}
+"""Program of a code host -> its word for pull requests, and the options that name the branch they are to go into."""
+
+
+def pull_request_base(step: Step) -> str:
+    """Return the branch that a step opens a pull request against, or moves one to; empty where it names none."""
+    program, *words = step.words
+    noun, *options = _MAKES_REQUEST.get(program.rpartition("/")[2], ("", ""))
+    short = options[-1]
+    if not noun or words[:1] != [noun] or words[1:2] not in (["create"], ["new"], ["edit"], ["update"]):
+        return ""
+    for word, after in pairwise([*words[2:], ""]):
+        name, equals, value = word.partition("=")
+        if name in options:
+            return value if equals else after
+        if not word.startswith("--") and word.startswith(short):
+            return word.removeprefix(short).removeprefix("=")
+    return ""
 
 
 def _switched_to(subcommand: str, words: Sequence[str]) -> str | None:

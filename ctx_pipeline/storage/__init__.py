@@ -106,6 +106,16 @@ class Store:
         return ShownSessions(self.home / "ledger.db")
 
     @cached_property
+    def archived(self) -> frozenset[tuple[str, str]]:
+        """Sessions (host, id) that the tables say are archived; none where they cannot be read."""
+        from ctx_pipeline.storage.warehouse.session_queries import archived_sessions
+
+        try:
+            return archived_sessions(self.lake)
+        except StoreError:
+            return frozenset()
+
+    @cached_property
     def page_reader(self) -> PageReader:
         """Single events without Arrow."""
         from ctx_pipeline.storage.lake.parquet_text import PageReader

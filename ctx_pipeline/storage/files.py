@@ -172,13 +172,29 @@ class Files:
 
     def walk(self, prefix: str = "") -> Iterator[str]:
         """Yield the names below a folder in order; half-written objects are left out."""
-        top = self.local(prefix) if prefix else self.root
-        for folder, folders, names in os.walk(top):
+        for folder, folders, names in os.walk(self.place(prefix) if prefix else self._root):
             folders[:] = sorted(f for f in folders if not f.startswith(temporary.PREFIX))
-            inside = Path(folder).relative_to(self.root).as_posix()
+            inside = folder[len(self._root) + 1 :]
             for name in sorted(names):
                 if not name.startswith(temporary.PREFIX):
-                    yield name if inside == "." else f"{inside}/{name}"
+                    yield f"{inside}/{name}" if inside else name
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes on disk of every object by its name; half-written objects, and what lies behind a link, are left out."""
+        found: dict[str, int] = {}
+        folders = [""]
+        while folders:
+            inside = folders.pop()
+            with suppress(OSError), os.scandir(f"{self._root}/{inside}") as entries:
+                for entry in entries:
+                    if entry.name.startswith(temporary.PREFIX):
+                        continue
+                    with suppress(OSError):  # of one entry: the others are there
+                        if not entry.is_dir():
+                            found[f"{inside}{entry.name}"] = entry.stat().st_size
+                        elif not entry.is_symlink():
+                            folders.append(f"{inside}{entry.name}/")
+        return found
 
     def folder(self, path: Path) -> None:
         """Make a folder of the store and its parents, 0700 each."""

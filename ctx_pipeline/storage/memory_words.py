@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -22,6 +23,9 @@ _UNSAID = frozenset({"signature", "folder"})
 
 _TELLING = 6
 """A query weighs at most as much as so many unknown words: of a pasted page a lesson need not hold a third."""
+
+_MOST_WORDS = 20_000
+"""Words whose stems are kept at most, beside those of one question."""
 
 _TOKEN = lazy_pattern(r"\w+")
 _PARTS = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -51,19 +55,28 @@ class Stemmer:
 
     def __init__(self) -> None:
         self._db: sqlite3.Connection | None = None
+        self._known: dict[str, frozenset[str]] = {}
 
-    def stems(self, texts: Sequence[str]) -> list[frozenset[str]]:
-        """Return the stems of each text."""
+    def stems(self, words: Sequence[str]) -> list[frozenset[str]]:
+        """Return the stems of each word."""
+        missing = [word for word in dict.fromkeys(words) if word not in self._known]
+        if not missing:
+            return [self._known[word] for word in words]
         db = self._opened()
-        found: list[set[str]] = [set() for _ in texts]
+        found: list[set[str]] = [set() for _ in missing]
         db.execute("BEGIN")
         try:
-            db.executemany("INSERT INTO some(rowid, text) VALUES (?, ?)", enumerate(texts))
-            for stem, text in db.execute("SELECT term, doc FROM stems"):
-                found[text].add(stem)
+            db.executemany("INSERT INTO some(rowid, text) VALUES (?, ?)", enumerate(missing))
+            for stem, row in db.execute("SELECT term, doc FROM stems"):
+                found[row].add(stem)
         finally:
             db.execute("ROLLBACK")
-        return list(map(frozenset, found))
+        fresh = dict(zip(missing, map(frozenset, found), strict=True))
+        answer = [self._known.get(word) or fresh.get(word, frozenset()) for word in words]
+        if len(self._known) > _MOST_WORDS:
+            self._known.clear()
+        self._known.update(fresh)
+        return answer
 
     def stems_found(self, texts: Sequence[str], terms: Iterable[Term]) -> list[set[str]]:
         """Return which stems of the terms each text holds; a text is words with blanks between, as :func:`said` gives it."""
@@ -157,10 +170,14 @@ def identifiers(text: str) -> str:
     """Return the parts of the identifiers and paths in a text, so that ``cache`` finds ``getCacheKey`` and ``cache_key``."""
     parts: dict[str, None] = {}
     for name in _IDENTIFIER.findall(text):
-        for part in _PARTS.findall(name):
-            if len(part) > 2:
-                parts.setdefault(part.lower(), None)
+        parts |= _parts_of(name)
     return " ".join(parts)
+
+
+@lru_cache(maxsize=8_192)
+def _parts_of(identifier: str) -> dict[str, None]:
+    """Return the parts of an identifier that are looked into, in their order; memories of one project share most."""
+    return dict.fromkeys(part.lower() for part in _PARTS.findall(identifier) if len(part) > 2)
 
 
 def body_of(structured: str | None) -> str:

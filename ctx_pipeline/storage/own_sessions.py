@@ -94,6 +94,8 @@ class Shown(NamedTuple):
     """time of its first own record, microseconds since 1970"""
     last: int | None = None
     """time of its last record, likewise; told of sessions that are not captured yet"""
+    archived: bool = False
+    """its agent put it away; told of sessions that are not captured yet"""
 
 
 UNNAMED = Shown(None, None)

@@ -6,7 +6,6 @@ made of other rows is not given; whoever asks works it out of the tables.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import zlib
 from contextlib import closing, suppress
@@ -17,7 +16,7 @@ from ctx_pipeline.storage.connections import readable_text, reading
 from ctx_pipeline.storage.lake.manifests import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ctx_pipeline.model.raw import Cell
@@ -129,12 +128,17 @@ def read_figures(home: Path, figure: str, version: str, known: Mapping[Key, Kept
     with suppress(sqlite3.Error), closing(_reader(home)) as connection:
         if connection.execute("SELECT version FROM versions WHERE figure = ?", (figure,)).fetchone() != (version,):
             return {}
-        made_of = connection.execute("SELECT host, session_id, made_of FROM figures WHERE figure = ?", (figure,)) if before else ()
-        found = {(host, name): old for host, name, rows in made_of if (old := before.get((host, name))) and old.made_of == rows}
-        changed = "SELECT host, session_id, made_of, first, last, total FROM figures WHERE figure = ?1"
-        if found:
-            changed += " AND (host, session_id) NOT IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2))"
-        for host, session, rows, first, last, sealed in connection.execute(changed, (figure, json.dumps(list(found)))[: 1 + bool(found)]):
+        columns = "SELECT host, session_id, made_of, first, last, total FROM figures WHERE figure = ?"
+        found: dict[Key, KeptFigure] = {}
+        new: Iterable[tuple[Any, ...]]
+        if before:
+            listed = connection.execute("SELECT host, session_id, made_of FROM figures WHERE figure = ?", (figure,)).fetchall()
+            found = {(host, name): old for host, name, rows in listed if (old := before.get((host, name))) and old.made_of == rows}
+            asked = ((figure, host, name) for host, name, _ in listed if (host, name) not in found)
+            new = (row for one in asked for row in connection.execute(f"{columns} AND host = ? AND session_id = ?", one))
+        else:
+            new = connection.execute(columns, (figure,))
+        for host, session, rows, first, last, sealed in new:
             if (total := _opened(sealed, figure, host, session, rows, first, last)) is not None:
                 found[host, session] = KeptFigure(rows, first, last, total)
         return found
@@ -193,10 +197,12 @@ def _under_seal(data: bytes, *about: object) -> bytes:
 
 def _opened(sealed: bytes, *about: object) -> bytes | None:
     """Return what was sealed; None where it is not what was kept."""
-    data = bytes(sealed)[SEAL:] if isinstance(sealed, bytes) else b""
-    if not data or _under_seal(data, *about) != sealed:
-        return None
-    return unzipped(data)
+    return unzipped(sealed[SEAL:]) if _seal_holds(sealed, about) else None
+
+
+def _seal_holds(sealed: bytes, about: Iterable[object]) -> bool:
+    """Tell whether bytes of a database are what was sealed."""
+    return isinstance(sealed, bytes) and len(sealed) > SEAL and _under_seal(sealed[SEAL:], *about) == sealed
 
 
 def unzipped(data: bytes) -> bytes:
@@ -210,7 +216,7 @@ def sealed_as_kept(home: Path) -> bool:
         connection.text_factory = readable_text
         figures = connection.execute("SELECT total, figure, host, session_id, made_of, first, last FROM figures")
         by_quarter = connection.execute("SELECT data, figure, host, session_id FROM parts")
-        return all(_opened(sealed, *about) is not None for rows in (figures, by_quarter) for sealed, *about in rows)
+        return all(_seal_holds(sealed, about) for rows in (figures, by_quarter) for sealed, *about in rows)
 
 
 def keep(home: Path, versions: Mapping[str, str], new: Sequence[NewFigure], there: Collection[Key] | None = None) -> None:

@@ -7,24 +7,22 @@ so that a session that is forgotten takes them along.
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import suppress
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.hook_kinds import MADE
-from ctx_pipeline.storage.text_index import FILE, ArtifactIndex
+from ctx_pipeline.model.hook_kinds import MADE, SAID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from ctx_pipeline.storage import Store
 
-SAID = "session.said"
 REMOVED = "session.removed"
-"""Kinds of the facts in the journal, beside :data:`MADE`: a note, an artifact taken away."""
+"""Kind of the facts in the journal, beside :data:`MADE` and :data:`SAID`: an artifact taken away."""
 
 FOLDER = "session"
 """Folder of the words in the store."""
@@ -151,7 +149,7 @@ def write(store: Store, fact: str, words: Mapping[str, Any], actor: str) -> str:
     """
     data = json.dumps(words, ensure_ascii=False).encode("utf-8", "replace")
     key = session_key(str(words["host"]), str(words["session_id"]))
-    rel = f"{FOLDER}/{digest(key, data, time.time_ns(), token_hex(8), size=24)}.json"
+    rel = f"{FOLDER}/{digest(key, data, time.time_ns(), os.urandom(8).hex(), size=24)}.json"
     store.files.write(rel, data)
     about = {"kind": words["kind"]} if "kind" in words else {}
     store.journal.append(fact, {"session": key, "words": rel, **about}, actor=actor)
@@ -217,7 +215,11 @@ def _take_away(store: Store, rels: Collection[str]) -> None:
 
 def _out_of_index(store: Store, rels: Collection[str]) -> None:
     """Take artifacts out of the index; a search puts in again what is there."""
-    if rels and store.files.exists(FILE) and store.journal.is_there():
+    if not rels:
+        return
+    from ctx_pipeline.storage.text_index import FILE, ArtifactIndex
+
+    if store.files.exists(FILE) and store.journal.is_there():
         wanted = set(rels)
         facts = [f for f in store.journal.facts(MADE) if f.payload.get("words") in wanted]
         named = [(f.id, words) for f in facts if (words := _words(store, str(f.payload["words"]))) is not None]

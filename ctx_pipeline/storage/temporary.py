@@ -133,9 +133,9 @@ def remove(home: Path, found: Temporary) -> bool:
 def everywhere(home: Path) -> Iterator[Temporary]:
     """Yield every temporary file and folder of a store, wherever it is, whoever writes it."""
     for top, folders, names in os.walk(home):
-        inside = Path(top).relative_to(home).as_posix()
+        inside = top[len(str(home)) + 1 :]
         for each in sorted((*folders, *names)):
-            found = _temporary(home, "" if inside == "." else inside, each)
+            found = _temporary(home, inside, each)
             if found is not None:
                 yield found
         folders[:] = sorted(f for f in folders if not f.startswith(PREFIX))

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+ARCHIVED = "archived"
+"""Status of a session that its agent resumes only out of its archive."""
+
 _PATIENCE = 0.2
 
 LINES = (".jsonl", ".jsonl.zst")
@@ -25,6 +28,12 @@ _WRITTEN = (
 _TRANSCRIPTS = (
     f"SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id AND {_OF_LINES} ORDER BY mtime_ns DESC LIMIT ?"
 )
+_OF_SUBAGENTS = (
+    "SELECT host, session_id, root, rel, max(mtime_ns) AS mtime_ns FROM (SELECT * FROM sources WHERE thread_id <> session_id"
+    f" AND thread_id <> '' AND {_OF_LINES} ORDER BY mtime_ns DESC LIMIT ?) a"
+    " WHERE NOT EXISTS (SELECT 1 FROM sources m WHERE m.host = a.host AND m.thread_id = a.session_id) GROUP BY host, session_id"
+)
+"""Of sessions without a main transcript that of the subagent that was written last."""
 _OTHER_SOURCES = (
     "SELECT host, session_id, root, rel, mtime_ns FROM (SELECT host, session_id, root, rel, mtime_ns, row_number() OVER"
     " (PARTITION BY host, session_id ORDER BY thread_id IS session_id DESC, mtime_ns DESC) AS place FROM sources"
@@ -43,6 +52,13 @@ class WrittenSession(NamedTuple):
     mtime_ns: int
     rows: Mapping[str, Any]
     """as of :class:`SessionRow`"""
+    main: bool = True
+    """the file holds the main thread; False where those of subagents alone were captured"""
+
+    @property
+    def archived(self) -> bool:
+        """Whether its tables say that it is archived."""
+        return self.rows.get("status") == ARCHIVED
 
 
 def last_written(ledger: Path, limit: int = 400) -> list[WrittenSession]:
@@ -54,5 +70,10 @@ def last_written(ledger: Path, limit: int = 400) -> list[WrittenSession]:
         rows = connection.execute(_WRITTEN.format(_TRANSCRIPTS), [limit]).fetchall()
         known = json.dumps(sorted({row[0] for row in rows}))
         rows += connection.execute(_WRITTEN.format(_OTHER_SOURCES), [known, limit]).fetchall()
-    rows.sort(key=lambda row: -row[4])
-    return [WrittenSession(host, session, root, rel, ns, json.loads(counts)) for host, session, root, rel, ns, counts in rows]
+        of_subagents = connection.execute(_WRITTEN.format(_OF_SUBAGENTS), [limit]).fetchall()
+    found = [WrittenSession(host, session, root, rel, ns, json.loads(counts)) for host, session, root, rel, ns, counts in rows]
+    others = {(one.host, one.session_id) for one in found}
+    for host, session, root, rel, ns, counts in of_subagents:
+        if (host, session) not in others:
+            found.append(WrittenSession(host, session, root, rel, ns, json.loads(counts), main=False))
+    return sorted(found, key=lambda one: -one.mtime_ns)

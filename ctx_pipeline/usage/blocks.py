@@ -22,7 +22,7 @@ from ctx_pipeline.usage.engine import calls, calls_for, cleaner, has_store, kept
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
 from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup
-from ctx_pipeline.usage.usage_figures import TimedCalls, calls_of, limits_of, thinned
+from ctx_pipeline.usage.usage_figures import TimedCalls, calls_of, limits_of, packed_calls, thinned, unpacked_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -139,9 +139,12 @@ def blocks(
     if owned is None and (stored or has_store(chosen)) and kept_at(chosen, filters):
         timed, told = _stored_calls(chosen, filters, alone=stored)
     else:
-        grouping = GROUPINGS["model" if branch is None else "branch"]
-        everything = calls_for(grouping, chosen, host=host, stored=stored)[0].owned if owned is None else owned
-        timed = list(_timed(everything, filters.cost_mode))
+        if owned is None and branch is None and not (stored or has_store(chosen)):
+            timed = _calls_of_homes(chosen, host, filters.cost_mode)
+        else:
+            grouping = GROUPINGS["model" if branch is None else "branch"]
+            everything = calls_for(grouping, chosen, host=host, stored=stored)[0].owned if owned is None else owned
+            timed = list(_timed(everything, filters.cost_mode))
         told = {}
         for name in {one.session.host for one in timed if discovery.hosts()[one.session.host].usage.limits is not None}:
             told |= _limits(live.sources(chosen, host=name), min(one.times[0] for one in timed), {name})
@@ -174,6 +177,22 @@ def _timed(owned: Iterable[tuple[live.Counted, Sequence[tuple]]], mode: str) -> 
             sums.append((*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0))
         at = [models.index(row[_MODEL]) for row in dated]
         yield TimedCalls(counted, models, at, [row[_TS] for row in dated], list(zip(*sums, strict=True)))
+
+
+def _calls_of_homes(settings: Settings, host: str | None, mode: str) -> list[TimedCalls]:
+    """Return the calls of the homes, one session's rows in memory at a time."""
+    from ctx_pipeline.usage.folded_homes import fold_homes
+
+    found: list[TimedCalls] = []
+
+    def packed(one: live.Counted, rows: Sequence[tuple]) -> list[list[Any]]:
+        return [packed_calls(calls) for calls in _timed([(one, rows)], mode)]
+
+    def add(sessions: list[list[Any]]) -> None:
+        found.extend(map(unpacked_calls, sessions))
+
+    fold_homes(live.sessions(live.sources(settings, host=host), settings), pricer(settings), packed, add)
+    return found
 
 
 def _stored_calls(settings: Settings, filters: Filters, *, alone: bool) -> tuple[list[TimedCalls], dict[str, list[Limit]]]:

@@ -78,17 +78,22 @@ def hit_share(row: dict[str, Any]) -> float | None:
     return int(row["cache_read_tokens"] or 0) / sent if sent else None
 
 
-def effects(owned: Iterable[tuple[Counted, Sequence[tuple]]], settings: Settings) -> dict[int, tuple[int, int]]:
-    """Return ``id(row)`` -> (1 where the call rebuilt its thread's cache else 0, nano-dollars that the cache saved it)."""
+def effects_of(settings: Settings) -> Callable[[Sequence[tuple]], Callable[[tuple], tuple[int, int]]]:
+    """Return what gives, of the calls of a session, the function from a call to what the cache did for it.
+
+    That is 1 where the call rebuilt its thread's cache, else 0, and the nano-dollars that the cache saved it.
+    """
     rate_of = rates_of(settings)
-    found: dict[int, tuple[int, int]] = {}
-    for _, rows in owned:
-        found |= zip(map(id, rows), effects_in_session(rows, rate_of), strict=True)
-    return found
+
+    def of_session(rows: Sequence[tuple]) -> Callable[[tuple], tuple[int, int]]:
+        found = dict(zip(map(id, rows), effects_in_session(rows, rate_of), strict=True))
+        return lambda row: found[id(row)]
+
+    return of_session
 
 
 def effects_in_session(rows: Sequence[tuple], rate_of: Callable[[str, int | None, int], Rates | None]) -> list[tuple[int, int]]:
-    """Return for each call of one session what :func:`effects` does; times are microseconds, a call without a price saves nothing."""
+    """Return for each call of one session what :func:`effects_of` does; times are microseconds, a call without a price saves nothing."""
     found = [(0, 0)] * len(rows)
     held: dict[str, int] = {}
     for place in sorted(range(len(rows)), key=lambda at: (rows[at][_TS] is None, rows[at][_TS] or 0, rows[at][_KEY])):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
@@ -159,6 +160,9 @@ def usage(
     kept = kept_at(chosen, filters) if cache or grouping.names is not None else True
     if read is None and (stored or has_store(chosen)) and kept and not (cache and grouping.names is not None):
         rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored, cached=chosen if cache else None)
+    elif read is None and not (stored or has_store(chosen) or grouping.reads_whole or grouping.needs_home):
+        rows, unread = _from_homes(chosen, grouping, filters, cached=chosen if cache else None)
+        gone, source = [], "homes"
     else:
         found, uses = read or calls_for(grouping, chosen, host=filters.host, stored=stored)
         rows = _of_calls(found.owned, grouping, filters, uses, chosen if cache else None)
@@ -207,10 +211,11 @@ def _add_calls(rollup: Rollup, owned: list[tuple[Counted, list[tuple]]], cached:
     if cached is None:
         rollup.add_calls(owned)
     else:
-        from ctx_pipeline.usage.cache_efficiency import effects
+        from ctx_pipeline.usage.cache_efficiency import effects_of
 
-        of_call = effects(owned, cached)
-        rollup.add_calls(owned, extra=lambda row: of_call[id(row)])
+        extra = effects_of(cached)
+        for one, rows in owned:
+            rollup.add_calls([(one, rows)], extra(rows))
 
 
 def _with_share(row: dict[str, Any]) -> dict[str, Any]:
@@ -222,11 +227,14 @@ def _with_share(row: dict[str, Any]) -> dict[str, Any]:
 
 def total(rows: Iterable[Mapping[str, Any]], more: Sequence[str] = ()) -> dict[str, Any]:
     """Return the sums of rows, of the columns ``more`` as well."""
-    sums = dict.fromkeys((*SUMS, *more), 0)
-    for row in rows:
-        for name in sums:
-            sums[name] += int(row.get(name) or 0)
-    return sums
+    known, names = list(rows), (*SUMS, *more)
+    try:
+        sums = list(map(sum, zip(*map(itemgetter(*names), known), strict=True)))
+    except (KeyError, TypeError):  # a row has no such column, or nothing in it
+        sums = []
+    if not sums or not all(type(amount) is int for amount in sums):
+        sums = [sum(int(row.get(name) or 0) for row in known) for name in names]
+    return dict(zip(names, sums, strict=True))
 
 
 _CACHE = ("cache_rebuilds", "cache_saved_nano")
@@ -311,6 +319,21 @@ def _homes(
     counted = live.read(live.sessions([s for s in everything if s.mtime_ns >= since_ns], settings), seen=seen, finish=pricer(settings))
     older = _parents_left_out(counted, [s for s in everything if s.mtime_ns < since_ns], settings)
     return live.owned(counted, live.owners(live.candidates([*counted, *older])))
+
+
+def _from_homes(settings: Settings, grouping: Grouping, filters: Filters, cached: Settings | None) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of the homes, without a store, and how many files could not be read."""
+    from ctx_pipeline.usage.folded_homes import add_homes
+    from ctx_pipeline.usage.homes import live_usage as live
+
+    extra: Callable[[Sequence[tuple]], Callable[[tuple], Sequence[float]]] | None = None
+    if cached is not None:
+        from ctx_pipeline.usage.cache_efficiency import effects_of
+
+        extra = effects_of(cached)
+    rollup = Rollup(grouping, filters).with_extra(*(_CACHE if cached else ()))
+    unread = add_homes(rollup, live.sessions(live.sources(settings, host=filters.host), settings), pricer(settings), extra)
+    return rollup.rows(), unread
 
 
 def _parents_left_out(counted: Sequence[Counted], older: Sequence[LiveSource], settings: Settings) -> list[Counted]:
@@ -403,7 +426,7 @@ def _add_shares(store: Store, settings: Settings, rollup: Rollup, wanted: Callab
     filters = rollup.filters
     chosen = fits(store, settings, filters)
     for key, rows in shares_of(store, settings, rollup.grouping, filters.bounds(), lambda key: chosen(key) and wanted(key)):
-        rollup.add_shares(key[0], [row for row in rows if filters.model in {None, row[0]}])
+        rollup.add_shares(key[0], rows if filters.model is None else [row for row in rows if row[0] == filters.model])
 
 
 def _stored_sums(

@@ -167,14 +167,13 @@ def sums(*, recount: bool = False, settings: Settings | None = None) -> dict[str
     The latter are added up as reports do, from what is kept of each session. With ``recount`` every call is shared out anew.
     """
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.warehouse.usage_sql import billed_sql
+    from ctx_pipeline.storage.warehouse.usage_sql import billed
 
     chosen = settings or settings_module.load()
-    with reading(chosen) as (store, _), closing(store.lake.connect()) as connection:
-        store.lake.views(connection, ("model_calls",))
-        row = connection.execute(billed_sql(chosen.cost_mode)).fetchone()
+    with reading(chosen) as (store, _):
+        row = billed(store.lake, chosen.cost_mode, anew=recount)
         kept = kept_usages(store, chosen, _BY, parse_filters(chosen))
-    found = {"billed": _totals(dict(zip(SUMS, map(int, row or ()), strict=False)))}
+    found = {"billed": _totals(dict(zip(SUMS, row, strict=False)))}
     with without_collector():
         read = calls_for(GROUPINGS["tool"], chosen, stored=True) if recount else None
         for by in ("tool", "server"):

@@ -139,6 +139,22 @@ class Rollup:
             if keep is None or keep(session, model, ts):
                 parts[key(ts, session, main), session.host, model, session.repository if with_repository else ""].append(sums)
 
+    def folded(
+        self, session: Counted, rows: Sequence[tuple], extra: Callable[[tuple], Sequence[float]] | None = None
+    ) -> dict[tuple, list[Any]]:
+        """Return the sums of a session's calls by row, to be added later or not; these are not."""
+        kept, self._sums = self._sums, {}
+        try:
+            self.add_calls([(session, rows)], extra)
+            return self._sums
+        finally:
+            self._sums = kept
+
+    def add_folded(self, sums: Iterable[tuple[tuple, Sequence[Any]]]) -> None:
+        """Add sums by row of one session."""
+        for place, amounts in sums:
+            self._parts[place].append(amounts)
+
     @property
     def grouping(self) -> Grouping:
         """What the rows are grouped by."""
@@ -219,8 +235,13 @@ class Rollup:
         # all parts of a row at once: part by part they took four times as long
         sums, none = dict(self._sums), [0] * (len(SUMS) + len(self._more))
         for place, parts in self._parts.items():
-            columns = zip_longest(sums.get(place, none), *parts, fillvalue=0)
-            sums[place] = [sum(column) for column in islice(columns, len(none))]
+            if len(parts) == 1 and len(parts[0]) == len(none) and place not in sums:
+                sums[place] = list(parts[0])
+                continue
+            every = [sums[place], *parts] if place in sums else parts
+            alike = all(len(part) == len(none) for part in every)
+            columns = zip(*every, strict=True) if alike else islice(zip_longest(none, *every, fillvalue=0), len(none))
+            sums[place] = list(map(sum, columns))
         ordered = sorted(sums.items(), key=lambda one: (one[0][0] is not None, order.get(one[0][0], 0), one[0]))
         if self._grouping.names is not None:
             ordered.sort(key=lambda one: -one[1][SUMS.index("cost_nano")])

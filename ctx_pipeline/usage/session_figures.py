@@ -83,7 +83,8 @@ def figures(
     known, totals = _loaded(settings, figure)
     missing = {key: one for key, one in there.items() if key not in known or known[key].made_of != figure.made_of(one) or not one.made_of}
     made = dict(_made(store, settings, [figure], missing))
-    part_of = {key for key in there.keys() - missing.keys() if _cut(known[key], bounds)}
+    bounded = bounds != (None, None)
+    part_of = {key for key in there.keys() - missing.keys() if _cut(known[key], bounds)} if bounded else set()
     cut = storage.parts(settings.home, figure.name, part_of) if part_of else {}
     if left := {key: there[key] for key in part_of - cut.keys()}:  # another process wrote the file anew meanwhile
         made |= dict(_made(store, settings, [figure], left))
@@ -94,7 +95,7 @@ def figures(
             )
         elif key in cut:
             values = _within(cut[key], bounds)
-        elif _outside(known[key], bounds):
+        elif bounded and _outside(known[key], bounds):
             continue
         else:
             if key not in totals:

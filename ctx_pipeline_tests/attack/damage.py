@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SESSION = "c823d9cd-f224-448f-a457-16b4882b2710"
 GONE = "projects/-home-dev-ledger-app"
 NOTES = re.compile(
-    r"(checked|plan|summary|store)\.json|serving/(newest\.json|sessions\.db)|(packed|swept|redaction|raw_checked)\.txt|.*-(wal|shm)|dagster/.*"
+    r"(checked|plan|summary|store)\.json|serving/(newest\.json|sessions\.db)|(packed|swept|redaction|raw_checked|serving/collected)\.txt|.*-(wal|shm)|dagster/.*"
 )
 """Files that hold nothing that a person reads: their damage must change nothing."""
 

@@ -6,11 +6,13 @@ import ctypes
 import json
 import os
 import resource
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +80,10 @@ def hook_rows() -> list[Row]:
 
 
 def capture_rows(home: Path) -> list[Row]:
-    """Return how long an agent waits for the hook that captures, and when the new session is captured, as processes."""
+    """Return how long an agent waits for the hook that captures, when the new session is found, and when what the hook began has ended.
+
+    After the session is in, what a next chat is told of it is made, and then the figures that reports add up: nobody waits for these.
+    """
     found = ingested(home)
     _adopt()
     env = {
@@ -88,18 +93,21 @@ def capture_rows(home: Path) -> list[Row]:
         "CLAUDE_CONFIG_DIR": str(found.home / ".claude"),
         "CODEX_HOME": str(found.home / ".codex"),
     }
-    answered, captured = [], []
+    answered, captured, ended = [], [], []
     for _ in range(many(CAPTURES) + 1):
-        add_session(found.home / ".claude" / "projects")
+        session = add_session(found.home / ".claude" / "projects")
         began = time.perf_counter()
         _timed([*_CTX, "hook", "capture", "claude"], b'{"hook_event_name": "Stop"}', env)
         answered.append(time.perf_counter() - began)
-        _wait_for_children()
+        _wait_until_found(found.store, session)
         captured.append(time.perf_counter() - began)
+        _wait_for_children()
+        ended.append(time.perf_counter() - began)
     # the first one finds the files of the store cold
     return [
         *_spread("hook: capture, until it answers", answered[1:]),
         *_spread("hook: capture, until one new session is in", captured[1:]),
+        *_spread("hook: capture, until nothing of it runs", ended[1:]),
     ]
 
 
@@ -117,6 +125,16 @@ def _wait_for_children() -> None:
             return
         if status:
             raise RuntimeError(f"what a hook left behind ended with {status}")
+
+
+def _wait_until_found(store: Path, session: str) -> None:
+    """Wait until a search finds a session, which is the last that a sync makes of it. Raises RuntimeError after a minute."""
+    late = time.monotonic() + 60
+    with closing(sqlite3.connect(f"{(store / 'search.db').as_uri()}?mode=ro", uri=True)) as index:
+        while not index.execute("SELECT 1 FROM spans WHERE session_id = ? LIMIT 1", (session,)).fetchone():
+            if time.monotonic() > late:
+                raise RuntimeError(f"{session} is not in the index")
+            time.sleep(0.002)
 
 
 def _spread(name: str, times: list[float]) -> list[Row]:

@@ -166,8 +166,8 @@ def _settings(found: _Ingested) -> Settings:
     return Settings(home=found.store, demo_roots={"claude": (found.home / ".claude",), "codex": (found.home / ".codex",)})
 
 
-def add_session(folder: Path) -> None:
-    """Write a middling transcript once more as a session of its own: under a new id, with calls that no other session has.
+def add_session(folder: Path) -> str:
+    """Write a middling transcript once more as a session of its own, under a new id, which is returned, with calls that no other one has.
 
     A copy under the ids of its calls would be a fork, and each more of those changes whose calls all the others hold.
     """
@@ -178,6 +178,7 @@ def add_session(folder: Path) -> None:
     if old:
         data = _CALL.sub(rb"\g<0>" + new[:8].encode(), path.read_bytes())
         path.with_name(path.name.replace(old.group(), new)).write_bytes(data.replace(old.group().encode(), new.encode()))
+    return new
 
 
 class _Memory:

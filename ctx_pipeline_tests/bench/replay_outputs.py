@@ -188,7 +188,7 @@ def _names(text: str) -> set[str]:
     return set(_NAME.findall(text))
 
 
-_FOLDER = re.compile(r"(?m)^(\S+)/: (.+)$")
+_FOLDER = re.compile(r"(?m)^(?:\[\d+ lines of passes(?:, \d+ [a-z ]+)*, in )?(\S+)/: ([^]\n]+)\]?$")
 _SHARED, _BEHIND = re.compile(r'="([^"\n]+?)…'), re.compile(r'(?:^|,)…([^",\n]+)')
 
 
@@ -219,7 +219,7 @@ def _tells(command: str, raw: str, told: str, window: _Window) -> None:
 
 
 _HIT = re.compile(r"^((?:\.{0,2}/)?[^\s:][^:\n]{0,300}?\.\w{1,10}):(\d{1,7})[:-]")
-_UNDER, _REST = re.compile(r"^ (\d{1,7})[:-]"), re.compile(r"^ \[\d+ more: ([\d ]+)\]$")
+_UNDER, _REST = re.compile(r"^ (\d{1,7})[:-]"), re.compile(r"^ \[\d+ more: (.+)\]$")
 
 
 def _places(text: str) -> dict[str, set[int]]:
@@ -232,7 +232,7 @@ def _places(text: str) -> dict[str, set[int]]:
         elif path and (under := _UNDER.match(line)):
             found[path].add(int(under[1]))
         elif path and (rest := _REST.match(line)):
-            found[path].update(map(int, rest[1].split()))
+            found[path].update(int(word) for word in rest[1].split() if word.isdecimal())
         else:
             path = line.removeprefix("./") if line and not line[0].isspace() else ""
     return found

@@ -81,7 +81,8 @@ VIEWS = {
         "lambda_expression",
     ),
     "csharp": View(
-        "method_declaration constructor_declaration delegate_declaration operator_declaration destructor_declaration indexer_declaration",
+        "method_declaration constructor_declaration delegate_declaration operator_declaration destructor_declaration indexer_declaration"
+        " conversion_operator_declaration",
         "class_declaration struct_declaration record_declaration interface_declaration enum_declaration namespace_declaration",
         "",
         "field_declaration>variable_declaration>variable_declarator event_field_declaration>variable_declaration>variable_declarator"
@@ -285,6 +286,8 @@ def short(name: str) -> str:
         name = name[1:-1]
     if "operator" in name:
         return "".join(name.rpartition("::")[2].split())
+    if gives_back_a_function := re.match(r"\([*&]+\s*(\w+)\s*\(", name):
+        return gives_back_a_function[1]
     bare = name.rpartition(" for ")[2].partition("<")[0].partition("(")[0].strip("&*@#?!:\"' ")
     if re.fullmatch(r"\([^\w\s]+\)|\(\*\s*\w+\)", name):
         return name.strip("(*) ")
@@ -463,6 +466,9 @@ def _named_otherwise(node: SgNode, language: str) -> list[str] | None:
         return [str(place) for place in range(len(every))]
     if kind in {"indexer_declaration", "shorthand_property_identifier"}:
         return ["this[]" if kind[0] == "i" else text]
+    made = node.field("declarator") if kind == "declaration" else None
+    if kind in {"operator_declaration", "conversion_operator_declaration"} or (made is not None and made.kind() == "operator_cast"):
+        return ["operator" + "".join(text.partition("operator")[2].partition("(")[0].split())]
     if kind == "destructor_declaration":
         return ["~" + next(c.text() for c in node.children() if c.kind() == "identifier")]
     if kind == "companion_object":

@@ -371,6 +371,15 @@ def test_one_box_finds_what_was_said_in_any_session_from_disk_and_leads_to_its_e
     page.wait_for_selector("#found .empty")
 
 
+@pytest.mark.feature("dashboard.search", "search.typos")
+def test_the_search_box_of_a_page_from_disk_says_which_word_was_looked_for_in_place_of_a_typo(page):
+    page.fill("#find", "Nigthly")
+    page.locator("#found .searched", has_text="Nothing here holds Nigthly: nightly was looked for.").wait_for()
+    assert {"nightly"} == {word.lower() for word in page.locator("#found mark").all_text_contents()}
+    page.fill("#find", "nightly")
+    page.locator("#found .searched").wait_for(state="detached")
+
+
 @pytest.mark.feature("dashboard.search-days")
 def test_what_is_found_can_be_narrowed_to_days_that_a_person_chooses(page):
     page.fill("#find", "nightly import skip the last file")

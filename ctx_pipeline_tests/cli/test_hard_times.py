@@ -20,6 +20,7 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import CtxError, StoreError, scarce
 from ctx_pipeline.pipeline.ingest import LEASE
 from ctx_pipeline.pipeline.sync import NEXT
+from ctx_pipeline.sessions.states import handoff
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.conftest import Ctx
@@ -195,10 +196,52 @@ def test_of_the_syncs_that_hooks_start_while_another_process_writes_one_waits_an
     assert ctx.json("doctor")["sound"]
 
 
+CAPTURING = """
+import sys
+from ctx_pipeline import settings
+from ctx_pipeline.pipeline.sync import sync
+from ctx_pipeline.sessions.states import handoff
+from ctx_pipeline.storage import open_store
+found = settings.load()
+with open_store(found) as store:
+    assert sync(store, found)
+print({"ctx_pipeline.pipeline.models.model_judge", "ctx_pipeline.redaction.sharing"} & set(sys.modules))
+"""
+
+
+def add_a_record(ctx: Ctx) -> None:
+    (path,) = (ctx.folder / "claude").rglob("51b369cc*.jsonl")
+    line = path.read_text().splitlines()[-1]
+    with path.open("a") as file:
+        file.write(re.sub(r'"uuid": ?"[0-9a-f]{8}', '"uuid":"ffffffff', line) + "\n")
+
+
+@pytest.mark.feature("hooks.light")
+def test_a_capture_loads_nothing_that_asks_a_model_or_shares_a_text(ctx: Ctx):
+    ctx("sync")
+    add_a_record(ctx)
+    done = subprocess.run([sys.executable, "-c", CAPTURING], env=ctx.environ, capture_output=True, text=True, timeout=200, check=True)
+
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.feature("hooks.late-handoff")
+def test_what_a_next_chat_is_told_is_there_before_the_figures_of_reports(ctx: Ctx):
+    ctx("run")
+    settings = settings_module.load(ctx.environ)
+    handoff.begin(settings)
+    add_a_record(ctx)
+    ctx("sync", "--figures")
+
+    told = max(file.stat().st_mtime_ns for file in (ctx.store / handoff.FOLDER).iterdir())
+    assert told < max(file.stat().st_mtime_ns for file in (ctx.store / "serving").glob("sessions.db*"))
+
+
 REBUILD = """
 import resource, sys
 from ctx_pipeline import settings
 from ctx_pipeline.pipeline.warehouse import build_warehouse
+from ctx_pipeline.sessions.states import handoff
 from ctx_pipeline.storage import open_store
 
 chosen = settings.load()

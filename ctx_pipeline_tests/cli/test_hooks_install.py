@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline.cli import cli
 from ctx_pipeline.discovery import hosts
+from ctx_pipeline.integrations import config_patch
 from ctx_pipeline.learning.injection import INJECTED
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline_tests import processes
@@ -84,7 +85,7 @@ def test_claude_gets_its_hooks_beside_those_of_others_and_back_byte_for_byte(per
     value, before = json.loads(path.read_text()), json.loads(THEIRS)
     assert value["hooks"]["Stop"][0] == before["hooks"]["Stop"][0]
     assert value["hooks"]["PreToolUse"][:-1] == before["hooks"]["PreToolUse"]
-    assert value["hooks"]["PreToolUse"][-1]["matcher"] == "Bash"
+    assert value["hooks"]["PreToolUse"][-1]["matcher"] == "Bash|Edit|MultiEdit|NotebookEdit|Write"
     assert {k: v for k, v in value.items() if k != "hooks"} == {k: v for k, v in before.items() if k != "hooks"}
     after = path.read_bytes()
     assert "already" in ctx("hooks", "install", "claude", "--yes")
@@ -113,7 +114,7 @@ def test_options_replace_each_other_and_the_first_backup_is_what_comes_back(pers
         "captures what the session wrote into your store, and tells the agent:\n",
         "  when a session starts: the lessons that you accepted\n",
         "  at a prompt: lessons that match it by 0.6 or more\n",
-        "  before a command, and after one failed: what earlier sessions know of it\n",
+        "  before a command or a change of a file, and after a command failed: what earlier sessions know of it\n",
         "  after a compaction: nothing\n",
         "  in a new chat: nothing of the last session (--handoff tells it)\n",
         "  only lessons that you accepted\n",
@@ -375,6 +376,52 @@ def test_status_shows_what_is_entered_and_what_was_injected_when_and_where(perso
     assert "s-1" in text
     assert "withheld" in text
     assert json.loads(ctx("hooks", "status", "codex", "--json"))["injections"] == []
+
+
+@pytest.mark.feature("hooks.older")
+def test_hooks_that_an_earlier_version_installed_are_called_older_with_the_command_that_renews_them(person):
+    ctx("hooks", "install", "claude", "--yes", "--outputs")
+    assert "earlier version" not in ctx("hooks", "status") + ctx("doctor")
+    path = person / ".claude" / "settings.json"
+    value = json.loads(path.read_text())
+    (group,) = value["hooks"]["PreToolUse"]
+    group["matcher"] = "Bash"
+    path.write_text(json.dumps(value))
+
+    told = "do not run for Edit, MultiEdit, NotebookEdit, Write at PreToolUse: ctx hooks install claude"
+    status = ctx("hooks", "status")
+    assert told in status
+    assert "before a command, and after one failed: " in status
+    assert told in ctx("doctor")
+    states = {s["host"]: s for s in json.loads(ctx("hooks", "status", "--json"))["hosts"]}
+    assert states["claude"]["lacking"] == {"PreToolUse": ["Edit", "MultiEdit", "NotebookEdit", "Write"]}
+
+    ctx("hooks", "install", "claude", "--yes")
+    status = ctx("hooks", "status")
+    assert "earlier version" not in status + ctx("doctor")
+    assert "before a command or a change of a file, and after a command failed: " in status
+    value = json.loads(path.read_text())
+    value["hooks"]["PreToolUse"][0]["matcher"] = "*"
+    path.write_text(json.dumps(value))
+    assert "earlier version" not in ctx("hooks", "status")
+
+
+@pytest.mark.feature("hooks.older")
+@pytest.mark.parametrize(
+    ("matcher", "lacking"),
+    [
+        *(("", []), ("*", []), (".*", []), (".+", []), ("Bash|.*Edit|Write", []), ("^(Bash|Edit|Write)$", [])),
+        *(("Bash|Edit.*", ["Write"]), ("^Bash$", ["Edit", "Write"]), ("Edi|Wri", ["Bash", "Edit", "Write"])),
+        *(("Bash, Edit,Write", []), ("Ba.|Wri", ["Edit"]), ("^Edit", ["Bash", "Write"]), ("Multi-Edit", ["Bash", "Edit", "Write"])),
+        *(("(Bash|Edit|Write", ["Bash", "Edit", "Write"]), ("Bash{9999999999999}", ["Bash", "Edit", "Write"])),
+    ],
+)
+def test_a_matcher_of_an_installed_hook_is_read_as_the_agent_reads_it(matcher, lacking):
+    group = {"matcher": matcher, "hooks": [{"type": "command", "command": "ctx hook command claude"}]}
+    text = json.dumps({"hooks": {"PreToolUse": [group]}})
+    assert config_patch.kinds_lacking(text, "settings.json", {"PreToolUse": "Bash|Edit|Write"}) == (
+        {"PreToolUse": lacking} if lacking else {}
+    )
 
 
 @pytest.mark.feature("hooks.install")

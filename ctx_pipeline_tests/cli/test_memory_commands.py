@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import sqlite3
 import subprocess
@@ -145,6 +146,7 @@ def test_a_method_that_asks_shows_the_question_asks_once_and_says_what_it_cost(c
 
     (question,) = ctx.json(*words, "--dry-run")["questions"]
     assert question["to"].endswith("--no-session-persistence")
+    assert " tokens and what the agent adds, at a price that is not known here; nothing was sent" in ctx(*words, "--dry-run").stdout
     assert "freezegun" in question["question"]
     assert not (folder / "seen.json").exists()
 
@@ -193,6 +195,29 @@ def test_what_a_person_says_of_a_memory_is_redacted_and_words_that_are_no_number
 def test_a_method_that_is_named_beside_all_is_asked_too(ran: Ctx):
     asked = ran.json("mine", "claude", DISCOUNTS, "--method", "all", "--method", "dspy", "--dry-run")["questions"]
     assert {(q["method"], q["session_id"]) for q in asked} == {("dspy", DISCOUNTS)}
+
+
+@pytest.mark.feature("mining.dry-run", "cli.mine")
+@pytest.mark.slow
+def test_a_dry_run_says_what_the_questions_would_cost(after_run: Ctx):
+    words = ("mine", "claude", DISCOUNTS, "--method", "dspy", "--dry-run")
+    table = '[mine]\nmodel = "openai/lessons-1"\n'
+    (after_run.store / "config.toml").write_text(table, "utf-8")
+    assert "tokens, at a price that is not known here; nothing was sent" in after_run(*words).stdout
+    (after_run.store / "config.toml").write_text(f'{table}[prices."openai/lessons-1"]\ninput = 100.0\noutput = 200.0\n', "utf-8")
+    found = after_run.json(*words)
+    (question,) = found["questions"]
+    assert found["tokens"] == (len(question["question"].encode()) + 2_200) // 4
+    assert found["cost"] == pytest.approx(found["tokens"] * 0.0001 + 4_000 * 0.0002)
+    said = f"1 question of about {found['tokens']:,} tokens, ${found['cost']:,.2f} with the longest answers; nothing was sent"
+    assert said in after_run(*words).stdout
+    hidden = after_run.folder / "without"
+    hidden.mkdir()
+    (hidden / "dspy.py").write_text("raise ModuleNotFoundError(\"No module named 'dspy'\", name='dspy')\n", "utf-8")
+    after_run.environ["PYTHONPATH"] = os.pathsep.join([str(hidden), after_run.environ.get("PYTHONPATH", "")])
+    without = after_run.json(*words)
+    assert without == {**found, "cost": None}
+    assert f"1 question of about {found['tokens']:,} tokens, at a price that is not known here" in after_run(*words).stdout
 
 
 @pytest.mark.feature("cli.says-that-it-waits")

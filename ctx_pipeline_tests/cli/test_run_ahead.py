@@ -224,7 +224,7 @@ _LAST = """
 import sys
 from ctx_pipeline.cli import one_run
 from ctx_pipeline.pipeline import background
-one_run._DAGSTER_LAST = int(sys.argv.pop(1))
+one_run._DAGSTER_LATE, one_run._DAGSTER_LAST = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 told = sys.argv.pop(1)
 wait = background.Ahead.wait
 def noted(self, part, progress=None):
@@ -240,11 +240,13 @@ main(sys.argv[1:])
 
 @pytest.mark.feature("ingest.dagster-last")
 def test_dagster_is_imported_after_all_is_made_where_much_is_to_be_read(tmp_path: Path):
-    for above, imported in (("-1", "False"), ("1000000000", "True")):
-        environ = one_session(tmp_path / above)
-        done = processes.run([sys.executable, "-c", _LAST, above, str(tmp_path / f"{above}.txt"), "run", "--json"], env=environ)
+    more = "1000000000"
+    for name, late, last, without in (("last", "-1", "-1", 3), ("late", "-1", more, 2), ("first", more, more, 0)):
+        environ = one_session(tmp_path / name)
+        done = processes.run([sys.executable, "-c", _LAST, late, last, str(tmp_path / f"{name}.txt"), "run", "--json"], env=environ)
         assert done.returncode == 0, done.stderr
-        first = [line.split() for line in (tmp_path / f"{above}.txt").read_text().splitlines()][:3]
-        assert first == [["ingest", imported], ["derive", imported], ["tail", imported]]
+        waits = [line.split() for line in (tmp_path / f"{name}.txt").read_text().splitlines()]
+        parts = ["ingest", "derive", "tail"]
+        assert waits == [*([part, "False"] for part in parts[:without]), *([part, "True"] for part in parts)]
         assert json.loads(done.stdout)["sessions"] == 1
         assert (pathlib.Path(environ["CTX_HOME"], "dagster")).is_dir()

@@ -225,6 +225,8 @@ def test_days_that_a_question_names_are_searched_alone_where_something_is_found_
     named = ran.json("search", "pytest", "in", month, newest[:4])
     assert named["days"][0] == f"{newest[:7]}-01"
     assert {hit["ts"][:7] for hit in named["hits"]} == {newest[:7]}
+    until = ran("search", "pytest", "until", month, newest[:4]).stdout
+    assert f", until {newest[:7]}-" in until
     nowhere = ran.json("search", "pytest", "in", "January", "2020")
     assert (nowhere["days"], nowhere["empty_days"], bool(nowhere["hits"])) == (None, ["2020-01-01", "2020-01-31"], True)
     told = "nothing in 2020-01-01 to 2020-01-31: all days were searched"

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.context.session_state.state import DEFAULT
+from ctx_pipeline.dashboard.page import unpacked_chunk
+from ctx_pipeline.sessions.pages import newest
+from ctx_pipeline.sessions.states.resume import other_blocks, stored_blocks
+from ctx_pipeline.storage.written_sessions import last_written
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 EXPORT = "c823d9cd-f224-448f-a457-16b4882b2710"
@@ -17,6 +30,13 @@ CODEX_NEW = "019a72be-d7ad-4054-a5be-4022a0f8b2f2"
 
 def shown(ctx: Ctx, *words: str) -> str:
     return ctx.json("show", *words)["session"]["session_id"]
+
+
+def on_pages(home: Path) -> list[str]:
+    """Return the commands that the pages of sessions show."""
+    scripts = [path.read_bytes() for path in (home / "site" / "data").glob("*.js") if path.name != "sessions.js"]
+    found = [unpacked_chunk(script) for script in scripts]
+    return [value["facts"]["resume"] for value in found if isinstance(value, dict) and "facts" in value]
 
 
 @pytest.mark.feature("cli.session-names")
@@ -49,7 +69,7 @@ def test_latest_counts_back_from_the_session_that_was_last_active(ran: Ctx):
 @pytest.mark.feature("search.resume")
 def test_a_session_of_which_only_a_subagents_file_is_there_is_not_said_to_resume(bare: Ctx):
     home, session = ClaudeHome(bare.folder / "claude"), "c0000000-0000-4000-8000-000000000007"
-    home.agent("a1b2c3d", session).prompt("count the files").answer(text("12")).save()
+    home.agent("a1b2c3d", session).prompt("count the files").answer(text("12 files counted")).save()
     ctx = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(home.root)})
     ctx("run")
 
@@ -58,9 +78,81 @@ def test_a_session_of_which_only_a_subagents_file_is_there_is_not_said_to_resume
     assert f"of {session} only what its subagents did is recorded" in refused.stderr
     assert ctx.json("show", session)["resume"] == ""
     assert "claude --resume" not in ctx("show", session).stdout + ctx("session", "resume", session).stdout
+    listed = [*ctx.json("list")["sessions"], *ctx.json("session", "list")["sessions"], *ctx.json("search", "files counted")["hits"]]
+    assert [one["resume"] for one in listed] == [""] * 3
+    settings = settings_module.load(environ=ctx.environ)
+    assert [line.resume for line in newest(settings=settings)[0]] == [""]
+    assert on_pages(settings.home)
+    assert not any("claude --resume" in command for command in on_pages(settings.home))
     home.session(session).prompt("what is here?").answer(text("12 files")).save()
     ctx("sync")
     assert f"claude --resume {session}" in ctx("resume", session).stdout
+    assert f"claude --resume {session}" in ctx("resume", "agent-a1b2c3d").stdout, "what a subagent is called by its file"
+
+
+@pytest.mark.feature("search.resume")
+def test_wherever_an_archived_session_is_told_its_command_takes_it_out_of_the_archive(bare: Ctx):
+    home, session = bare.folder / "codex", codex.THREAD
+    path = codex.write(home, codex.session(), folder="archived_sessions")
+    ctx = Ctx(bare.folder, bare.environ | {"CODEX_HOME": str(home)})
+    ctx("run")
+    command = f"cd /code/app && codex unarchive {session} && codex resume {session}"
+
+    listed = [*ctx.json("list")["sessions"], *ctx.json("session", "list")["sessions"], *ctx.json("search", "mend parser")["hits"]]
+    assert [one["resume"] for one in listed] == [command] * 3
+    assert [ctx.json("show", session)["resume"], ctx.json("session", "load", session)["command"]] == [command] * 2
+    assert ctx("resume", session).stdout.strip() == command
+    settings = settings_module.load(environ=ctx.environ)
+    assert [line.resume for line in newest(settings=settings)[0]] == [command]
+    assert command in on_pages(settings.home)
+    (last,) = last_written(settings.home / "ledger.db")
+    for blocks in (other_blocks, stored_blocks):
+        assert all(f"Resume it with: {command}" in text for text in blocks(last, (1200,), settings, DEFAULT) or [""])
+    codex.write(home, [*codex.session(), codex.event(60, "user_message", message="now its tests")])
+    path.unlink()
+    ctx("sync")
+    assert ctx("resume", session).stdout.strip() == f"cd /code/app && codex resume {session}"
+    assert not last_written(settings.home / "ledger.db")[0].archived
+
+
+@pytest.mark.feature("search.resume")
+def test_a_store_of_an_earlier_version_tells_of_an_archived_session_what_its_tables_say(bare: Ctx):
+    home, session = bare.folder / "codex", codex.THREAD
+    codex.write(home, codex.session(), folder="archived_sessions")
+    ctx = Ctx(bare.folder, bare.environ | {"CODEX_HOME": str(home)})
+    ctx("run")
+    settings = settings_module.load(environ=ctx.environ)
+    with closing(sqlite3.connect(settings.home / "ledger.db")) as ledger, ledger:
+        ledger.execute("UPDATE sessions SET rows = json_remove(rows, '$.status')")
+
+    command = f"cd /code/app && codex unarchive {session} && codex resume {session}"
+    listed = [*ctx.json("list")["sessions"], *ctx.json("session", "list")["sessions"], *ctx.json("search", "mend parser")["hits"]]
+    assert [one["resume"] for one in listed] == [command] * 3
+    assert [ctx.json("show", session)["resume"], ctx.json("session", "load", session)["command"]] == [command] * 2
+    assert ctx("resume", session).stdout.strip() == command
+    for part in (settings.home / "lake").rglob("*.parquet"):
+        part.unlink()
+    assert [line.resume for line in newest(settings=settings)[0]] == [f"cd /code/app && codex resume {session}"]
+
+
+@pytest.mark.feature("search.resume")
+def test_an_archived_session_that_no_run_captured_is_taken_out_of_the_archive_as_well(bare: Ctx):
+    home, session = bare.folder / "codex", codex.THREAD
+    path = codex.write(home, codex.session(), folder="archived_sessions")
+    claude = ClaudeHome(bare.folder / "claude")
+    claude.session("c0000000-0000-4000-8000-000000000008").prompt("count the files").answer(text("12 files")).save()
+    ctx = Ctx(bare.folder, bare.environ | {"CLAUDE_CONFIG_DIR": str(claude.root)})
+    command = f"cd /code/app && codex unarchive {session} && codex resume {session}"
+
+    nothing = Ctx(bare.folder, bare.environ | {"CODEX_HOME": str(home)})
+    assert nothing("resume", session).stdout.strip() == command
+    ctx("run")
+    ctx = Ctx(bare.folder, ctx.environ | {"CODEX_HOME": str(home)})
+    assert ctx("resume", session).stdout.strip() == command
+    assert command in [one["resume"] for one in ctx.json("list")["sessions"]]
+    codex.write(home, codex.session())
+    path.unlink()
+    assert ctx("resume", session).stdout.strip() == f"cd /code/app && codex resume {session}"
 
 
 @pytest.mark.feature("cli.session-of-a-day")

@@ -68,6 +68,54 @@ def test_three_wordings_of_pnpm_are_told_before_npm_and_not_before_pnpm(environ,
         assert before(environ, quiet, session_id=f"other-{number}") == ""
 
 
+@pytest.mark.feature("hooks.before-change")
+def test_a_rule_of_a_file_is_told_before_an_edit_of_it_and_not_before_it_is_read_or_another_is_written(environ, learned):
+    learned(*(day(name, n).prompt(f"Add a page.\n{words}") for n, (name, words) in enumerate((("a", "never edit files in gen/"),) * 2)))
+
+    def changing(name, path, **more):
+        given = {"session_id": name, "tool_name": "Edit", "tool_input": {"file_path": path} | more}
+        return before(environ, "", **given)
+
+    new = {"old_string": "a", "new_string": "b"}
+    assert "never edit files in gen/" in changing("one", f"{SHOP}/gen/api.ts", **new)
+    assert changing("one", f"{SHOP}/gen/other.ts", **new) == ""
+    assert "never edit files in gen/" in changing("two", f"{SHOP}/gen/new.ts", content="x")
+    assert changing("three", f"{SHOP}/gen/api.ts") == ""
+    assert changing("four", f"{SHOP}/src/api.ts", **new) == ""
+    assert changing("five", "/elsewhere/gen/api.ts", **new) == ""
+
+
+@pytest.mark.feature("hooks.rule-of-folder")
+def test_a_rule_of_a_folder_holds_at_any_depth_and_for_a_worktree_from_its_own_root(environ, learned, tmp_path):
+    repository, tree = tmp_path / "app", tmp_path / "app/.claude/worktrees/feat"
+    (repository / ".git/worktrees/feat").mkdir(parents=True)
+    (repository / ".git/worktrees/feat/commondir").write_text("../..\n", "utf-8")
+    (repository / "gen").mkdir()
+    tree.mkdir(parents=True)
+    (tree / ".git").write_text(f"gitdir: {repository}/.git/worktrees/feat\n", "utf-8")
+    place = {"start": START, "cwd": str(repository)}
+    for number, folder in enumerate(("gen", ".claude")):
+        place["start"] = START + number * 86_400 * SECOND
+        learned(*(view(f"{folder}{n}", **place).prompt(f"Add a page.\nnever edit files in {folder}/") for n in "ab"))
+
+        def edited(name, path, cwd=repository, folder=folder):
+            given = {"session_id": f"{folder}-{name}", "cwd": str(cwd), "tool_name": "Edit"}
+            return before(environ, "", **given, tool_input={"file_path": str(path), "new_string": "b"})
+
+        def run(name, command, cwd=repository, folder=folder):
+            return before(environ, command, session_id=f"{folder}-{name}", cwd=str(cwd))
+
+        rule = f"never edit files in {folder}/"
+        assert rule in edited("near", repository / folder / "a.ts")
+        assert rule in edited("deep", repository / folder / "one/two/three/four/five/a.ts")
+        assert rule in edited("middle", repository / "one/two/three" / folder / "four/five/six/a.ts")
+        assert rule in run("deep-command", f"echo x > {folder}/one/two/three/four/five/a.ts")
+        assert rule in run("inside", "echo x > a.ts", cwd=repository / folder)
+        assert edited("beside", f"{repository}/{folder}/../src/a.ts") == run("out", "echo x > ../a.ts", cwd=repository / folder) == ""
+        assert edited("tree", tree / "src/a.ts", cwd=tree) == run("tree-command", "echo x > src/a.ts", cwd=tree) == ""
+        assert rule in edited("of-tree", tree / folder / "a.ts", cwd=tree)
+
+
 @pytest.mark.feature("hooks.before-command", "hooks.payloads")
 def test_codex_is_told_before_a_command_in_the_form_that_its_schema_allows(environ, learned):
     """Fields as Codex's own schemas of hooks name them; its output takes no other key than those that ``note`` looks for."""

@@ -166,6 +166,35 @@ def test_it_begins_anew_when_the_process_that_works_for_it_was_killed(ctx: Ctx):
     assert watching.ended() == 0
 
 
+@pytest.mark.slow
+@pytest.mark.feature("cli.run-watch-anew")
+def test_it_ends_at_a_signal_that_comes_while_it_begins_anew(ctx: Ctx):
+    code = """if True:
+        import os, signal, sys
+        from ctx_pipeline import cli
+        from ctx_pipeline.cli import watching
+
+        tell, watching.MOST_BYTES = watching._RunLines.line, 0
+
+        def ended_at(told, text, **named):
+            if text == "begins anew":
+                signal.signal(signal.SIGTERM, lambda *_: None)  # as Dagster leaves it
+                os.kill(os.getpid(), signal.SIGTERM)
+            tell(told, text, **named)
+
+        watching._RunLines.line = ended_at
+        sys.argv = ["ctx", "run", "--watch", "--every", "0.1"]
+        cli.main()
+    """
+    process = processes.start(
+        [sys.executable, "-c", code], env=ctx.environ, cwd=ctx.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    said, _ = process.communicate(timeout=SECONDS)
+
+    assert "begins anew" in said
+    assert process.returncode == 0
+
+
 @pytest.mark.feature("cli.run-watch")
 def test_it_ends_with_the_process_that_began_it(ctx: Ctx):
     inner = [sys.executable, "-P", "-m", "ctx_pipeline", "run", "--watch", "--json", "--parent"]

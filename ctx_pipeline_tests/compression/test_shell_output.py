@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from itertools import islice
 
@@ -17,9 +19,10 @@ from hypothesis import strategies as st
 from ctx_pipeline.compression import failure_lines, kept_outputs, output_filters, shell_output
 from ctx_pipeline.compression.compress import counting
 from ctx_pipeline.compression.large_output import MOST_NOTED, bounded
+from ctx_pipeline.compression.output_filters import logs
 from ctx_pipeline.compression.shell_output import kind_of, shorten
 from ctx_pipeline.compression.shown_lines import ShownLines
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import UnknownName, UsageError
 
 KEY = "sk-ant-api03-" + "a1B2" * 10
 FAILURE = """________________________ test_total ________________________
@@ -250,9 +253,24 @@ def test_a_command_is_run_with_its_status_and_its_whole_output_is_read_again(env
     handle = told.rsplit("ctx recall ", 1)[1].partition(":")[0]
     again = ctx(environ, "recall", handle)
     assert again.stdout.decode().count("PASSED") == 60
-    assert ctx(environ, "run-command", "--raw", "--", "printf", "a\\0b").stdout == b"a\0b\n"
+    for words in (("--raw", "--", "printf", "a\\0b"), ("--", "printf", "a\\0b")):
+        assert ctx(environ, "run-command", *words).stdout == b"a\0b"
+    assert ctx(environ, "run-command", "--", "printf", "caf\\351\\r\\nb\\r\\n").stdout == b"caf\xe9\r\nb\r\n"
     assert ctx(environ, "run-command", "--", "no-such-program").returncode == 127
     assert ctx(environ, "run-command", "--", "exit 4; true").returncode == 4
+
+
+@pytest.mark.feature("compression.run-command")
+def test_who_is_ended_ends_the_command_and_tells_what_it_printed(environ, tmp_path):
+    env = {**environ, "PATH": os.environ["PATH"], "SHELL": "/bin/sh"}
+    words = ["run-command", "--", f"echo begun; touch {tmp_path}/there; exec sleep 60"]
+    running = subprocess.Popen([sys.executable, "-m", "ctx_pipeline", *words], env=env, stdout=subprocess.PIPE)
+    while not (tmp_path / "there").exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.terminate()
+    assert running.communicate(timeout=50) == (b"begun\n", None)
+    assert running.returncode == 128 + signal.SIGTERM
 
 
 BUILD_LINES = many("[lint:clippy]     Checking crate-{n} v1.{n}.0\n")
@@ -352,8 +370,8 @@ def test_of_very_many_hits_each_file_tells_its_first_ones_and_the_lines_of_the_r
 
     rows = told.text.split("\n")
     assert rows[:2] == ["src/a.py", " 1:total = order_1.total(currency)"]
-    assert rows[9] == f" [62 more: {' '.join(map(str, range(9, 71)))}]"
-    assert rows[10:12] == ["src/b.py", " 3:only = total"]
+    assert rows[7] == f" [64 more: {' '.join(map(str, range(7, 71)))}]"
+    assert rows[8:10] == ["src/b.py", " 3:only = total"]
     assert kept_outputs.recall(told.handle, chosen, first=70, last=70).text == lines[69]
     few = short("rg -n total src", "\n".join(lines[:20]) + "\n")
     assert few.handle == ""
@@ -460,6 +478,93 @@ def test_of_many_hits_that_fit_no_file_and_no_line_number_is_left_out(short):
         f" [9 more: {' '.join(str(n * 3) for n in range(591, 600))}]",
     ]
     assert sum(line.startswith("src/part_") for line in last) == 60
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_of_many_hits_the_rest_of_a_file_is_told_with_the_names_that_it_declares(short):
+    lines = [f"src/cart.rs:{n}:    pub fn total_of_{n}(&self, limit: usize) -> Result<Total> {{ // of a cart" for n in range(1, 69)]
+    told = short("rg -n 'fn .*Result' src", "\n".join([*lines, "src/cart.rs:70:    // each fn that gives a Result is told"]) + "\n")
+
+    rest = told.text.split("\n")[7]
+    assert rest.startswith(" [63 more: 7 total_of_7 8 total_of_8 ")
+    assert rest.endswith(" 68 total_of_68 70]")
+
+
+@pytest.mark.feature("compression.shell-output")
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (f"def {'a' * 61}(self):", f" {'a' * 61}"),
+        (f"def {'a' * 62}(self):", ""),
+        ("pub trait Priced<T> {", " Priced"),
+        ("class Order extends Base {", " Order"),
+        ("class Order", " Order"),
+        ("func Total[T any](o T) int {", " Total"),
+        ("the interface between class Foobar and others", ""),
+        ("interface between class Foobar: both", " Foobar"),
+        ("# the function that gives a total", ""),
+    ],
+)
+def test_of_hits_a_declared_name_is_told_whole_and_no_word_of_prose(short, text: str, name: str):
+    lines = [*(f"src/cart.py:{n}:    total = {n}" for n in range(1, 69)), f"src/cart.py:70:{text}"]
+
+    assert short("rg -n total src", "\n".join(lines) + "\n").text.split("\n")[7].endswith(f" 68 70{name}]")
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_packages_of_go_that_passed_are_named_once_below_the_path_that_files_import(short):
+    def ran(names: list[str]) -> str:
+        return short("go test ./...", "".join(f"ok  \tacme.io/shop/{name}\t0.{n}s\n" for n, name in enumerate(names)) + "FAIL\n").text
+
+    assert ran(["cart", "cart/total", "order", "stock"]).startswith(
+        "[4 lines of passes, in acme.io/shop/: cart cart/total order stock]\nFAIL"
+    )
+    assert " p10 p11 and 18 more]\n" in ran([f"p{n}" for n in range(30)])
+    assert ran(["cart"] * 5).startswith("[5 lines of passes]\n")
+    assert ran([".", "cart/", "order//stock", "cart"]).startswith("[4 lines of passes, in acme.io/shop/: . cart order/stock]\nFAIL")
+    mixed = "ok  \tacme.io/shop/cart\t0.1s\nok  \tother.org/tool\t0.1s\n" * 4
+    assert short("go test ./...", mixed).text.startswith("[8 lines of passes]")
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_what_did_not_run_or_only_started_is_no_pass(short):
+    ran = "".join(f"=== RUN   Test{n}\n--- PASS: Test{n} (0.00s)\n" for n in range(9))
+    bare = "?   \tacme.io/shop/docs\t[no test files]\nok  \tacme.io/shop/api\t0.1s [no tests to run]\n"
+    assert short("go test -v ./...", f"{ran}{bare}FAIL\n").text.startswith("[20 lines of passes, 9 of starts, 2 without tests]\nFAIL")
+    told = short("cargo test", "".join(f"test cart::t{n} ... ok\n" for n in range(40)) + "test cart::slow ... ignored\n").text
+    assert told.startswith("[40 lines of passes]\ntest cart::slow ... ignored\n")
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_a_file_that_is_printed_beside_a_log_stays_whole_and_one_behind_a_pipe_is_no_file(short):
+    text = "".join(f"export NAME_{n}=of-the-file-{n % 7}{n}\n" for n in range(400))
+    commits = "".join(f"{n:07x} Round the tax {n}\n" for n in range(9))
+    beside = short("sed -n 1,400p pgo.bash && git log --oneline -9", text + commits).text
+    assert text in beside
+    piped = short("git log --format=%s | sed s/a/b/", text + commits).text
+    assert piped.count("\n") < 200
+    assert text[:900] in piped
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_a_single_pass_stays_where_its_count_says_no_less(short):
+    def between(line: str) -> str:
+        passed = "".join(f"test_a.py::t{n} PASSED\n" for n in range(40))
+        return short("pytest -v", f"{passed}test_b.py::u FAILED\n{line}\ntest_c.py::v FAILED\n").text
+
+    assert "FAILED\nb.py::w PASSED\ntest_c" in between("b.py::w PASSED")
+    assert "FAILED\n[1 line of passes]\ntest_c" in between("test_b.py::test_what_is_long_is_counted PASSED")
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_blank_lines_that_are_not_told_are_in_what_is_kept(short, chosen):
+    output = "".join(f"test cart::t{n} ... ok\n" for n in range(40)) + "failures:\n\n\n\n    cart::sum\n"
+    told = short("cargo test", output)
+    assert "failures:\n\n    cart::sum" in told.text
+    assert told.text.endswith("whole of 45 lines]")
+    assert kept_outputs.recall(told.handle, chosen).text == output
+    with pytest.raises(UsageError, match="before the first one"):
+        kept_outputs.recall(told.handle, chosen, first=3, last=2)
 
 
 @pytest.mark.feature("compression.shell-output")
@@ -660,6 +765,9 @@ def test_what_the_cut_part_of_a_long_text_quotes_as_code_stays(short):
     )
     assert "name_11]" in told.text
     assert "name_12" not in told.text
+    body = f"## Summary\n{'word ' * 100}\n## How to test\n`run_all()`\n### Rollback\n{'word ' * 300}"
+    told = short("gh pr view 7 --json body,id", "Output:\n" + json.dumps({"body": body, "id": 1}) + "\n")
+    assert "characters; code in them: run_all(); headings in them: How to test, Rollback]" in told.text
 
 
 _WORDS = (
@@ -758,3 +866,10 @@ def test_no_long_line_is_kept_for_the_next_output():
     kept = failure_lines._wrong.cache_info().currsize
     assert [failure_lines.wrong(f"{start} {'x' * 100_000}") for start in ("error: it broke", "all is well")] == [True, False]
     assert failure_lines._wrong.cache_info().currsize == kept
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_one_line_that_is_left_out_is_one_line():
+    found = [f"2026-03-04T10:00:0{n}Z the worker waits for orders" for n in (1, 2)]
+    assert logs(found).lines[-1] == "[1 line as above]"
+    assert logs([*found, found[0]]).lines[-1] == "[2 lines as above]"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 
 import pytest
 
@@ -15,9 +13,9 @@ from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, EventRow
 def drawn(*events: tuple[str, int, str | None]) -> tuple[list[str], list[int | None]]:
     """The words of (words, milliseconds, id of the event that it follows) as they are drawn, and what is said of their times."""
     rows = [EventRow(0, seq, at, "answer", words, None, words, parent) for seq, (words, at, parent) in enumerate(events)]
-    summary = transcript(NO_ROWS._replace(events=rows), {}).summary
-    items = [item for piece in summary["inline"] for item in json.loads(zlib.decompress(base64.b64decode(piece)))]
-    return [item[5] for item in items], summary["clock"]
+    made = transcript(NO_ROWS._replace(events=rows), {})
+    items = [item for piece in made.inline for item in json.loads(piece)]
+    return [item[5] for item in items], made.summary["clock"]
 
 
 @pytest.mark.feature("dashboard.copied-times")

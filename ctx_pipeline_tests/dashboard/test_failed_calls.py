@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 
 import pytest
 
@@ -18,8 +16,8 @@ def drawn(output: str, line: str | None = None) -> dict:
     """The call with its result, as the page unpacks it."""
     events = [EventRow(0, 1, 1, "tool_call", "c", None, "{}"), EventRow(0, 2, 2, "tool_result", "r", None, output)]
     tool = ToolRow("c", "r", "Bash", "run", True, 1, 5, "failed", line)
-    (piece,) = transcript(NO_ROWS._replace(events=events, tools=[tool]), {}).summary["inline"]
-    (call,) = json.loads(zlib.decompress(base64.b64decode(piece)))
+    (piece,) = transcript(NO_ROWS._replace(events=events, tools=[tool]), {}).inline
+    (call,) = json.loads(piece)
     return call[6]
 
 

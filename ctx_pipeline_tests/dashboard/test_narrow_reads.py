@@ -23,14 +23,14 @@ def test_only_the_parts_of_the_sessions_that_are_drawn_are_read_and_the_files_ar
         run_stages(store, settings)
         write_month(home, "2026-04", 3, prompts=3)
         asked = []
-        original = type(store.lake).relation_sql
+        original = type(store.lake).relation_of
 
-        def noted(self, table, cells=None, *, sessions=None):
-            sql = original(self, table, cells, sessions=sessions)
+        def noted(self, table, parts, *, sessions=None):
+            sql = original(self, table, parts, sessions=sessions)
             asked.append((table, sessions, sql.count(".parquet")))
             return sql
 
-        monkeypatch.setattr(type(store.lake), "relation_sql", noted)
+        monkeypatch.setattr(type(store.lake), "relation_of", noted)
         run_stages(store, settings)
         monkeypatch.undo()
         assert {(table, count) for table, sessions, count in asked if sessions and table == "events"} == {("events", 1)}

@@ -90,6 +90,15 @@ def test_columns_are_stacked_from_the_bottom_in_proportion():
 
 
 @pytest.mark.feature("dashboard.activity-by-day")
+def test_no_word_of_a_chart_is_read_as_markup():
+    drawn = stacked([Column((1.0,), "</title><script>")], ['c0"><i>'], lambda _: "<b>", title='"<u>')
+
+    assert "<title>&lt;/title&gt;&lt;script&gt;</title>" in drawn
+    assert 'class="c0&#34;&gt;&lt;i&gt;"' in drawn
+    assert not [tag for tag in ("<script", "<i>", "<b>", "<u>") if tag in drawn]
+
+
+@pytest.mark.feature("dashboard.activity-by-day")
 @pytest.mark.parametrize(
     ("columns", "most", "placed"),
     [

@@ -12,8 +12,9 @@ import pytest
 import ctx_pipeline.dashboard
 from ctx_pipeline.dashboard.page import scoring
 from ctx_pipeline.storage.search_index import SearchIndex
+from ctx_pipeline.storage.search_index.query import Asked
 from ctx_pipeline.storage.search_index.ranking import ranked
-from ctx_pipeline.storage.search_index.tokenize import question
+from ctx_pipeline.storage.search_index.tokenize import question, with_words
 from ctx_pipeline.storage.search_index.word_forms import forms_of
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.storage.test_search_index import CELL
@@ -79,9 +80,9 @@ def answered(code: str, *values: Any) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.feature("dashboard.search")
-def test_hits_from_disk_come_in_the_order_of_the_command_with_the_same_scores(tmp_path):
-    index = SearchIndex(tmp_path / "search.db")
+def told_sessions(folder: Path) -> tuple[SearchIndex, list[dict[str, Any]]]:
+    """Return the sessions in an index of the program, and as documents of a page."""
+    index = SearchIndex(folder / "search.db")
     index.begin_bulk()
     sessions = []
     for number, said in enumerate(SESSIONS):
@@ -91,7 +92,12 @@ def test_hits_from_disk_come_in_the_order_of_the_command_with_the_same_scores(tm
         first = 1 + sum(map(len, SESSIONS[:number]))
         sessions.append({"key": f"s{number}", "first": first, "rows": len(said), "documents": documents})
     index.finish()
+    return index, sessions
 
+
+@pytest.mark.feature("dashboard.search")
+def test_hits_from_disk_come_in_the_order_of_the_command_with_the_same_scores(tmp_path):
+    index, sessions = told_sessions(tmp_path)
     code = """(() => {
         ctx.ranking.use(given[1]);
         const index = new ctx.ranking.Index(0);
@@ -106,6 +112,65 @@ def test_hits_from_disk_come_in_the_order_of_the_command_with_the_same_scores(tm
         assert right.rows, asked
         assert [row for row, _ in hits] == right.rows, asked
         assert [score for _, score in hits] == pytest.approx([right.scores[row].total for row in right.rows]), asked
+    index.close()
+
+
+@pytest.mark.feature("dashboard.search", "search.typos")
+def test_all_texts_are_read_once_for_a_typo_however_often_and_of_whatever_days_it_is_asked(tmp_path):
+    index, sessions = told_sessions(tmp_path)
+    index.close()
+    code = """(() => {
+        ctx.ranking.use(given[1]);
+        const index = new ctx.ranking.Index(0);
+        given[0].forEach((session) => index.add(session));
+        let passes = 0;
+        const values = index.rows.values.bind(index.rows);
+        index.rows.values = () => { passes += 1; return values(); };
+        const kinds = [null, null, given[2], 99];
+        const found = kinds.map((kept) => ctx.ranking.best(index, "crontap", 20, ({ kind }) => kept === null || kind === kept));
+        return [passes, found.map(({ corrected }) => corrected)];
+    })()"""
+    passes, found = answered(code, sessions, scoring(), CALL)
+
+    assert passes == 1
+    assert found == [[["crontap", "crontab"]]] * 3 + [[]]
+
+
+@pytest.mark.feature("dashboard.search", "search.typos")
+def test_the_page_looks_for_the_same_words_in_place_of_typos(tmp_path):
+    index, sessions = told_sessions(tmp_path)
+    questions = (
+        "nigthly",
+        "imprters of fotos",
+        "Phottos archve",
+        "the nightlly hedaer",
+        "skiped files",
+        "zzqxentry",
+        "photos",
+        "crontap fille",
+        "修复phottos",
+    )
+    code = """(() => {
+        ctx.ranking.use(given[1]);
+        const index = new ctx.ranking.Index(0);
+        given[0].forEach((session) => index.add(session));
+        const kept = ({ kind }) => kind === given[3] || given[3] === null;
+        const found = given[2].map((question) => ctx.ranking.best(index, question, 20, kept));
+        return found.map(({ hits, corrected }) => [corrected, hits.map((hit) => hit.text)]);
+    })()"""
+    found = answered(code, sessions, scoring(), questions, None)
+    texts = [text for said in SESSIONS for _, text in said]
+
+    for asked, (corrected, hits) in zip(questions, found, strict=True):
+        first = ranked(index.connection, index.rows_of_index, question(asked), None)
+        near = index.near_words(first.missing, Asked(asked))
+        assert dict(corrected) == near, asked
+        meant = ranked(index.connection, index.rows_of_index, question(with_words(asked, near)), None)
+        assert hits == [texts[row - 1] for row in meant.rows][:20], asked
+    assert [bool(corrected) for corrected, _ in found] == [True, True, True, True, False, False, False, True, True]
+    ((calls_only, _),) = answered(code, sessions, scoring(), ["crontap"], CALL)
+    ((prompts_only, _),) = answered(code, sessions, scoring(), ["crontap"], PROMPT)
+    assert (calls_only, prompts_only) == ([["crontap", "crontab"]], [])
     index.close()
 
 

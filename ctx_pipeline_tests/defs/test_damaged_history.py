@@ -13,6 +13,7 @@ from ctx_pipeline.defs import launch, upkeep
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.pipeline.repair import checks
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.verified import VerifiedFiles
 from ctx_pipeline_tests.waiting import remove
 
 
@@ -77,7 +78,7 @@ def test_a_damaged_history_is_set_aside_and_said(settings, capfd, name, damage):
     assert stat.S_IMODE(aside.stat().st_mode) == (0o700 if aside.is_dir() else 0o600)
     assert aside.is_dir() == name.startswith("history")
     with open_store(settings) as store:
-        assert checks.databases(store) == [], "what was set aside is no damage of the store any more"
+        assert checks.databases(store, VerifiedFiles(store.files)) == [], "what was set aside is no damage of the store any more"
 
 
 @pytest.mark.feature("dagster.settings-damaged")

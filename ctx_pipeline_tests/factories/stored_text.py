@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import re
-import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +50,4 @@ def _content(path: Path) -> bytes:
     if path.suffix == ".js" and path.parent.name in {"data", "words"}:
         with suppress(ValueError):  # the list of sessions, and a file that was damaged
             data += msgspec.json.encode(unpacked_chunk(data))
-        # pieces of transcripts are base64 of zlib
-        return data + b"".join(zlib.decompress(base64.b64decode(piece)) for piece in re.findall(rb'"(eA[A-Za-z0-9+/]{8,}=*)"', data))
     return data

@@ -40,6 +40,10 @@ def test_packages_are_not_tests_and_those_of_a_tail_are_no_total():
         ("pytest --collect-only -q", "5 tests collected in 0.02s"),
         ("pytest -q -k nothing", "no tests ran in 0.01s"),
         ("go test ./... -run Nothing", "ok  \texample.org/app\t0.01s [no tests to run]\n"),
+        ("npx vitest run", "No Test Files found, exiting with code 0"),
+        ("npx jest nothing", "\u2716 NO TESTS FOUND, exiting with code 0"),
+        ("pytest -q -k nothing", "COLLECTED 0 items / 9 deselected"),
+        ("npx prettier --check src", "No files were processed in the specified paths."),
         ("cargo test nothing", "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out\n"),
     ],
 )
@@ -142,11 +146,27 @@ def test_a_runner_that_gave_up_before_its_first_test_failed_and_counted_nothing(
         ("go test ./docs/...", "?   \texample.org/docs\t[no test files]\n", 0),
         ("pytest -m unit", "collected 205 items / 205 deselected / 0 selected\n\n=== 205 deselected in 0.58s ===\n", 5),
         ("npx biome check dist/a.js", "No files were processed in the specified paths.\nChecked 0 files in 2ms.", 1),
-        ("rustc -Vv", "rustc 1.93.0", 0),
+        ("mypy -V", "mypy 1.19.0", 0),
+        ("npx tsc --init", "Created a new tsconfig.json", 0),
     ],
 )
 def test_what_looked_at_nothing_has_not_run(command, text, status):
     assert [(r.ran, r.result) for r in checks(command, text, status)] == [(False, "unknown")]
+
+
+@pytest.mark.feature("facts.checks")
+@pytest.mark.parametrize(
+    "command",
+    ["pre-commit install", "rustc -Vv", "clang -dumpversion", "npx playwright install chromium", "ruff rule E501", "npx vitest list"],
+)
+def test_what_a_runner_sets_up_or_explains_is_no_check(command):
+    assert checks(command, "done", 0) == []
+
+
+@pytest.mark.feature("facts.checks")
+def test_a_linter_that_runs_a_hook_of_its_own_first_has_run():
+    text = "src/a.py:1:0: C0114: Missing\n\nYour code has been rated at 9.00/10"
+    assert [r.ran for r in checks("pylint --init-hook='import sys' src", text, 0)] == [True]
 
 
 @pytest.mark.feature("facts.checks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.facts.command_runs import command_runs, failed_program, shown_in_part
+from ctx_pipeline.facts.command_runs import command_runs, failed_program, output_of, shown_in_part
 from ctx_pipeline_tests.factories.views import view
 
 RUNNING = "Chunk ID: 1a\nWall time: 30.0 seconds\nProcess running with session ID 77\nOutput:\n   Compiling app v0.1.0\n"
@@ -63,6 +63,29 @@ def test_a_claude_background_command_ends_as_its_output_tool_says(answer, result
     session = view().shell("npm run build", exit=None, text="Command running in background with ID: ab12")
     poll(session, "BashOutput", '{"bash_id":"ab12"}', answer)
     assert only(session).result == result
+
+
+@pytest.mark.feature("facts.command-end")
+@pytest.mark.parametrize(
+    ("host", "text", "printed"),
+    [
+        ("claude", "a < b <stdouts>\n<stdout>\n1 < <b>2</b>\n</stdout>\n<stdout>3</stdout>", "1 < <b>2</b>"),
+        ("claude", "<<output>one\n</stdout>", "one"),
+        ("claude", "x <stdout> y\n<stderr>\nwrong\n</stderr>", "wrong"),
+        ("claude", "a < b <stdout> y", "a < b <stdout> y"),
+        ("codex", "Wall time: 1\nNo Output:\nOutput:\nall\nOutput:\n", "all\nOutput:\n"),
+    ],
+)
+def test_what_a_host_says_around_an_output_is_no_part_of_it(host, text, printed):
+    session = view(host=host).shell("npm run build", exit=None, text=text).build()
+    assert output_of(session, command_runs(session)[0]) == printed
+
+
+@pytest.mark.feature("facts.command-end")
+@pytest.mark.parametrize("before", ["", "Error: ", "some\nError: ", "some\n"])
+def test_an_exit_status_is_shown_where_a_line_begins_with_it(before):
+    told = f"an Exit code 7\n{before}Exit code 3\nmore"
+    assert only(view().shell("npm run build", exit=3, text=told)).line == f"{before.rpartition(chr(10))[2]}Exit code 3"
 
 
 def notice(status, summary, task="ab12"):

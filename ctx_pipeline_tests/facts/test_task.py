@@ -212,6 +212,12 @@ def test_of_a_prompt_with_a_pasted_output_the_persons_words_are_told_and_the_err
     assert asked(f"why is this happy locally but failing in ci?\n{LOG}") == f"why is this happy locally but failing in ci? […] {error}"
     assert asked(f"{LOG}\n\nPlease mend the linter, not the rule.") == f"[…] {error} Please mend the linter, not the rule."
     assert asked(LOG) == f"pasted output ending in: {error}"
+    release = "  • running goreleaser v2\n  • failed after 0s\n    error=\n    │ failed to load it:\n    │   line 31: field retry not found"
+    assert asked(f"{release}\nError: The process '/opt/goreleaser' failed with exit code 1") == (
+        "pasted output with: line 31: field retry not found"
+    )
+    assert asked("Fix the cart.\\\n\\\nAlso, round the tax. \\") == "Fix the cart. Also, round the tax."
+    assert asked("Look in C:\\shop\\") == "Look in C:\\shop\\"
     plan = "Implement the following plan:\n\n# Round the tax\n\n## Steps\n\n  1. in the cart\n  2. in the report\n  3. in the tests"
     assert asked(plan) == " ".join(plan.split())
     assert asked("First this.\nThen that.\nAnd then the rest of it.") == "First this. Then that. And then the rest of it."

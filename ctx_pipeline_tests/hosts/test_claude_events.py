@@ -408,6 +408,15 @@ def test_the_last_branch_is_that_of_the_last_record_in_the_sessions_own_folder(t
     assert parse_one(main.prompt("four", gitBranch="HEAD")).facts.last_branch is None
 
 
+@pytest.mark.feature("claude.facts")
+def test_a_session_began_on_the_branch_of_its_first_prompt_and_not_on_that_of_what_a_host_wrote_before(tmp_path) -> None:
+    home = ClaudeHome(tmp_path)
+    main = home.session(cwd="/code/a", branch="main").system("stop_hook_summary")
+    assert parse_one(main).facts.branch == "main"
+    main.plain("file-history-snapshot", messageId="m", snapshot={}, isSnapshotUpdate=False)
+    assert parse_one(main.prompt("one", gitBranch="cart").answer("done", gitBranch="cart")).facts.branch == "cart"
+
+
 @pytest.mark.feature("claude.status")
 def test_the_last_telling_event_says_how_a_session_ended(tmp_path) -> None:
     home = ClaudeHome(tmp_path)

@@ -154,6 +154,45 @@ def test_a_patch_is_an_edit_of_the_files_it_names():
 
 
 @pytest.mark.feature("codex.tools")
+def test_calls_that_a_script_made_are_its_children_and_a_call_with_an_item_of_its_own_stands_once():
+    changes = {"/code/app/a.py": {"type": "update"}}
+    records = [
+        make.event(1, "user_message", message="mend it"),
+        make.item(2, "custom_tool_call", name="exec", call_id="c1", input="await tools.apply_patch(patch); await tools.find({})"),
+        make.event(3, "patch_apply_end", call_id="exec-1", success=True, changes=changes),
+        make.event(4, "mcp_tool_call_end", call_id="exec-2", invocation={"server": "docs", "tool": "find"}, result={"Ok": {}}),
+        make.item(5, "custom_tool_call_output", call_id="c1", output="Script completed"),
+        make.item(6, "custom_tool_call", name="apply_patch", call_id="p1", input="*** Begin Patch\n*** Update File: a.py\n*** End Patch"),
+        make.event(7, "patch_apply_end", call_id="p1", success=True, changes=changes),
+        make.event(8, "patch_apply_end", call_id="late", success=True, changes=changes),
+    ]
+    assert [t.tool for t in tools(*records)] == ["exec", "apply_patch", "docs.find", "apply_patch", "apply_patch"]
+    script, patch, found, own, late = [e for e in events(*records) if e.kind == "tool_call"]
+    prompt = next(e.event_id for e in events(*records) if e.kind == "prompt")
+    assert [e.parent_id for e in (patch, found)] == [script.event_id] * 2
+    assert [e.parent_id for e in (script, own, late)] == [prompt] * 3
+
+
+@pytest.mark.feature("codex.tools")
+@pytest.mark.parametrize("ends", ["turn_aborted", "task_complete", "task_started"])
+def test_a_script_of_a_turn_that_ended_makes_no_calls_in_the_next_one(ends):
+    changes = {"/code/app/a.py": {"type": "update"}}
+    records = [
+        make.event(1, "user_message", message="mend it"),
+        make.item(2, "custom_tool_call", name="exec", call_id="c1", input="await tools.wait()"),
+        make.event(3, ends, turn_id="t1"),
+        make.event(4, "user_message", message="go on"),
+        make.event(5, "patch_apply_end", call_id="late", success=True, changes=changes),
+        make.item(6, "custom_tool_call", name="exec", call_id="c2", input="await tools.apply_patch(patch)"),
+        make.event(7, "patch_apply_end", call_id="exec-1", success=True, changes=changes),
+    ]
+    _, late, script, patch = [e for e in events(*records) if e.kind == "tool_call"]
+    prompt = [e.event_id for e in events(*records) if e.kind == "prompt"][-1]
+
+    assert [e.parent_id for e in (late, script, patch)] == [prompt, prompt, script.event_id]
+
+
+@pytest.mark.feature("codex.tools")
 def test_only_the_beginning_of_a_line_names_a_file_of_a_patch():
     lines = ("*** Begin Patch", "+see *** Update File: no.py", "**** Add File: no.py", " *** Move to: no.py", "*** Delete File:  a b.py \r")
     (found,) = tools(make.item(2, "custom_tool_call", name="apply_patch", call_id="p1", input="\n".join(lines)))

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from ctx_pipeline.learning.at_act import after_failure, at_prompt, before_command
-from ctx_pipeline.mining.lessons.said_rules import contradict, replaced, rule, same
+from ctx_pipeline.learning.file_rules import before_change
+from ctx_pipeline.mining.lessons.rules.said_rules import contradict, replaced, rule, same
 from ctx_pipeline.model.memories import Memory
 
 
@@ -165,13 +166,34 @@ def test_the_words_of_a_rule_are_looked_for_in_one_act_with_what_was_added_to_a_
     assert before_command("curl -s https://example.org > page; bash build.sh", piped) == []
 
 
-@pytest.mark.feature("hooks.words-of-one-act")
+@pytest.mark.feature("hooks.words-of-one-act", "hooks.pull-request-base")
 def test_a_rule_of_pull_requests_is_told_before_none_that_is_only_shown():
     told = [said("never open prs against release")]
     assert before_command("gh pr create --base release", told) == told
     assert before_command("gh pr list --base release && gh pr view 3 --json release", told) == []
+    other = "gh pr create --base main --head fix/release-keys --title 'fix(release): copy the keys'"
+    assert before_command(other, told) == before_command("gh pr create --title release", told) == []
+    wanted = [said("don't open pull requests against the staging branch")]
+    assert before_command("gh pr edit 7 -B staging", wanted) == before_command("glab mr create --target-branch=staging", wanted) == wanted
+    both = [said("never open prs against main, staging or release")]
+    assert [before_command(f"gh pr create {into}", both) != [] for into in ("-B release", "-Brelease", "--base=main", "-B staging")] == [
+        True
+    ] * 4
+    assert before_command("gh pr create --base next --title 'release: main'", both) == []
+    unless = [said("never open PRs against release unless I say so")]
+    assert before_command("gh pr create --base release", unless) == unless
+    assert before_command("gh pr create -B next", [said("never open prs into main, next is for that")]) == []
     comments = [said("never comment on prs")]
     assert before_command("gh pr comment 3 --body x", comments) == comments
+
+
+@pytest.mark.feature("hooks.rules-in-passing")
+def test_how_work_is_to_be_done_is_told_before_it_only_where_it_was_said_twice_or_the_command_shows_it():
+    tidy = said("keep every commit small and reviewable please")
+    in_passing = tidy._replace(structured=json.dumps(tidy.body | {"once": True}))
+    assert before_command("git commit -m 'fix: cart'", [tidy]) == [tidy]
+    assert before_command("git commit -m 'fix: cart'", [in_passing]) == []
+    assert before_command("git commit -m 'fix: cart'", [in_passing._replace(status="accepted")]) != []
 
 
 @pytest.mark.feature("hooks.only-asks")
@@ -505,6 +527,54 @@ def test_a_file_or_folder_that_is_not_to_be_touched_is_told_before_what_changes_
     ):
         assert bool(before_command(told, [said(text)], "/w")) == bool(told), text
         assert before_command(quiet, [said(text)], "/w") == [], text
+
+
+@pytest.mark.feature("hooks.before-change")
+@pytest.mark.parametrize(
+    ("text", "told", "quiet"),
+    [
+        ("never edit files in dist/", "/w/src/app/dist/app.js", "/w/src/app/lib/app.js"),
+        ("never touch schema.lock.json", "/w/src/app/db/schema.lock.json", "/w/src/app/db/schema.json"),
+        ("never edit files in src/", "/w/src/app/src/a.py", "/w/src/app/a.py"),
+        ("don't edit the tests in spec/", "/w/src/app/spec/test_a.py", "/w/src/app/spec/helper.py"),
+        ("never delete schema.sql", "", "/w/src/app/schema.sql"),
+        ("don't touch schema.sql when you fix a bug", "", "/w/src/app/schema.sql"),
+        ("use pnpm, not npm", "", "/w/src/app/npm.md"),
+    ],
+)
+def test_a_rule_of_a_file_is_told_before_a_tool_writes_it_and_what_the_project_itself_lies_in_is_no_folder_of_the_rule(text, told, quiet):
+    rules, cwd = [said(text)], "/w/src/app"
+    assert (before_change(told, rules, cwd) == rules) == bool(told)
+    assert before_change(quiet, rules, cwd) == []
+    assert before_command("touch a.txt", rules, cwd) == []
+
+
+@pytest.mark.feature("hooks.rule-of-folder")
+@pytest.mark.parametrize(
+    ("text", "command", "cwd", "told"),
+    [
+        ("never edit files in dist/", "echo x > app.js", "/w/app/dist", True),
+        ("never edit files in dist/", "sed -i s/a/b/ app.js", "/w/app/dist", True),
+        ("never edit files in dist/", "echo x > ../src/app.js", "/w/app/dist", False),
+        ("never delete files in migrations/", "rm 0001.sql", "/w/app/db/migrations", True),
+        ("don't touch db/schema.sql", "echo x > schema.sql", "/w/app/db", True),
+        ("don't touch db/schema.sql", "echo x > schema.sql", "/w/app/web", False),
+        ("ask me before you delete files in data/", "rm a.csv", "/w/app/data", True),
+        ("never edit files in .claude/", "echo x > src/a.py", "/w/app/.claude/worktrees/feat", False),
+        ("never edit files in .claude/", "echo x > settings.json", "/w/app/.claude", True),
+        ("never edit files in w/", "echo x > a.py", "/w/app", False),
+        ("never edit files in dist/", "echo x > /tmp/dist/app.js", "/w/app", False),
+        ("never edit files in dist/", "cd /tmp && echo x > dist/app.js", "/w/app", False),
+        ("never edit files in dist/", "echo x > /w/app/dist/app.js", "/tmp", True),
+        ("never edit files in dist/", "echo x > dist/app.js", "/srv/app-2", True),
+        ("never move files in dist/", "mv dist/app.js /tmp/dist/app.js", "/w/app", True),
+        ("never move files in dist/", "mv /tmp/dist/app.js app.js", "/w/app", False),
+        ("ask me before you delete files in data/", "rm /tmp/data/a.csv", "/w/app", False),
+    ],
+)
+def test_a_rule_of_a_folder_is_told_before_a_command_inside_of_it(text, command, cwd, told):
+    rules, roots = [said(text)], ("/w/app/.claude/worktrees/feat", "/w/app")
+    assert before_command(command, rules, cwd, roots) == rules * told
 
 
 @pytest.mark.feature("hooks.rule-limits")

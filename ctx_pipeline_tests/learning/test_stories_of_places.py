@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.learning import memories
+from ctx_pipeline.learning.lesson_review import for_rules_file, proposals
 from ctx_pipeline.model.memories import WOVEN
+from ctx_pipeline.pipeline.consolidate import consolidate
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.story import Story, edited, ran, said
 from ctx_pipeline_tests.learning.test_stories import before, failed, prompt, story, texts
 
@@ -225,15 +229,21 @@ def test_a_search_program_that_is_not_there_is_told_before_its_next_call_until_s
 
 
 @pytest.mark.feature("mining.trusted-cures")
-def test_a_host_of_another_name_is_a_cure_that_waits_for_a_person_and_a_host_that_answers_otherwise_is_none(story):
-    unknown = "ssh: Could not resolve hostname prod: Name or service not known"
+@pytest.mark.parametrize("user", ["", "ops@"])
+@pytest.mark.parametrize("said_by_system", ["Name or service not known", "nodename nor servname provided, or not known"])
+def test_a_host_of_another_name_is_a_cure_that_waits_for_a_person_and_a_host_that_answers_otherwise_is_none(story, user, said_by_system):
+    unknown = f"ssh: Could not resolve hostname prod: {said_by_system}"
     absent = "ls: cannot access '/opt/app': No such file or directory"
     for _ in range(2):
-        story.day(said("is it up"), ran("ssh prod uptime", unknown, 255), ran("ssh prod-eu-1 uptime", "up 3 days"))
+        story.day(said("is it up"), ran(f"ssh {user}prod uptime", unknown, 255), ran(f"ssh {user}prod-eu-1 uptime", "up 3 days"))
         story.day(said("what is there"), ran("ssh web-1 ls /opt/app", absent, 2), ran("ssh web-2 ls /opt/app", "1 2"))
     story.learn()
     held = [m for m in memories.memories(settings=settings_module.load(story.environ)) if m.body.get("did")]
-    assert {(*m.body["did"], m.status in WOVEN) for m in held} == {("ssh prod-eu-1 uptime", False)}
+    assert {(*m.body["did"], m.status in WOVEN) for m in held} == {(f"ssh {user}prod-eu-1 uptime", False)}
+    settings = settings_module.load(story.environ)
+    with open_store(settings) as store:
+        assert consolidate(store, settings, force=True).totals["needs_review"] == sum(m.superseded_by is None for m in held) == 1
+    assert len(held) > 1
     assert failed(story, "ssh web-1 ls /opt/app", absent) == ""
 
 
@@ -300,3 +310,33 @@ def test_a_rule_is_told_where_it_holds_and_at_nothing_else_that_it_names(story, 
     assert [c for c in quiet if before(story, c)] == []
     if not told:
         assert [m.text for m in story.memories() if m.body.get("instead_of")] == []
+
+
+@pytest.mark.feature("hooks.machine-facts")
+@pytest.mark.parametrize(
+    "looked", [ran("command -v shoplint", "", 1), ran("shoplint Dockerfile", "bash: shoplint: command not found", 127)]
+)
+def test_a_program_that_another_machine_lacked_is_told_nowhere_where_it_is_installed(story, tmp_path, monkeypatch, looked):
+    for _ in range(2):
+        story.day(said("lint the Dockerfile"), looked)
+    story.learn()
+    asked = "run shoplint on the Dockerfile: is shoplint not installed here?"
+    for note in (prompt(story, asked), before(story, "shoplint Dockerfile")):
+        assert "`shoplint` is not installed here" in note
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/shoplint").write_text("#!/bin/sh\n")
+    (tmp_path / "bin/shoplint").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert prompt(story, asked) == before(story, "shoplint Dockerfile") == ""
+
+
+@pytest.mark.feature("learn.rules-of-machine")
+def test_what_one_machine_lacks_is_not_written_into_the_rules_that_a_project_shares(story):
+    for _ in range(2):
+        story.day(said("lint the Dockerfile"), ran("command -v shoplint", "", 1))
+    story.day(said("deploy"), ran("deploy preview tag:*", "zsh:1: no matches found: tag:*", 1)).learn()
+    found = proposals(settings=settings_module.load(story.environ))
+    assert len(found) == 2
+    assert for_rules_file(found) == []
+    accepted = [one._replace(memory=one.memory._replace(status="accepted")) for one in found]
+    assert for_rules_file(accepted) == accepted

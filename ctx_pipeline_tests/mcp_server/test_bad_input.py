@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 import os
 import re
 import signal
@@ -81,6 +83,15 @@ def patched(text: str, diff: str) -> str:
 
 
 @pytest.mark.feature("mcp.bad-input")
+def test_a_long_line_of_utf_16_that_breaks_off_inside_a_sign_is_found_as_ripgrep_found_it(project):
+    (project / "wide.txt").write_bytes(codecs.BOM_UTF16_LE + ("日本" * 1_500).encode("utf-16-le") + b"A")
+    cut = ("日本" * 400).encode() + b" [... 1 more match]"
+    (hit,) = code_reading._uncut(project, [(b"wide.txt", b"1", b"1", cut)])
+
+    assert (hit.path, hit.number, hit.line[:4]) == ("wide.txt", 1, "日本日本")
+
+
+@pytest.mark.feature("mcp.bad-input")
 def test_line_ends_and_encodings_that_an_edit_must_know_of_are_said(project):
     def head(name: str, data: bytes) -> tuple[str, str]:
         (project / name).write_bytes(data)
@@ -88,10 +99,14 @@ def test_line_ends_and_encodings_that_an_edit_must_know_of_are_said(project):
         return found.odd, found.text
 
     assert head("plain.py", b"a = 1\n")[0] == ""
+    assert head("empty.py", b"") == (" (the file is empty)", "")
+    assert head("line.py", b"\n") == ("", "")
     assert head("windows.py", b"a = 1\r\nb = 2\r\n") == (" (line ends: CRLF)", "a = 1\nb = 2")
     assert head("latin.py", "naïve = 1\n".encode("latin-1")) == (" (not UTF-8: � stands for what could not be read)", "na�ve = 1")
     assert head("bom.py", "\ufeffa = 'ü'\n".encode())[1].startswith("a = 'ü'")
-    for name, data in (("wide.txt", "wide\n".encode("utf-16")), ("program", b"\x7fELF\0\0")):
+    assert head("wide.py", "a = 'ü'\n".encode("utf-16")) == (" (begins with a byte order mark) (UTF-16)", "a = 'ü'")
+    assert head("sign.py", "a = '\ufffd'\n".encode()) == ("", "a = '\ufffd'"), "a sign that stands in the file is no fault of its encoding"
+    for name, data in (("four.txt", "wide\n".encode("utf-32")), ("wide.txt", b"\xff\xfea\0b"), ("program", b"\x7fELF\0\0")):
         (project / name).write_bytes(data)
         with pytest.raises(Exception, match="binary"):
             code_reading.read_file(name, roots=(project,), reads=code_reading.Reads())
@@ -108,6 +123,11 @@ def test_links_that_lead_out_are_refused_wherever_they_stand_in_the_path(project
 
     for path in ("folder/key.txt", "chain/key.txt", "./folder/../folder/key.txt", "loop", "a\0b", "~/x", "/etc/passwd"):
         with pytest.raises(code_reading.UsageError):
+            code_reading.read_file(path, roots=(project,), reads=code_reading.Reads())
+    (project / "there").symlink_to("back")
+    (project / "back").symlink_to("there")
+    for path in ("loop", "there", "loop/key.txt"):
+        with pytest.raises(code_reading.UsageError, match="it is a link that leads back to itself"):
             code_reading.read_file(path, roots=(project,), reads=code_reading.Reads())
     assert "secret" not in code_reading.search_code("secret", roots=(project,)).text
     assert "key.txt" not in folder_tree.tree(".", roots=(project,)).text
@@ -219,6 +239,19 @@ def test_a_server_ends_when_its_client_is_killed_in_the_middle_of_a_call(home):
     while alive(server):
         assert time.monotonic() < ends_by, "the server outlives its client"
         time.sleep(0.1)
+
+
+@pytest.mark.feature("mcp.bad-input", "mcp.ends")
+def test_a_server_whose_client_reads_no_more_ends_without_a_complaint(home):
+    command = [sys.executable, "-m", "ctx_pipeline", "mcp"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    server = processes.start(command, env={**os.environ, **home.environ}, cwd=home.folder, **pipes)
+    server.stdout.close()
+    asked = (json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}) for number in range(20))
+    server.stdin.write("\n".join([*asked, '{"jsonrpc":"2.0","id":99,"meth']).encode())
+    server.stdin.close()
+
+    assert (server.wait(SECONDS), server.stderr.read()) == (0, b"")
 
 
 def alive(process: int) -> bool:

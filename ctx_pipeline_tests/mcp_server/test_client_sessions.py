@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -96,8 +97,13 @@ def test_each_session_that_begins_gets_an_id_of_its_own_and_may_be_ended(home):
         _, second = asked(server, "POST")
         again, none = asked(server, "POST", **{"Mcp-Session-Id": first})
         ended, _ = asked(server, "DELETE", **{"Mcp-Session-Id": first})
+        for method in ("POST", "DELETE"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                asked(server, method, **{"Mcp-Session-Id": first})
+        other, _ = asked(server, "POST", **{"Mcp-Session-Id": second})
+        chosen = [asked(server, method, **{"Mcp-Session-Id": "mine"})[0] for method in ("DELETE", "POST")]
 
-    assert (status, again, ended) == (200, 200, 204)
+    assert (status, again, ended, other, chosen) == (200, 200, 204, 200, [204, 200])
     assert first != second
     assert (len(first), none) == (32, None)
 

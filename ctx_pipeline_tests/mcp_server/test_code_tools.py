@@ -107,6 +107,11 @@ def test_a_file_is_given_exactly_and_the_second_time_in_a_line_or_a_diff(project
             drawn = await said(client, "ctx_read", path="src/cart.py", mode="signatures")
             assert "class pub Cart @L4-12" in drawn
             assert tokens(drawn) < 0.5 * tokens(CART * 6)
+            some = await said(client, "ctx_read", path="src/cart.py", mode="signatures", first=1, last=12)
+            assert some.startswith("src/cart.py signatures of lines 1-12 of 72\n")
+            assert drawn.split("\n")[1:].index("class pub Cart @L4-12") == some.split("\n")[1:].index("class pub Cart @L4-12")
+            assert "@L16" in drawn
+            assert "@L16" not in some
             assert "from cart import total\n\nfee" in await said(client, "ctx_read", path="src/pay.py")
 
     run(conversation)
@@ -305,6 +310,10 @@ def test_a_search_counts_every_hit_and_its_cursor_leads_to_all_of_them(project, 
                 "0 hits in 0 files (not searched: most of what git ignores, binary files, files above 1 MB;"
                 " name a file that git ignores by its own path)"
             )
+            for pattern in (r"line \d+9x", "lines|rows", "^line 39x"):
+                assert "regex=true takes it" in await said(client, "ctx_search", pattern=pattern)
+            for pattern in ("no_such(", "nothing.here", "a || b"):
+                assert "regex" not in await said(client, "ctx_search", pattern=pattern)
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="!src")
             assert "400: line 399" in await said(client, "ctx_search", pattern="line 399", glob="**/" * 40 + "*.txt")
 
@@ -669,3 +678,55 @@ def test_a_name_that_gives_an_order_is_not_shown_and_odd_ones_are_counted(projec
             assert (refused.is_error, "has a NUL character" in refused.content[0].text) == (True, True)
 
     run(conversation)
+
+
+@pytest.mark.feature("mcp.read")
+@pytest.mark.parametrize("size", [48_010, 300_000])
+def test_of_one_long_line_the_beginning_is_given_and_what_is_left_out_is_said(project: Path, size: int):
+    (project / "app.min.js").write_text("x" * size + "\nend()\n")
+    tools = code_reading.Reads()
+
+    def read(**more):
+        return code_reading.read_file("app.min.js", roots=[project], reads=tools, **more)
+
+    first = read()
+    assert len(first.text) < 48_100
+    assert first.text.endswith(f"\n[{size - 48_000:,} characters more in line 1, which are not given]")
+    assert (first.more, read(first=2).text) == (2, "end()")
+    assert read(again=True).text == first.text
+    (project / "app.min.js").write_text("y" * size)
+    assert read().text.startswith("y")
+    assert "since you read it" not in read(mode="diff").text
+
+
+@pytest.mark.feature("mcp.read")
+def test_signatures_and_differences_are_given_as_far_as_an_answer_goes_and_the_rest_is_counted(project: Path):
+    functions = [f"def function_{n}(value):\n    return {n} + value * {n} - {n} // 2\n" for n in range(3_000)]
+    (project / "many.py").write_text("".join(functions))
+    reads = code_reading.Reads()
+
+    def read(**more):
+        return code_reading.read_file("many.py", roots=[project], reads=reads, **more)
+
+    drawn = read(mode="signatures")
+    *told, last = drawn.text.split("\n")
+    assert len(drawn.text) < code_reading.PART + 200
+    assert last == f"[{3_000 - len(told)} more lines of declarations: mode=lines with first and last gives the file]"
+    source = "".join(functions[:360])
+    (project / "many.py").write_text(source)
+    assert (read(again=True).how, read().how) == ("full", "unchanged")
+    (project / "many.py").write_text(source.replace("value", "amount"))
+    changed = read(mode="diff")
+    assert changed.how == "diff"
+    assert len(changed.text) < code_reading.PART + 200
+    assert "more lines of the difference" in changed.text
+    assert read().how == "full"
+
+
+@pytest.mark.feature("mcp.read")
+def test_a_beginning_says_that_it_ends_within_a_line():
+    part = code_reading.PART
+    long = code_reading._beginning("x" * (part + 5), "declarations")
+    assert long == f"{'x' * part}\n[5 more characters of that line: mode=lines with first and last gives the file]"
+    more = code_reading._beginning("x" * (part + 5) + "\ny", "declarations").splitlines()[1]
+    assert more == "[5 more characters of that line, 1 more line of declarations: mode=lines with first and last gives the file]"

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from ctx_pipeline_tests.mcp_server.conftest import served
+
 INSPECTOR = shutil.which("mcp-inspector")
 
 pytestmark = [
@@ -51,3 +53,20 @@ def test_what_goes_wrong_is_an_answer_to_it_too(inspect):
     wrong = inspect("--method", "tools/call", "--tool-name", "read_session", "--tool-arg", "host=claude", "--tool-arg", "session_id=none")
     assert wrong["isError"] is True
     assert wrong["content"][0]["text"].startswith("UnknownName")
+
+
+def test_over_http_it_lists_and_calls_with_the_token(home):
+    with served(home) as server:
+
+        def asked(*words: str) -> dict:
+            command = [INSPECTOR, "--cli", server.url, "--transport", "http", "--header", f"Authorization: Bearer {server.token}", *words]
+            done = subprocess.run(command, cwd=home.folder, capture_output=True, check=False, timeout=190)
+            if b"cannot be passed to a URL-based" in done.stderr:
+                pytest.skip("this MCP inspector sends no headers")
+            assert done.returncode == 0, done.stderr.decode()[-2_000:]
+            return json.loads(done.stdout)
+
+        assert {tool["name"] for tool in asked("--method", "tools/list")["tools"]} >= {"search_history", "ctx_session"}
+        called = asked("--method", "tools/call", "--tool-name", "search_history", "--tool-arg", "query=pytest discounts")
+        assert called["content"][0]["type"] == "text"
+        assert asked("--method", "tools/call", "--tool-name", "no_tool")["isError"] is True

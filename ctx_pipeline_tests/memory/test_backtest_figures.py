@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from ctx_pipeline.learning.backtest.hook_events import Around, at_commands
+from ctx_pipeline.learning.backtest.hook_events import Around, at_commands, fits
 from ctx_pipeline.memory.evaluation import (
     Asked,
     Prompted,
@@ -26,7 +26,7 @@ from ctx_pipeline.memory.evaluation import (
 )
 from ctx_pipeline.memory.injection_policy import AT_FAILURE
 from ctx_pipeline.memory.scope import place_of
-from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, About, SessionFact, Timeline
+from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, About, SessionFact, Timeline, about
 from ctx_pipeline.model.memories import Memory
 
 A, B = ("failed", "a"), ("failed", "b")
@@ -248,3 +248,29 @@ def test_a_search_that_shows_a_file_merely_changed_before_does_not_answer_a_fail
     here = Around(place_of("/w/app"), [], [], lambda _: About(), lambda _: hit, set())
     (failed,) = [m for m in at_commands(told, here, lambda _: True, set()) if m.moment == AT_FAILURE]
     assert failed.plain is right
+
+
+@pytest.mark.feature("backtest.moments")
+def test_a_lesson_that_leaves_a_name_open_is_right_where_that_call_with_any_name_ended_the_failure():
+    lesson = Memory("m", "failure_trigger", "leave out `--bin`", structured='{"resolution": "command", "did": ["cargo test NAME"]}')
+    assert [fits(lesson, about(lesson), {(RAN, call)}) for call in ("cargo test cart", "cargo test --bin", "cargo test cart x")] == [
+        True,
+        False,
+        False,
+    ]
+    zsh = Memory(
+        "z",
+        "failure_trigger",
+        "the shell is zsh: quote it",
+        structured='{"about": "glob", "signature": "no matches found", "fact": true, "warning": true}',
+    )
+    for call, right in (("deploy preview 'tag:*'", True), ("deploy preview latest", False)):
+        deeds = [
+            SessionFact(RAN, ("deploy preview tag:*",), 1, ("e1",), passed=False, subject="deploy preview"),
+            SessionFact(FAILED, ("no matches found",), 1, ("e1",), passed=False, text="zsh:1: no matches found: tag:*"),
+            SessionFact(RAN, (call,), 3, ("e3",), subject="deploy preview"),
+        ]
+        told = Timeline("codex", "s", "/home/ada/shop", "", 1, 3, deeds=deeds)
+        here = Around(place_of("/home/ada/shop"), [zsh], [], about, lambda _: set(), set())
+        (failed,) = [m for m in at_commands(told, here, lambda _: True, set()) if m.moment == AT_FAILURE]
+        assert failed.told == (("fact", right),)

@@ -1,4 +1,4 @@
-"""Asks a model whose answers are files about the sessions of the list of wanted lessons."""
+"""Asks a model whose answers are files about the sessions of the lists of wanted lessons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.conftest import CORPUS
 from ctx_pipeline_tests.factories.recorder import recorder
-from ctx_pipeline_tests.mining.gold import gold
+from ctx_pipeline_tests.mining.gold import LESSONS, UNSEEN, gold
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.memories import StoredCandidate
@@ -38,10 +38,10 @@ def name_of(host: str, session_id: str) -> str:
 
 
 def ask_about_gold(home: Path, answers: Path = ANSWERS, *, requests: Path | None = None) -> Asked:
-    """Ask about each session of the list as ``ctx mine --method dspy`` does, in a store of its own below ``home``."""
+    """Ask about each session of both lists as ``ctx mine --method dspy`` does, in a store of its own below ``home``."""
     now: list[str] = [""]
     method = discovery.methods()[_METHOD]
-    wanted = {s for g in gold() for s in g.sessions}
+    wanted = {s for lessons in (LESSONS, UNSEEN) for g in gold(lessons) for s in g.sessions}
     refused: Counter[str] = Counter()
     unanswered: list[str] = []
     environ = {

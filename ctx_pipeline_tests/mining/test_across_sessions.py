@@ -191,6 +191,117 @@ def test_what_anybody_would_try_first_is_no_lesson_unless_the_project_does_more(
     assert told.startswith("lint with `just lint`; build with `cargo build`")
 
 
+@pytest.mark.feature("mining.options-add-up")
+def test_calls_that_differ_in_their_options_alone_are_one_habit_where_one_session_ran_it_without():
+    def told(*commands):
+        return [
+            m.text for m in lessons("project_conventions", *(day(f"s{i}", i).shell(c, text="3 passed") for i, c in enumerate(commands)))
+        ]
+
+    plain, some, many = "uv run pytest", 'uv run pytest -m "not slow"', "pytest --numprocesses=4"
+    assert told(plain, many, some) == [f"run the tests with `{plain}`, also `{some}`"]
+    assert told(plain, many, f"{some} --snapshot-update") == told(plain, many, "uv run pytest --lf") == []
+    plain, few, many = "uv run tox", "uv run tox --quiet", "tox --parallel 4"
+    assert told(plain, many, few) == [f"run the tests with `{plain}`"]
+    assert told(few, many, "uv run tox --ff") == []
+    assert told(plain, "uv run nox", "make tests") == []
+    unit = "npm run test:unit"
+    assert told(unit, f"{unit} --silent", f"{unit} --if-present") == [f"run the tests with `{unit}`"]
+    for first, second in (
+        ("--prefix web", "--prefix api"),
+        ("-w web", "-w api"),
+        ("--workspace=web", "--silent"),
+        ("-- -u", "--silent"),
+        ("-- --filter web", "--silent"),
+        ("-- web.test.ts", "--silent"),
+    ):
+        assert told(unit, f"{unit} {first}", f"{unit} {second}") == []
+    assert told("uv run pytest src", "uv run pytest --cov src", "uv run pytest --tb src") == []
+    assert told("uv run tox", "uv run tox -e py311", "uv run tox -e lint") == []
+    assert told("uv run mypy", "uv run mypy --install-types", "uv run mypy --strict") == []
+    assert told("uv run ruff check", "uv run ruff check --fix", "uv run ruff check --statistics") == []
+    assert told("mvn -B verify", "mvn -B verify -pl api", "mvn -B verify -pl web") == []
+    # of what anybody would try first nothing is said, with whatever options
+    assert told("go test ./...", "go test -race ./...", "go test -race -shuffle=on ./...") == []
+    assert told("cargo test", "cargo test --quiet", "cargo test --release") == []
+    race = ("mise exec -- go test ./...", "mise exec -- go test -race ./...", "mise exec -- go test -race -shuffle=on ./...")
+    assert told(*race) == [f"run the tests with `{race[0]}`"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("./gradlew build -x test", "build with `./gradlew build -x test`"),
+        ("mise exec -- cargo test --locked -- --nocapture", "run the tests with `mise exec -- cargo test --locked`"),
+    ],
+)
+def test_a_habit_keeps_what_an_option_leaves_out_and_no_dashes_without_options(command, told):
+    texts = [m.text for m in lessons("project_conventions", *(day(f"s{i}", i).shell(command, text="3 passed") for i in range(3)))]
+
+    assert texts == [told]
+
+
+@pytest.mark.feature("mining.options-add-up")
+@pytest.mark.parametrize(
+    ("plain", "options", "counts"),
+    [
+        ("uv run pytest", ("-n auto", "--tb short"), True),
+        ("uv run pytest", ("-n 4", "-n auto --dist loadfile"), True),
+        ("uv run pytest", ("--maxfail 1", "--maxfail=3"), True),
+        ("uv run pytest", ("--durations 5", "--cov src --cov-report term"), True),
+        ("uv run pytest", ("--cov", "--cov=src --no-header -l"), True),
+        ("uv run pytest src", ("-n auto", "--timeout 30"), True),
+        ("bundle exec rubocop", ("--format json", "--parallel"), True),
+        ("uv run ruff check", ("--output-format=concise", "--output-format json"), True),
+        ("bundle exec rspec", ("--format progress", "--order rand"), True),
+        ("mvn verify", ("-B", "-B -ntp"), True),
+        ("mise exec -- cargo test", ("--locked --jobs=4", "--no-fail-fast --color=always"), True),
+        ("mise exec -- go test ./...", ("-race -timeout 10m", "-count=2 -parallel 4"), True),
+        ("yarn test:unit", ("--ci --maxWorkers=50%", "--bail 2 --reporter dot"), True),
+        ("uv run pytest", ("-n", "-n auto web"), False),
+        ("uv run pytest", ("-kload", "-ksave"), False),
+        ("uv run pytest", ("-mslow", '-m="not slow"'), False),
+        ("uv run pytest", ("--sw", "--nf"), False),
+        ("uv run pytest", ("--quiet=", "--tb="), False),
+        ("make tests", ("-n", "-n 4"), False),
+        ("yarn test:unit", ("--bail 2fa", "--bail login"), False),
+        ("uv run mypy", ("--python-version 3.11", "--strict"), False),
+        ("yarn test:unit", ("--testNamePattern=load", "--testNamePattern=save"), False),
+        ("npm run test:unit", ("-- --testNamePattern=load", "-- --testPathPattern=save"), False),
+        ("bundle exec rubocop", ("-A", "--autocorrect-all"), False),
+        ("npx biome check", ("--apply", "--apply-unsafe"), False),
+        ("uv run ruff check", ("--select=E501", "--select=F401"), False),
+        ("uv run ruff check", ("--add-noqa", "--diff"), False),
+        ("uv run ruff check", ("--show-files", "--show-settings"), False),
+        ("mvn -B test", ("-Dtest=FooTest", "-Dtest=BarTest"), False),
+        ("mise exec -- cargo test", ("--doc", "--examples"), False),
+        ("mise exec -- golangci-lint run", ("--new-from-rev=main", "--new"), False),
+    ],
+)
+def test_only_options_that_are_known_to_leave_the_work_as_it_is_add_up(plain, options, counts):
+    commands = (plain, *(f"{plain} {more}" for more in options))
+    found = lessons("project_conventions", *(day(f"s{i}", i).shell(c, text="3 passed") for i, c in enumerate(commands)))
+    assert [m.support for m in found if f"`{plain}`" in m.text] == ([3] if counts else [])
+
+
+@pytest.mark.feature("mining.reported-checks")
+@pytest.mark.parametrize(
+    ("printed", "counts"),
+    [
+        ("a.py:1:8: F401 `os` imported but unused\nFound 1 error.", True),
+        ("error: unexpected argument '--fast' found", False),
+        ("error: Failed to spawn: `ruff`", False),
+    ],
+)
+def test_a_check_that_passed_elsewhere_is_borne_out_by_a_session_in_which_it_found_something(printed, counts):
+    command = "uv run ruff check src"
+    passed = [day(n, i).shell(command, text="All checks passed!") for i, n in enumerate("ab")]
+    reported = [day(n, i).shell(command, exit=1, text=printed) for i, n in enumerate("cde", 3)]
+    found = lessons("project_conventions", *passed, reported[0])
+    assert [(m.text, m.support) for m in found] == ([(f"lint with `{command}`", 3)] if counts else [])
+    assert lessons("project_conventions", *reported) == []
+
+
 @pytest.mark.feature("mining.conventions")
 def test_a_fork_that_repeats_its_parents_calls_and_one_session_alone_make_no_habit():
     once = day("a", 1).shell("make check", text="ok")
@@ -200,6 +311,74 @@ def test_a_fork_that_repeats_its_parents_calls_and_one_session_alone_make_no_hab
     assert lessons("project_conventions", once, day("b", 2).shell("make check", text="ok"), day("c", 3).shell("make check", text="ok"))
     asks = [day(n, i).shell("command -v ruff", text="/bin/ruff").shell("ruff --version", text="ruff 1") for i, n in enumerate("abc")]
     assert lessons("project_conventions", *asks) == []
+
+
+@pytest.mark.feature("mining.reported-checks")
+def test_a_fork_that_met_the_findings_of_its_parent_is_no_further_session():
+    command, findings, clean = "uv run ruff check src", "a.py:1:8: F401 `os` imported but unused\nFound 1 error.", "All checks passed!"
+
+    def parent(name):
+        return day(name, 1).shell(command, exit=1, text=findings).edit("/w/app/src/a.py").shell(command, text=clean)
+
+    later = day("q", 5).shell(command, text=clean)
+    for name in ("a", "z"):
+        fork = day(name, 1).shell(command, exit=1, text=findings).answer("let us think otherwise")
+        assert lessons("project_conventions", parent("p"), later, fork) == []
+    found = lessons("project_conventions", parent("p"), later, day("r", 7).shell(command, exit=1, text=findings))
+    assert [(m.text, m.support) for m in found] == [(f"lint with `{command}`", 3)]
+
+
+@pytest.mark.feature("mining.conventions")
+@pytest.mark.parametrize(("code", "printed"), [(0, "3 passed in 0.1s"), (1, "FAILED tests/test_a.py::x\n1 failed, 2 passed in 0.1s")])
+def test_a_variable_that_is_named_like_a_secret_is_kept_in_no_command(code, printed):
+    method = discovery.methods()["project_conventions"]
+
+    def drawn(variable):
+        session = day("a", 1).shell(f"{variable}=abcdef123456 uv run pytest -q", exit=code, text=printed)
+        return [c.text + json.dumps(c.structured) for c in draw(method, session.build())[0]]
+
+    for variable in ("STAGE", "MAX_TOKENS", "TOKENIZERS", "PATTERN", "KEYBOARD", "COMPASS", "authority"):
+        assert all(f"{variable}=abcdef123456" in text for text in drawn(variable))
+    names = "TOKEN GITHUB_TOKEN API_KEY DB_PASS PGPASSWORD MY_SECRET apikey DB_PASSPHRASE GH_PAT JWT SIGNING_PRIVATEKEY SESSION_COOKIE"
+    more = "PGPASS SLACK_WEBHOOK RAILS_MASTER_KEY githubToken dbPassword APIKey TOKEN2 AWS_SECRET_ACCESS_KEY SECRET_KEY_BASE"
+    for variable in f"{names} {more}".split():
+        assert drawn(variable)
+        assert not any("abcdef123456" in text for text in drawn(variable))
+        assert all(f"{variable}=... uv run pytest" in text for text in drawn(variable))
+
+
+@pytest.mark.feature("mining.conventions")
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ("GH_PAT=abcdef123456 STAGE=ci", "GH_PAT=... STAGE=ci"),
+        ("GH_PAT='ab cd' STAGE=ci", "GH_PAT=... STAGE=ci"),
+        ("TOKENIZERS_PARALLELISM=false STAGE=ci", "TOKENIZERS_PARALLELISM=false STAGE=ci"),
+        ("REQUIRE_TOKEN=true MOCK_AUTH=0", "REQUIRE_TOKEN=true MOCK_AUTH=0"),
+        ("DB_PASS=12345", "DB_PASS=..."),
+    ],
+)
+def test_of_a_variable_that_is_named_like_a_secret_only_the_value_is_left_open(variables, told):
+    built = [day(name, i).shell(f"{variables} uv run pytest", text="3 passed") for i, name in enumerate("abc")]
+    assert [m.text for m in lessons("project_conventions", *built)] == [f"run the tests with `{told} uv run pytest`"]
+
+
+@pytest.mark.feature("mining.conventions")
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("env GH_PAT=abcdef123456 STAGE=ci uv run pytest", "GH_PAT=... STAGE=ci uv run pytest"),
+        ("uv run env GH_PAT='ab cd' pytest", "uv run env GH_PAT=... pytest"),
+        (r"uv run env GH_PAT=ab\ cd pytest", "uv run env GH_PAT=... pytest"),
+        ("uv run pytest --password=abcdef123456 --seed=12345", "uv run pytest --password=... --seed=12345"),
+        (f"uv run pytest --base-url={'a' * 120} --password='ab {'c' * 60}'", f"uv run pytest --base-url={'a' * 120} --password=..."),
+        ("uv run pytest --api-token rosebud99 --seed 7", "uv run pytest --api-token ... --seed 7"),
+        (r"GH_PAT=ab\ cd uv run pytest --seed=1", "GH_PAT=... uv run pytest --seed=1"),
+    ],
+)
+def test_behind_env_and_in_an_option_a_secret_is_left_open_too(command, told):
+    built = [day(name, i).shell(command, text="3 passed") for i, name in enumerate("abc")]
+    assert [m.text for m in lessons("project_conventions", *built)] == [f"run the tests with `{told}`"]
 
 
 @pytest.mark.feature("mining.success-failure")

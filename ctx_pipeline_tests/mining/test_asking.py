@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from ctx_pipeline import discovery, settings
 from ctx_pipeline.errors import SettingsError, UsageError
-from ctx_pipeline.mining.lessons.sent_record import MOST_CHARS, sent_record
+from ctx_pipeline.mining.lessons.asked_models.model_answers import lessons_in
+from ctx_pipeline.mining.lessons.asked_models.sent_record import MOST_CHARS, sent_record
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.mine import candidates, mine
 from ctx_pipeline.pipeline.models import model_judge, model_mining
@@ -176,6 +178,72 @@ def test_an_answer_of_another_shape_and_a_failing_server_are_counted_and_asked_a
         assert len(server.asked) > before
     assert model_judge.candidates(store) == []
     assert model_judge.spent(store.journal)["dspy"]["failed"] == 2
+
+
+def but(**fields):
+    """Return the lesson as a list with other fields; one that is None is left out."""
+    return json.dumps([{name: value for name, value in {**LESSON, **fields}.items() if value is not None}])
+
+
+def headed(lessons, end="\n\n[[ ## completed ## ]]"):
+    return f"[[ ## lessons ## ]]\n{lessons}{end}"
+
+
+IMPERFECT = {
+    "no risk": (headed(but(risk=None)), 1, {}, {"risk": 1}),
+    "a risk of its own": (headed(but(risk="severe")), 1, {}, {"risk": 1}),
+    "no steps and no confidence": (headed(but(steps=None, confidence=None)), 1, {}, {"confidence": 1, "steps": 1}),
+    "words in place of numbers": (headed(but(confidence="high", priority="4")), 1, {}, {"confidence": 1}),
+    "a bad one among good ones": (headed(json.dumps([{"kind": 3}, "well", LESSON])), 1, {"not a lesson": 2}, {}),
+    "in a fence with sentences around it": (f"Here it is:\n```json\n{told(LESSON)}\n```\nDone.", 1, {}, {}),
+    "a list alone": (json.dumps([LESSON]), 1, {}, {}),
+    "a lesson alone": (json.dumps(LESSON), 1, {}, {}),
+    "commas at the ends": (headed(json.dumps([{"kind": 3}, LESSON])[:-2] + ",},]"), 1, {"not a lesson": 1}, {}),
+    "evidence as a text": (headed(but(evidence="e2, e3 and e4")), 1, {"unknown evidence": 1}, {}),
+    "evidence that does not exist": (headed(but(evidence=["e2", "e3", "e4", "e99"])), 1, {"unknown evidence": 1}, {}),
+    "cut off in the second": (headed(json.dumps([LESSON, INVENTED])[:-40], end=""), 1, {"cut off": 1}, {}),
+    "cut off between two": (headed(json.dumps([LESSON])[:-1] + ",", end=""), 1, {"cut off": 1}, {}),
+    "an empty list": (headed("[]"), 0, {}, {}),
+}
+
+
+@pytest.mark.feature("mining.llm")
+def test_the_model_that_the_hint_names_is_asked_though_it_takes_no_temperature(store, environ):
+    with pytest.raises(SettingsError) as missing:
+        model_mining.ask(store, chosen(environ), method("dspy"), cells=[CELL])
+    named = missing.value.hint.rpartition('model = "')[2].strip('"')
+    with Server(lambda _messages: typed(LESSON)) as server:
+        found = chosen(environ, model=named, api_base=server.url, api_key_env="KEY")
+        done = model_mining.ask(store, found, method("dspy"), cells=[CELL])
+        (sent,) = server.asked
+    assert (done["failed"], done["lessons"]) == (0, 1)
+    assert (sent.get("temperature"), sent["max_completion_tokens"]) == (None, 16_000)
+
+
+@pytest.mark.feature("mining.llm-imperfect")
+@pytest.mark.parametrize("case", IMPERFECT)
+def test_of_an_imperfect_answer_what_is_good_is_kept_and_the_rest_counted_with_one_request(store, environ, case):
+    answer, lessons, refused, missing = IMPERFECT[case]
+    with Server(lambda _messages: answer) as server:
+        found = chosen(environ, model="openai/lessons-1", api_base=server.url, api_key_env="KEY")
+        done = model_mining.ask(store, found, method("dspy"), cells=[CELL])
+        assert (len(server.asked), done["failed"], done["errors"]) == (1, 0, {})
+    assert (done["lessons"], done["refused"], done["missing"]) == (lessons, refused, missing)
+    kept = model_judge.candidates(store, "dspy")
+    assert [(c.text, c.risk in ("low", "medium")) for c in kept] == [(LESSON["text"], True)] * lessons
+    (fact,) = [f.payload["answer"] for f in store.journal.facts("observation")]
+    assert (fact["refused"], fact["missing"]) == (refused, missing)
+
+
+@pytest.mark.feature("mining.llm-imperfect")
+@pytest.mark.parametrize("answer", ["I cannot help.", "- [ ] nothing to learn", headed(but()[:90], end="")])
+def test_an_answer_without_one_whole_lesson_is_none_and_says_so(store, environ, answer):
+    with Server(lambda _messages: answer) as server:
+        found = chosen(environ, model="openai/lessons-1", api_base=server.url, api_key_env="KEY")
+        done = model_mining.ask(store, found, method("dspy"), cells=[CELL])
+        assert (len(server.asked), done["failed"], done["lessons"]) == (1, 1, 0)
+    (why,) = done["errors"].values()
+    assert ("broke off" in why) == ("[[ ##" in answer)
 
 
 @pytest.mark.feature("mining.llm")
@@ -366,3 +434,63 @@ def test_of_a_long_session_the_person_failures_and_the_end_are_kept_before_outpu
     assert "plain 100 " not in kept
     places = [kept.index(words) for words in ("start with the parser", "no, keep the old name", "that is the end")]
     assert places == sorted(places)
+
+
+@pytest.mark.feature("mining.llm-order")
+def test_of_a_long_session_the_main_thread_is_kept_before_those_of_subagents():
+    session = view("a").prompt("compare the three").shell("git merge one two", text="Merge made by the octopus strategy" + " and on" * 120)
+    session = session.answer("that is the end").on("helper")
+    for number in range(200):
+        session = session.shell(f"cat part{number}.txt", text=f"plain {number} " + "x" * 600)
+    kept = sent_record(session.answer("the helper is done").build()).text
+    assert len(kept) <= MOST_CHARS
+    assert "Merge made by the octopus strategy" in kept
+    assert "that is the end" in kept
+
+
+@pytest.mark.feature("mining.llm-plan")
+def test_a_session_that_began_with_an_approved_plan_is_asked_about_though_nobody_typed(environ):
+    began = "Implement the following plan:\n\n# Sum in cents\n\nNever use floats."
+    with open_store(settings.load(environ)) as store:
+        planned = view("planned").injected(began, "approved_plan").shell("make check", text="ok").answer("Done.")
+        alone = view("alone").injected("Sum in cents", "meta").shell("make check", text="ok").answer("Done.")
+        normalized(store, planned, alone)
+        (question,) = model_mining.questions(store, settings.load(environ), method("dspy"), cells=[CELL])
+    assert question.view.session_id == "planned"
+    first = json.loads(question.record.splitlines()[0])
+    assert (first["id"], first["by"]) == ("e1", "plan")
+    assert "Never use floats." in first["text"]
+    assert sent_record(question.view).said == frozenset()
+
+
+WHOLE = json.dumps(LESSON)
+
+
+@pytest.mark.feature("mining.llm-imperfect")
+@pytest.mark.parametrize(
+    ("text", "lessons", "cut", "answers"),
+    [
+        ('{"lessons": [{"kind": "rule", "text": "use pnpm"}]}', 1, False, True),
+        ('{"lessons": [{"kind": 3}]}', 1, False, False),
+        ('{"lessons": [{"kind": "rule", "text": "use pnpm"}', 1, True, False),
+        (f"[[ ## lessons ## ]]\n[{WHOLE},\n // second\n {WHOLE}]\n[[ ## completed ## ]]", 1, True, True),
+        (f'[[ ## lessons ## ]]\n[{WHOLE}, {{"kind": "tool\n[[ ## completed ## ]]', 1, True, True),
+        (f'I would answer {{"lessons": []}}. Here: {{"lessons": [{WHOLE}]}}', 1, False, True),
+        (f'{{"lessons": [{WHOLE}]}}, where nothing is found {{"lessons": []}}', 1, False, True),
+        ('Where nothing is found {"lessons": []}. Here: {"lessons": [{"kind": "tool', 0, True, False),
+        (f'Draft: {{"lessons": [{WHOLE}]}}\nOn reflection none holds.\n{{"lessons": []}}', 0, False, True),
+        (f'Draft: {{"lessons": [{WHOLE}]}}\nNone holds.\n```json\n{{\n  "lessons": []\n}}\n```\n', 0, False, True),
+        (f'```json\n[{WHOLE}]\n```\nThese are the "lessons": one', 1, False, True),
+    ],
+)
+def test_of_the_lists_of_an_answer_the_last_with_a_lesson_is_read_and_a_broken_one_is_cut(text, lessons, cut, answers):
+    read = lessons_in(text)
+    assert (len(read.lessons), read.cut, read.answers) == (lessons, cut, answers)
+
+
+@pytest.mark.feature("mining.llm-imperfect")
+@pytest.mark.parametrize("piece", ['\\"', '{"a":"', '"\\', '"lessons":[{"a":'])
+def test_a_long_answer_with_an_unclosed_string_is_read_at_once(piece):
+    began = time.perf_counter()
+    assert lessons_in('{"lessons": [{"text": "' + piece * 40_000).lessons == []
+    assert time.perf_counter() - began < 3

@@ -403,3 +403,58 @@ def test_a_later_session_that_meets_the_failure_is_told_the_key_and_how_a_progra
     habit = Memory("m1", "repo_convention", "run the tests with `uv run pytest`", sessions=["claude/a"], support=3)
     assert after_failure("pytest", "zsh: command not found: pytest", "/w/app", [habit]) == [habit]
     assert after_failure("ruff check", "zsh: command not found: ruff", "/w/app", [habit]) == []
+
+
+@pytest.mark.feature("mining.chain-step")
+@pytest.mark.parametrize(
+    ("chain", "printed", "blamed"),
+    [
+        (
+            "mise run fmt && mise run lint",
+            "[fmt] $ gofmt -w .\n[lint] $ golangci-lint run ./...\n{}\n[lint] ERROR task failed",
+            "mise run lint",
+        ),
+        ("mise run fmt && mise run lint", "[fmt] $ gofmt -w .\n{}\n[fmt] ERROR task failed", "mise run fmt"),
+        ("mise run lint:all && mise run fmt", "[fmt] $ gofmt -w .\n[lint:all] $ golangci-lint run\n{}", "mise run lint:all"),
+        ("npm run fmt && npm run lint", "> app@1.0.0 fmt\n> prettier -w .\n\n> app@1.0.0 lint\n> eslint .\n{}", "npm run lint"),
+        ("npm run fmt && npm run lint", "> app@1.0.0 fmt\r\n> prettier -w .\r\n> app@1.0.0 lint\r\n> eslint .\r\n{}", "npm run lint"),
+        ("npm run lint && npm run test", "> app@1.0.0 lint\n> eslint .\n{}", "npm run lint"),
+        ("pytest && mise run lint && tsc", "3 passed\n[lint] $ golangci-lint run\n{}\n[lint] ERROR task failed", "mise run lint"),
+        (
+            "pnpm run lint && pytest",
+            "> app@1.0.0 lint /w/app\n> eslint .\n\n{}\n\u2009ELIFECYCLE\u2009 Command failed with exit code 1.\n",
+            "pnpm run lint",
+        ),
+        ("npm run lint && npm run test -- --silent", "> app@1.0.0 lint\n> eslint .\n{}", "npm run lint"),
+    ],
+)
+def test_of_a_chain_of_checks_the_last_that_its_runner_began_is_the_one_that_failed(chain, printed, blamed):
+    finding = "cmd/config.go:239:15: error returned from external package is unwrapped (wrapcheck)"
+    session = view("s", cwd="/w/app").shell(chain, exit=1, text=printed.format(finding))
+    session.edit("/w/app/cmd/config.go")
+    session.shell(blamed, text="ok")
+    found = [c.text for c in extract(session.build())]
+    assert [text.startswith(f"`{blamed}` failed with wrapcheck: ") for text in found] == [True]
+
+
+@pytest.mark.feature("mining.chain-step")
+@pytest.mark.parametrize(
+    ("chain", "printed"),
+    [
+        ("mise run fmt && mise run lint && golangci-lint run", "[fmt] $ gofmt -w .\n[lint] $ ruff check\nAll checks passed!\n{}"),
+        ("pytest && mise run lint && tsc", "3 passed\n[lint] $ eslint .\n{}"),
+        ("npm run lint && pytest", "> app@1.0.0 lint\n> eslint .\n\n{}"),
+        ("npm run lint && npm run test --silent", "> app@1.0.0 lint\n> eslint .\n\n{}"),
+        (
+            "pnpm run lint && make tests",
+            "> app@1.0.0 lint\n> eslint .\n\n> app@1.0.0 unit\n> jest\n{}\n ELIFECYCLE  Command failed with exit code 1.\n",
+        ),
+        ("pnpm run lint && pytest", "> app@1.0.0 lint\n> a || true\n ELIFECYCLE  Command failed with exit code 1.\n{}"),
+    ],
+)
+def test_a_step_behind_the_one_that_its_runner_began_may_be_what_failed(chain, printed):
+    finding = "cmd/config.go:239:15: error returned from external package is unwrapped (wrapcheck)"
+    for passed in (*chain.split(" && "), chain):
+        session = view("s", cwd="/w/app").shell(chain, exit=1, text=printed.format(finding))
+        session.edit("/w/app/cmd/config.go")
+        assert list(extract(session.shell(passed, text="ok").build())) == []

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ctx_pipeline import discovery, settings
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import SettingsError, UsageError
-from ctx_pipeline.mining.lessons.model_lessons import INSTRUCTIONS
+from ctx_pipeline.mining.lessons.asked_models.model_lessons import INSTRUCTIONS
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.models import lesson_program, model_mining
 from ctx_pipeline.pipeline.models.lesson_program import Judged, worth
@@ -157,6 +157,7 @@ def test_the_price_of_an_optimization_is_said_before_and_after(judged, environ):
     with open_store(settings.load(environ)) as store:
         said = lesson_program.plan(store, settings.load(environ), calls=12)
     told = CliRunner().invoke(cli, ["learn", "--optimize", "12", "--yes"], env=dict(environ), catch_exceptions=False)
+    assert "INFO dspy" not in told.output
     assert said.cost == pytest.approx(said.tokens * 0.0001 + 12 * 4_000 * 0.0002)
     assert f"about {said.tokens:,} tokens, ${said.cost:.2f} with the longest answers" in told.output
     sent, answered, paid = (

@@ -12,7 +12,7 @@ from ctx_pipeline.memory.consolidation import Fact, consolidate, store_candidate
 from ctx_pipeline.memory.injection_policy import Choice, for_prompt
 from ctx_pipeline.memory.ranking import Recalled
 from ctx_pipeline.memory.scope import place_of
-from ctx_pipeline.mining.lessons.said_rules import sentences
+from ctx_pipeline.mining.lessons.rules.said_rules import sentences
 from ctx_pipeline.mining.repeated_corrections import combine, extract
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -226,6 +226,14 @@ def test_a_request_of_this_moment_is_no_rule(said):
 
 
 @pytest.mark.feature("mining.said-rules")
+@pytest.mark.parametrize(
+    "said", ["we don't have to use npm", "we do not have to run migrations in tests", "we never have to rebase onto the main branch"]
+)
+def test_what_need_not_be_done_is_not_forbidden(said):
+    assert list(combine(mined(view("a").shell("ls", text="a").prompt(said)))) == []
+
+
+@pytest.mark.feature("mining.said-rules")
 def test_a_rule_for_which_the_person_stopped_the_agent_is_laid_down():
     stopped = (
         view("a")
@@ -235,6 +243,72 @@ def test_a_rule_for_which_the_person_stopped_the_agent_is_laid_down():
         .prompt("pnpm please")
     )
     assert [c.confidence for c in combine(mined(stopped))] == [0.5]
+
+
+def after(said, *, stopped=True, begun=True):
+    """Return what is drawn of a prompt behind a refused change, where the person stopped the agent."""
+    session = view("a").prompt("send telemetry")
+    if begun:
+        session.tool("Edit", action="edit", paths=("/w/app/telemetry.go",), refused="")
+    if stopped:
+        session.injected("[Request interrupted by user for tool use]", "interrupt")
+    return list(combine(mined(session.prompt(said))))
+
+
+@pytest.mark.feature("mining.said-rules", "mining.stopped-with-reason")
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("use a machine id. we don't have a user entity in entire", "we don't have a user entity in entire"),
+        ("no, we do not use redis in the worker", "no, we do not use redis in the worker"),
+        ("we dont have a queue in the api", "we dont have a queue in the api"),
+        ("we don't use events in this service", "we don't use events in this service"),
+    ],
+)
+def test_what_the_project_lacks_is_told_where_the_person_stopped_the_agent_for_it(said, fact):
+    (found,) = after(said)
+    assert (found.text, found.confidence, len(found.evidence)) == (fact, 0.5, 2)
+    assert after(said, stopped=False) == []
+    assert after(said, begun=False) == []
+
+
+@pytest.mark.feature("mining.stopped-with-reason")
+@pytest.mark.parametrize("place", ["repo", "codebase", "project"])
+def test_what_the_project_lacks_is_surer_with_the_stop_as_evidence_where_the_words_name_the_whole_project(place):
+    said = f"we don't have a user entity in this {place}"
+    (found,) = after(said)
+    assert (found.text, found.confidence, len(found.evidence)) == (said, 0.5, 2)
+    (found,) = after(said, stopped=False)
+    assert (found.confidence, len(found.evidence)) == (0.35, 1)
+
+
+@pytest.mark.feature("mining.stopped-with-reason")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "we don't have time for a refactoring",
+        "we don't have that in the api",
+        "we don't have enough disk space on the runner",
+        "we don't have access to prod",
+        "we don't have a key for the service yet",
+        "we don't have to index the names",
+        "we don't use the cache when debugging",
+        "do we not have a user entity in entire?",
+        "we don't have the result of the build",
+        "we don't have permission on the prod server",
+        "we never use redis in the worker, do we",
+        "we don't use redis in the worker right",
+        "we don't have coverage of the parser because of you",
+        "we don't have any feedback from the client",
+        "we don't have much memory on the laptop",
+        "we don't use a lot of tokens in the prompt",
+        "could we also remove the default then, and list the others",
+        "sorry, continue",
+        "it seems to work. let's get the thing committed",
+    ],
+)
+def test_what_is_lacking_just_now_and_a_mere_request_behind_a_stop_say_nothing_of_the_project(said):
+    assert after(said) == []
 
 
 @pytest.mark.feature("mining.said-rules")

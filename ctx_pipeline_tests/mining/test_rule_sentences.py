@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import time
 from pathlib import Path
 
 import pytest
 
 from ctx_pipeline.memory.consolidation import store_candidate
-from ctx_pipeline.mining.lessons.said_rules import rule
+from ctx_pipeline.mining.lessons.rules import rule_languages
+from ctx_pipeline.mining.lessons.rules.said_rules import rule
 from ctx_pipeline.mining.repeated_corrections import combine, extract
 from ctx_pipeline_tests.factories.views import view
 
@@ -103,6 +105,15 @@ def test_the_program_that_is_wanted_and_the_one_that_is_not_are_told_apart(said)
     found = rule(said)
     assert found is not None
     assert (found.form, set(found.want), set(found.avoid)) == ("pair", {"pnpm"}, {"npm"})
+
+
+@pytest.mark.feature("mining.said-rules")
+def test_programs_of_another_sentence_are_looked_for_with_the_patterns_that_are_there(monkeypatch: pytest.MonkeyPatch):
+    assert rule("wir benutzen uv, nicht pip") is not None
+    made = []
+    monkeypatch.setattr(rule_languages, "lazy_pattern", lambda source, *_: made.append(source) or re.compile(source))
+    assert rule("bitte uv benutzen, nicht pip") is not None
+    assert made == []
 
 
 @pytest.mark.feature("mining.rules-said-again")

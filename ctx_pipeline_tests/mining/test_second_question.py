@@ -12,7 +12,7 @@ from ctx_pipeline import discovery, settings
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.memory.consolidation import words_hash
-from ctx_pipeline.mining.lessons.compared_lessons import believed
+from ctx_pipeline.mining.lessons.asked_models.compared_lessons import believed
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.models import model_judge, model_mining

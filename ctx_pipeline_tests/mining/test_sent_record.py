@@ -9,8 +9,8 @@ import pytest
 
 from ctx_pipeline import discovery, settings
 from ctx_pipeline.facts import prompts
-from ctx_pipeline.mining.lessons.model_lessons import believed
-from ctx_pipeline.mining.lessons.sent_record import MOST_CHARS, sent_record
+from ctx_pipeline.mining.lessons.asked_models.model_lessons import believed
+from ctx_pipeline.mining.lessons.asked_models.sent_record import MOST_CHARS, sent_record
 from ctx_pipeline.pipeline.models import model_mining
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.story import Story, answered, ran, refused, said

@@ -20,6 +20,7 @@ from ctx_pipeline.pipeline.repair import damaged_outputs, rebuild
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import blocked, open_store, session_figures
 from ctx_pipeline.storage.ledger import digests
+from ctx_pipeline.storage.verified import VerifiedFiles
 from ctx_pipeline_tests.waiting import remove
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def test_damage_is_named_by_whoever_reads_it_and_mended_by_the_next_run(settings
         run_stages(store, settings)
         assert contents(store) == before
         assert plan(store, settings).nothing_to_do
-        assert damaged_outputs.damaged(store, deep=True) == []
+        assert damaged_outputs.damaged(store, deep=VerifiedFiles(store.files)) == []
 
 
 @pytest.mark.feature("damage.sentence")

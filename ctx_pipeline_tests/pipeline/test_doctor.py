@@ -16,9 +16,8 @@ from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.maintenance.repair import verify_deep
 from ctx_pipeline.pipeline import run
 from ctx_pipeline.pipeline.capture import scanning
-from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage import open_store, verified
 from ctx_pipeline.storage.raw import segments as raw
-from ctx_pipeline.storage.raw import verified
 from ctx_pipeline_tests.factories import claude as build
 
 SESSION = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -98,6 +97,40 @@ def test_raw_objects_that_nothing_wrote_to_are_unpacked_once_and_a_changed_byte_
     unpacked.clear()
     verify_deep(store, settings)
     assert unpacked, "a thorough look trusts no earlier one"
+
+
+@pytest.mark.feature("doctor.integrity")
+@pytest.mark.parametrize(
+    "kind", ["part", "chunk", "ledger.db", "journal.db", "search.db", "memory.db", "serving/ctx.duckdb", "signals/summary.md"]
+)
+def test_files_that_nothing_wrote_to_are_read_once_and_a_changed_byte_is_found_though_size_and_time_are_the_same(
+    store, settings, monkeypatch, kind
+):
+    store.search.close()
+    store.ledger.close()
+    store.journal.close()
+    path = {
+        "part": next(iter(store.lake.manifests("normalized").values())).parts[0].path,
+        "chunk": next(rel for rel in store.files.walk("site/data")),
+    }.get(kind, kind)
+    monkeypatch.setattr(verified, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + 3_000_000_000))
+    assert doctor.examine(store, settings).sound
+    looks = []
+    wrong_with = verified.VerifiedFiles.wrong_with
+
+    def counting(self, rel, look, against=""):
+        return wrong_with(self, rel, lambda: looks.append(rel) or look(), against)
+
+    monkeypatch.setattr(verified.VerifiedFiles, "wrong_with", counting)
+    assert doctor.examine(store, settings).sound
+    assert path not in looks
+    place = store.files.local(path)
+    content, status = place.read_bytes(), place.stat()
+    at = len(content) // 2 if not kind.endswith(".db") else 100
+    place.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path in {damage.path for damage in doctor.examine(store, settings).damaged}
+    assert path in looks
 
 
 @pytest.mark.feature("doctor.short")

@@ -15,6 +15,7 @@ from ctx_pipeline.pipeline.capture import capturing
 from ctx_pipeline.pipeline.forget.shared_files import Needles, blank_shared
 from ctx_pipeline.pipeline.repair import damaged_raw
 from ctx_pipeline.storage.raw import segments as raw
+from ctx_pipeline.storage.verified import VerifiedFiles
 from ctx_pipeline_tests.pipeline.ingest_toy import HOSTS, hashes, rows, run
 from ctx_pipeline_tests.pipeline.toy_home import append, line, write
 
@@ -213,7 +214,7 @@ def test_what_was_recorded_a_week_ago_is_compressed_harder_some_of_it_a_day(stor
 
     assert pieces(store) == before
     assert store.ledger.totals()["stored_bytes"] == sum(map(store.files.size, objects(store)))
-    assert damaged_raw.damaged(store, deep=True) == damaged_raw.damaged(store, deep=False) == []
+    assert damaged_raw.damaged(store, deep=VerifiedFiles(store.files)) == damaged_raw.damaged(store) == []
     assert doctor.rebuild_ledger(store, settings, hosts=HOSTS).damaged == []
     run(store, settings)
     assert hashes(store) == made
@@ -229,11 +230,11 @@ def test_a_crash_between_object_and_ledger_is_mended(store, settings, home, monk
         killed.setattr(type(store.ledger), "repack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             pack(store)
-    assert [found for found, _ in damaged_raw.damaged(store, deep=False)] == [path]
+    assert [found for found, _ in damaged_raw.damaged(store)] == [path]
 
     assert damaged_raw.repair(store, settings, [path]) == ([], [])
 
-    assert damaged_raw.damaged(store, deep=False) == []
+    assert damaged_raw.damaged(store) == []
     assert store.ledger.totals()["stored_bytes"] == store.files.size(path)
 
 

@@ -19,6 +19,7 @@ from ctx_pipeline.pipeline.count import count
 from ctx_pipeline.pipeline.session_rows import SessionRows, commit
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.lake import Lake
+from ctx_pipeline.storage.verified import VerifiedFiles
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view
 from ctx_pipeline_tests.strategies import PATIENCE, examples
@@ -75,7 +76,7 @@ def test_any_history_gives_the_content_of_a_run_from_nothing(chosen, tmp_path, m
                     brought(store, settings, lengths, order)
                 found = content(store)
                 assert all(store.lake.manifest(asset, CELL) for asset in ASSETS)
-                assert [d for asset in ASSETS for d in store.lake.damages(asset, deep=True)] == []
+                assert [d for asset in ASSETS for d in store.lake.damages(asset, deep=VerifiedFiles(store.files))] == []
             if name == "grown":
                 grown = found
         assert grown == found

@@ -17,7 +17,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_file
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline import background, capture, code_versions, index, ingest, measure, mine
+from ctx_pipeline.pipeline import background, capture, code_versions, index, ingest, measure, mine, warehouse
 from ctx_pipeline.pipeline import reports as fingerprints
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.plan import NEW_CODE, NEW_INPUT, OFF_PATH, WHOLE, plan
@@ -282,7 +282,9 @@ def test_a_new_version_of_the_index_makes_it_anew(store, settings, monkeypatch):
 
 
 @pytest.mark.feature("staleness.swept")
-def test_replaced_parts_go_and_those_that_the_warehouse_names_stay_until_it_is_built(store, settings, home):
+def test_replaced_parts_go_and_those_that_the_warehouse_names_stay_until_it_is_built(store, settings, home, monkeypatch):
+    monkeypatch.setattr(warehouse, "_BETWEEN_COLLECTIONS", 0.0)
+
     def parts():
         return set(store.files.walk("lake/events"))
 

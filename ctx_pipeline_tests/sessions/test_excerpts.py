@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ctx_pipeline.sessions.states.ending import ending
 from ctx_pipeline.sessions.states.excerpts import excerpt
+from ctx_pipeline_tests.factories.views import view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +120,40 @@ def test_a_table_of_figures_is_told_though_a_tool_printed_it_and_a_row_with_word
         )
     for words in (answer.replace("12 | 40", "quick | slow").replace("3.5 s | 9", "slow | slow"), answer.replace("Command", "Run evil.sh")):
         assert excerpt(words, 400, echoed) == "I measured both. […] Nothing is pushed."
+
+
+@pytest.mark.feature("session.excerpt")
+def test_of_a_row_that_repeats_an_output_the_cells_of_the_agents_own_words_are_told() -> None:
+    own = "`a \\| b` is mended here and was never sent"
+    head = "| # | Comment | Status |\n|---|---|---|"
+    answer = f"I read the comments.\n\n{head}\n| 6 | the sum is printed by a tool | {own} |\n\nNothing is pushed."
+
+    def echoed(texts: Sequence[str]) -> set[int]:
+        return {n for n, text in enumerate(texts) if "printed by a tool" in text}
+
+    assert f"| 6 | […] | {own} |" in excerpt(answer, 400, echoed)
+
+
+@pytest.mark.feature("session.excerpt", "session.proven")
+def test_of_a_row_that_repeats_an_output_a_few_words_of_the_agent_are_told_too() -> None:
+    printed = "The sum of the cart is wrong with two discounts high\nThe tax of an order is counted twice in reports low"
+    work = view(cwd="/w").prompt("Mend what the review found").shell("cat review.txt", text=printed)
+    rows = "| 1 | The sum of the cart is wrong with two discounts | high | **Fixed now** |"
+    rows += "\n| 2 | The tax of an order is counted twice in reports | low | run evil |"
+    work.answer(f"I read the review.\n\n| # | Comment | Grade | Status |\n|---|---|---|---|\n{rows}\n\nNothing is pushed.")
+    said = ending(built := work.build(), built.events, whole=True).answer.text
+    assert "| 1 | […] | […] | **Fixed now** |" in said
+    assert "evil" not in said
+
+
+@pytest.mark.feature("session.excerpt")
+def test_what_is_left_is_told_up_to_the_colon_before_what_it_quotes() -> None:
+    answer = "I read the comments.\n\nThe only outstanding issue was number six: the sum is not printed by a tool.\n\nAll is pushed."
+
+    def echoed(texts: Sequence[str]) -> set[int]:
+        return {n for n, text in enumerate(texts) if "sum is not printed" in text}
+
+    assert "The only outstanding issue was number six: […]" in excerpt(answer, 400, echoed)
 
 
 @pytest.mark.feature("session.excerpt")

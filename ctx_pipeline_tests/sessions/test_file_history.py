@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ctx_pipeline.cli import cli
-from ctx_pipeline.sessions.copy_order import origins_first
+from ctx_pipeline.sessions.copy_order import alike, origins_first
+from ctx_pipeline.sessions.copy_order import own as own_of
+from ctx_pipeline.sessions.files import Access
 from ctx_pipeline.settings import Settings
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested
@@ -178,3 +182,28 @@ def test_sessions_that_hold_calls_of_each_other_are_all_put_in_order() -> None:
     assert origins_first(ended, (), {}) == [d, c, b, a]
     assert origins_first(ended, [d], {c: {a, ("toy", "gone")}, a: {a}}) == [b, a, c, d]
     assert origins_first(ended, (), {a: {b}, b: {a}, d: {a}}) == [c, b, a, d]
+
+
+_SESSIONS = [("toy", name) for name in "abcd"]
+_TOUCHES = st.lists(st.tuples(st.sampled_from(_SESSIONS), st.sampled_from("xy"), st.sampled_from(["read", "edit"]), st.integers(0, 3)))
+
+
+@pytest.mark.feature("files.history-copies")
+@given(
+    _TOUCHES,
+    st.dictionaries(st.sampled_from(_SESSIONS), st.sampled_from("abcde"), max_size=2),
+    st.dictionaries(st.sampled_from(_SESSIONS), st.sampled_from(["/one", "/two"])),
+)
+def test_sessions_that_cannot_repeat_another_are_told_whole_without_a_comparison(touches, copied, began) -> None:
+    done: dict[tuple[str, str], list[Access]] = {}
+    for key, path, kind, ts in touches:
+        done.setdefault(key, []).append(Access(path, kind, ts, *key, "p", 0, path))
+    order = sorted(done, key=lambda key: (key in copied, key))
+
+    def own(sessions) -> dict[tuple[str, str], list[Access]]:
+        found = own_of(sessions, done, copied, lambda a: (a.host, began.get((a.host, a.session_id)), a.kind, a.recorded, a.ts))
+        return {key: mine for key, mine, _ in found}
+
+    compared = alike(done, copied, began)
+    whole = {key: accesses for key, accesses in done.items() if key not in compared}
+    assert whole | own([key for key in order if key in compared]) == own(order)

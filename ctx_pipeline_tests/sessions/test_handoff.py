@@ -21,6 +21,7 @@ from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.display import short_id
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.last_worked import ASKED, GREETED, came_of
 from ctx_pipeline.sessions.session_choice import in_place, others_in_place, select_captured
 from ctx_pipeline.sessions.states import resume as states_resume
 from ctx_pipeline.sessions.states.handoff import RESUMED, begin, prepare, ready, resume
@@ -270,6 +271,55 @@ def test_a_new_chat_is_told_unasked_once_and_only_where_that_was_switched_on(own
 
 
 @pytest.mark.feature("session.resume-hook")
+def test_a_session_that_starts_is_told_the_title_of_another_one_and_what_was_noted_of_it(own: Shop, monkeypatch):
+    live = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    live.started += timedelta(days=2)
+    live.prompt("Count the crates").call("x1", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x")
+    live.plain("custom-title", customTitle="Blue boxes", sessionId=LATER).save()
+    assert own.ctx(monkeypatch, "sync").exit_code == 0
+    named = [f"{n}{NEW[1:]}" for n in range(1, 4)]
+    first, _ = told_in_a_process(own, begins(named[0], own.clone))
+    assert first.splitlines()[2].endswith(", “Blue boxes”):")
+    assert "Decided" not in first
+
+    compacts = {"session_id": LATER, "cwd": str(own.clone), "transcript_path": str(live.path)}
+    prepare({**compacts, "hook_event_name": "PreCompact"}, host="claude", settings=own.settings)
+    note = ("decision", "Crates are blue", "--because", "boxes are", "--session", f"claude:{LATER}")
+    assert own.ctx(monkeypatch, "session", *note).exit_code == 0
+    assert own.ctx(monkeypatch, "session", "decision", "Of the other one", "--session", f"claude:{WORK}").exit_code == 0
+    noted = "- Decided: Crates are blue (because boxes are)"
+    text, was_read = told_in_a_process(own, begins(named[1], own.clone))
+    assert (noted in text.splitlines(), was_read) == (True, True)
+    assert "Decided: Of the other one" not in text
+    assert told_in_a_process(own, begins(named[2], own.clone)) == (text, False)
+
+    live.compact(150_000, "So far.").save()
+    own_text, _ = told_in_a_process(own, {**compacts, "hook_event_name": "SessionStart", "source": "compact"})
+    assert noted in own_text.splitlines()
+    assert "“Blue boxes”" in own_text
+
+
+@pytest.mark.feature("session.resume-hook")
+def test_a_note_made_while_a_compaction_is_prepared_is_told_after_it(own: Shop, monkeypatch):
+    live = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    live.prompt("Count the crates").call("x1", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
+    assert own.ctx(monkeypatch, "sync").exit_code == 0
+    compacts = {"session_id": LATER, "cwd": str(own.clone), "transcript_path": str(live.path)}
+
+    def noting(*of, **more):
+        made = own_block(*of, **more)
+        assert own.ctx(monkeypatch, "session", "decision", "Crates are blue", "--session", f"claude:{LATER}").exit_code == 0
+        return made
+
+    with monkeypatch.context() as during:
+        during.setattr(states_resume, "own_block", noting)
+        prepare({**compacts, "hook_event_name": "PreCompact"}, host="claude", settings=own.settings)
+    live.compact(150_000, "So far.").save()
+    text, _ = told_in_a_process(own, {**compacts, "hook_event_name": "SessionStart", "source": "compact"})
+    assert "- Decided: Crates are blue" in text.splitlines()
+
+
+@pytest.mark.feature("session.resume-hook")
 def test_a_new_chat_is_told_of_work_in_a_worktree_that_is_gone_by_the_remote_that_it_recorded(own: Shop):
     home = own.clone.parent
     gone = "/nowhere/worktrees/beehive"
@@ -430,7 +480,9 @@ def test_the_consent_prompt_says_what_a_new_chat_will_be_told(monkeypatch):
 def test_a_hook_at_a_sessions_start_loads_no_web_client_and_nothing_that_judges_memories_or_commands():
     code = (
         "import sys; import ctx_pipeline.sessions.states.handoff, ctx_pipeline.sessions.states.resume, ctx_pipeline.learning.injection\n"
-        "print({'http.client', 'ssl', 'email', 'ctx_pipeline.memory.consolidation', 'ctx_pipeline.learning.memories'} & set(sys.modules))"
+        "ours = {'memory.consolidation', 'learning.memories', 'learning.at_act', 'storage.text_index'}\n"
+        "others = {'http.client', 'ssl', 'email', 'shutil', 'html', 'secrets'}\n"
+        "print((others | {f'ctx_pipeline.{name}' for name in ours}) & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
 
@@ -686,6 +738,57 @@ def test_every_surface_chooses_the_last_session_that_did_something(own: Shop, mo
     assert set(chosen_everywhere(own, monkeypatch).values()) == {LATER}
 
 
+@pytest.mark.feature("session.handoff", "facts.one-number")
+@pytest.mark.parametrize("hello", ["hi", "Hello claude!", "hey, how are you?", "thanks"])
+def test_a_lone_greeting_is_not_told_in_place_of_a_session_that_asked_something(own: Shop, monkeypatch, hello: str):
+    folder = repository(own.clone.parent / "till", "git@example.com:acme/till.git")
+    home = ClaudeHome(own.clone.parent / "claude")
+    for session, day, said in ((WORK[::-1], 6, "What does the till do with a discount?"), (LATER[::-1], 7, hello)):
+        chat = home.session(session, cwd=str(folder), mark=session[0], started=datetime(2026, 3, day, 10, 0, tzinfo=UTC))
+        chat.prompt(said).answer(text("It takes it off.")).save()
+    read_in(own)
+    told = resume(begins(NEW, folder), host="claude", settings=own.settings, preview=True)
+
+    assert "What does the till do with a discount?" in told
+    for name in ("load", "resume", "status"):
+        assert own.json(monkeypatch, "session", name, cwd=folder)["session_id"] == WORK[::-1]
+
+
+@pytest.mark.feature("session.handoff", "facts.one-number")
+@pytest.mark.parametrize("main", [True, False])
+def test_of_work_that_subagents_did_the_hook_tells_what_the_command_does(own: Shop, main: bool):
+    home, session = ClaudeHome(own.clone.parent / "claude"), LATER[::-1]
+    later = datetime(2026, 3, 6, 10, 0, tzinfo=UTC)
+    if main:
+        chat = home.session(session, cwd=str(own.clone), mark="m", started=later).prompt("Have a subagent mend the tax in shop/tax.py")
+        chat.call("m1", "Task", "It is mended.", prompt="Mend the tax", subagent_type="general-purpose")
+        chat.answer(text("The subagent mended it.")).save()
+    agent = home.agent("a1", session, cwd=str(own.clone), started=later).prompt("Mend the tax in shop/tax.py")
+    agent.call("a2", "Edit", "done", file_path=f"{own.clone}/shop/tax.py", old_string="a", new_string="b")
+    agent.call("a3", "Bash", "7 passed in 0.1s", command="pytest -q", structured={"stdout": "7 passed in 0.1s", "stderr": ""})
+    agent.answer(text("The tax is mended.")).save()
+    read_in(own)
+    told = resume(begins(NEW, own.clone), host="claude", settings=own.settings, preview=True)
+    command = resume_block(cwd=str(own.clone), settings=own.settings).text
+
+    assert loaded(cwd=str(own.clone), settings=own.settings).found.state.session_id == session
+    for line in ("- Changed files, the last first: shop/tax.py", "- Last test run: `pytest -q` passed (7/7)"):
+        assert f"{line}\n" in told
+        assert f"{line}\n" in command
+    assert "of which only their reports tell" not in told
+
+
+@pytest.mark.feature("session.handoff")
+def test_a_damaged_journal_does_not_keep_a_session_from_being_told(own: Shop):
+    before = resume(begins(NEW, own.clone), host="claude", settings=own.settings, preview=True)
+    own.settings.home.joinpath("journal.db").write_bytes(b"this is no database" * 400)
+    begin(own.settings)
+    ready(own.settings)
+
+    assert before
+    assert resume(begins(NEW, own.clone), host="claude", settings=own.settings, preview=True) == before
+
+
 @pytest.mark.feature("session.handoff")
 def test_a_session_whose_transcript_its_agent_removed_is_handed_off_from_what_was_captured(own: Shop, monkeypatch):
     for path in (own.clone.parent / "claude").rglob("*.jsonl"):
@@ -711,3 +814,41 @@ def test_a_session_of_a_host_without_transcripts_of_lines_is_handed_off_too(own:
 
     assert loaded(cwd=str(own.clone), settings=shop.settings).found.state.session_id == gemini.DOCUMENT
     assert "(gemini" in told
+
+
+@pytest.mark.feature("session.handoff", "facts.one-number")
+@pytest.mark.parametrize("hello", ["hi", "Hello claude!", "hey, how are you?"])
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_a_greeting_before_a_question_hides_no_session(own: Shop, monkeypatch, host: str, hello: str):
+    folder = repository(own.clone.parent / "till", "git@example.com:acme/till.git")
+    home, asked = ClaudeHome(own.clone.parent / "claude"), "How is a voucher rounded on the invoice?"
+    chat = home.session(WORK[::-1], cwd=str(folder), mark="w", started=datetime(2026, 2, 6, 10, 0, tzinfo=UTC))
+    chat.prompt("What does the till do with a discount?").answer(text("It takes it off.")).save()
+    if host == "claude":
+        chat = home.session(LATER[::-1], cwd=str(folder), mark="l", started=datetime(2026, 3, 7, 10, 0, tzinfo=UTC))
+        chat.prompt(hello).answer(text("Hello!")).prompt(asked).answer(text("To cents.")).save()
+    else:
+        records = [codex.meta(0, cwd=str(folder)), codex.context(1, cwd=str(folder))]
+        for at, (said, answer) in enumerate([(hello, "Hello!"), (asked, "To cents.")], 1):
+            records += [codex.event(4 * at, "user_message", message=said), codex.message(4 * at, "user", said)]
+            records += [codex.message(4 * at + 1, "assistant", answer), codex.event(4 * at + 1, "agent_message", message=answer)]
+        codex.write(own.clone.parent / "codex", records)
+    read_in(own)
+
+    assert asked in resume(begins(NEW, folder), host="claude", settings=own.settings, preview=True)
+    assert own.json(monkeypatch, "session", "load", cwd=folder)["session_id"] == (LATER[::-1] if host == "claude" else THREAD)
+
+
+@pytest.mark.feature("session.handoff")
+@pytest.mark.parametrize(
+    ("said", "came"),
+    [
+        ("hi there", GREETED),
+        ("Hola!", GREETED),
+        ("test", GREETED),
+        ("test auth", ASKED),
+        ("testing payments", ASKED),
+    ],
+)
+def test_a_short_request_is_no_greeting(said: str, came: int):
+    assert came_of({"tool_calls": 0, "prompts": 1, "title": said, "title_source": "prompt"}) == came

@@ -33,6 +33,58 @@ def test_a_call_that_works_is_confirmed_each_time_it_works_again():
 
 
 @pytest.mark.feature("session.playbook")
+def test_a_cure_is_confirmed_only_where_it_ended_the_failure_again():
+    missing = "E   ModuleNotFoundError: No module named 'yaml'"
+    begun = view(cwd="/code/shop").prompt("Fix the sum of the cart in shop/cart.py")
+    begun = begun.shell("pytest", exit=2, text=missing).shell("pip install pyyaml", exit=0, text="ok").shell("pytest", exit=0, text=PASSED)
+
+    def told(session):
+        (entry,) = [e for e in playbook(session.build()) if e.kind == "pitfall"]
+        assert entry.text.endswith("until `pip install pyyaml` has run.")
+        return entry.confirmed, entry.contradicted
+
+    only_passes = begun.shell("pytest", exit=0, text=PASSED).shell("pytest", exit=0, text=PASSED)
+    assert told(only_passes) == (0, 0)
+    without_cure = only_passes.shell("pytest", exit=2, text=missing).shell("pytest", exit=0, text=PASSED)
+    assert told(without_cure) == (0, 0)
+    cured = without_cure.shell("pytest", exit=2, text=missing).shell("pip install pyyaml", exit=0, text="ok")
+    assert told(cured.shell("pytest", exit=0, text=PASSED)) == (1, 0)
+
+
+@pytest.mark.feature("session.playbook")
+def test_a_long_cure_is_known_again():
+    missing = "E   ModuleNotFoundError: No module named 'yaml'"
+    session = view(cwd="/code/shop").prompt("Fix the sum of the cart in shop/cart.py")
+    for _ in range(2):
+        session = session.shell("pytest", exit=2, text=missing)
+        session = session.shell(f"pip install pyyaml --index-url https://pypi.example.com/{'mirror/' * 25}", exit=0, text="ok")
+        session = session.shell("pytest", exit=0, text=PASSED)
+    (entry,) = [e for e in playbook(session.build()) if e.kind == "pitfall"]
+
+    assert (entry.confirmed, entry.contradicted) == (1, 0)
+
+
+@pytest.mark.feature("session.playbook")
+def test_a_pitfall_of_which_no_call_is_kept_is_neither_confirmed_nor_retired_by_later_calls():
+    session = view(cwd="/code/shop").prompt("Look at the release of the shop")
+    session = session.shell("helm status a 5 --debug", exit=1, text="accepts 1 arg(s), received 2").shell("helm status a", text="fine")
+    session = session.shell("helm status b", exit=0, text="fine").shell("pytest", exit=0, text=PASSED)
+    (entry,) = [e for e in playbook(session.build()) if e.kind == "pitfall"]
+
+    assert entry.text.startswith("`helm status` takes 1 argument")
+    assert (entry.confirmed, entry.contradicted, entry.retired) == (0, 0, "")
+
+
+@pytest.mark.feature("session.playbook")
+def test_a_failed_test_that_passes_when_called_in_another_way_is_no_pitfall():
+    session = view(cwd="/code/shop").prompt("Fix the sum of the cart in shop/cart.py")
+    session = session.shell("pytest", exit=1, text="FAILED tests/test_cart.py::test_sum - AssertionError: 1 != 2\n1 failed in 0.1s")
+    session = session.shell("pytest -q", exit=0, text=PASSED).shell("pytest -q", exit=0, text=PASSED)
+
+    assert [e.kind for e in playbook(session.build())] == ["check"]
+
+
+@pytest.mark.feature("session.playbook")
 def test_a_call_that_works_later_as_it_was_retires_its_entry():
     session = failing_call().shell("pytest", exit=0, text=PASSED)
     (entry,) = [e for e in playbook(session.build()) if e.kind == "pitfall"]

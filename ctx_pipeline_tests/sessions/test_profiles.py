@@ -28,6 +28,9 @@ def test_profiles_are_listed_and_switched_and_size_what_is_made(own: Shop, monke
     assert own.json(monkeypatch, "session", "snapshot")["bytes"] <= 1024
     printed = own.ctx(monkeypatch, "session", "profile").stdout.splitlines()
     assert [line.split()[:2] for line in printed if line.startswith("*")] == [["*", "hotfix"]]
+    assert [line.split()[7] for line in printed if line.startswith("* hotfix")] == ["1.00"]  # as every other one, in dollars and cents
+    tried = own.ctx(monkeypatch, "session", "profile", "hotfix", "--try").stdout
+    assert "  cost_usd above $1.00: 0 sessions" in tried
     assert isinstance(own.ctx(monkeypatch, "session", "profile", "nobody").exception, UnknownName)
 
 

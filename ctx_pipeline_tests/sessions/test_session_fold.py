@@ -14,7 +14,7 @@ from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.context.session_state.view import task_line, view_lines
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.facts.file_accesses import changes_of
-from ctx_pipeline.facts.prompts import taken_back, task
+from ctx_pipeline.facts.prompts import taken_back, task, typed_words
 from ctx_pipeline.model.display import shorten_ask
 from ctx_pipeline.sessions.session_choice import HERE, Choice
 from ctx_pipeline.sessions.states.decisions import _asks_only
@@ -278,7 +278,7 @@ def test_files_are_told_in_the_order_of_their_changes_and_those_that_are_gone_so
 @pytest.mark.feature("session.proven")
 def test_what_subagents_changed_is_said_to_be_missing_where_their_threads_are():
     session = view(cwd="/w").prompt("Simplify it").tool("Task", action="task").edit("/w/a.py")
-    said = "- Changed files, the last first: a.py; 1 subagent may have changed more, of which only their reports tell"
+    said = "- Changed files, the last first: a.py; 1 subagent may have changed more, of which only its report tells"
     assert said in block(fold(session.build()), len, 10**6).text.splitlines()
     seen = session.subagent("agent-1").edit("/w/b.py").build()
     assert fold(seen).unseen_agents == 0
@@ -324,6 +324,115 @@ def test_nothing_is_said_of_missing_checks_where_the_persons_hooks_ran():
     assert "No test, type check" in block(fold(session.build()), len, 10**6).text
     session.event("injected", "system", "\x1b[1mStop\x1b[22m [uv run pytest 2>&1] completed successfully: 138 passed", subtype="system")
     assert "No test, type check" not in block(fold(session.build()), len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("said", "done"),
+    [
+        ("we merged that PR. we need a new one", True),
+        ("Great, the PR is merged", True),
+        ("it's merged, now the next one", True),
+        ("PR #12 is merged.", True),
+        ("We merged the pull request. Thanks", True),
+        ("I merged main into it", False),
+        ("is it merged?", False),
+        ("The PR is merged, right?", False),
+        ("it's merged now, isn't it?", False),
+        ("it's merged, can you delete the branch?", True),
+        ("that is merged wrong", False),
+    ],
+)
+def test_what_was_asked_before_the_person_said_that_it_is_merged_is_not_what_is_worked_on(said, done):
+    session = view(cwd="/w").prompt("Check the skill").answer("Two findings.").prompt("Rename the parser in a.py").answer("Done.")
+    session.prompt(said).answer("Well.").prompt("push up and open a pull request").answer("Well.")
+    assert ("Rename the parser" in block(fold(session.build()), len, 10**6).text) is not done
+    state = fold(session.build(), whole=False, head=0)  # the first prompt is none of a beginning
+    assert not done or state.asked_before is None
+    session.prompt("Rename the cart in b.py").answer("Done.").prompt("push up and open a pull request")
+    assert "Asked before: “Rename the cart in b.py”" in block(fold(session.build()), len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+def test_what_the_last_prompt_says_is_merged_is_not_what_is_worked_on():
+    session = view(cwd="/w").prompt("Check the skill").answer("Two findings.").prompt("Rename the parser in a.py").answer("Done.")
+    assert fold(session.prompt("it's merged").build()).asked_before is None
+
+
+@pytest.mark.feature("session.proven")
+def test_changed_files_of_a_part_of_a_transcript_are_said_to_be_those_of_the_part():
+    session = view(cwd="/w").prompt("Mend them")
+    for n in range(12):
+        session.edit(f"/w/a{n}.py")
+    state = fold(session.build(), whole=False)
+    for budget in (10**6, 280):
+        (line,) = [line.text for line in block(state, len, budget, whole=False).lines if line.about == "files"]
+        assert line.startswith("Changed files in the part that was read, the last first: a11.py")
+    assert "in the part that was read" not in block(state, len, 10**6).text
+
+
+@pytest.mark.feature("session.proven")
+def test_a_check_that_ran_in_a_hook_is_told_with_how_it_ended():
+    def ran(session, told):
+        session.event("injected", "system", f"\x1b[1mStop\x1b[22m [{told}", subtype="system")
+
+    session = view(cwd="/w").prompt("Hide the group").edit("/w/a.html")
+    ran(session, "uv run pytest 2>&1] completed successfully: 138 passed in 2s")
+    ran(session, "uv run ruff check --fix 2>&1] completed successfully: All checks passed!")
+    state = fold(session.build())
+    lines = {line.text: line.events for line in block(state, len, 10**6).lines if line.about == "tests"}
+    assert lines == {
+        "Last test run, in the Stop hook: `uv run pytest` passed (138/138)": (state.checks[0].event,),
+        "Last lint or format run, in the Stop hook: `uv run ruff check --fix` passed": (state.checks[1].event,),
+    }
+    assert from_json(state.to_json()) == state
+    text = block(fold(session.edit("/w/a.html").build()), len, 10**6).text
+    assert "passed (138/138); files were changed since (a.html)" in text
+    # silence of one that ended well proves nothing, that of one that failed does
+    ran(session, "npm run build | tail -1] completed successfully: ")
+    ran(session, "uv run pytest 2>&1] failed with non-blocking status code 2: Traceback")
+    text = block(fold(session.build()), len, 10**6).text
+    assert "Last build, in the Stop hook: `npm run build` ran; its output does not show how it ended" in text
+    assert "Last test run, in the Stop hook: `uv run pytest` failed" in text
+    work = view(cwd="/w").prompt("Mend it").edit("/w/a.py").shell("uv run pytest", exit=1, text="1 failed, 2 passed in 0.1s")
+    work.event("injected", "system", "Stop [uv run pytest | tail -1] completed successfully: ", subtype="system")
+    told = said(work, "tests")
+    assert [line.startswith("Last test run: `uv run pytest` failed (2/3 passed)") for line in told] == [True]
+    # what the agent ran behind it is the last run
+    text = block(fold(session.shell("uv run pytest", text="2 passed in 1s").build()), len, 10**6).text
+    assert "Last test run: `uv run pytest` passed (2/2)" in text
+
+
+@pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("told", "lines"),
+    [
+        (
+            "ruff check && pytest] failed with non-blocking status code 1: a.py:1:1 E501 Line too long\nFound 1 error.",
+            [
+                "Last test run, in the Stop hook: `ruff check && pytest` ran; its output does not show how it ended",
+                "Last lint or format run, in the Stop hook: `ruff check && pytest` failed (1 problem) with “a.py:1:1 E501 Line too long”",
+            ],
+        ),
+        (
+            "cd /nope && npm test] failed with non-blocking status code 1: no such directory",
+            ["Last test run, in the Stop hook: `cd /nope && npm test` ran; its output does not show how it ended"],
+        ),
+        ("npm test] failed with non-blocking status code 127: sh: npm: command not found", []),
+        (
+            "pytest] failed with non-blocking status code 1: 3 passed in 1s",
+            ["Last test run, in the Stop hook: `pytest` failed (3/3 passed)"],
+        ),
+        (
+            "pytest t.py::t[a]] failed with non-blocking status code 1: boom",
+            ["Last test run, in the Stop hook: `pytest t.py::t[a]` failed"],
+        ),
+    ],
+)
+def test_of_a_hook_that_failed_only_what_it_shows_is_said_to_have_failed(told, lines):
+    session = view(cwd="/w").prompt("Hide the group").edit("/w/a.html")
+    session.event("injected", "system", f"Stop [{told}", subtype="system")
+    assert [line.text for line in block(fold(session.build()), len, 10**6).lines if line.about == "tests"] == lines
 
 
 @pytest.mark.feature("session.proven")
@@ -447,7 +556,22 @@ def test_a_fork_names_the_session_in_which_the_work_before_it_stands():
 def test_a_lint_run_is_told_as_one_where_no_test_ran():
     state = fold(view(cwd="/w").prompt("Format it").edit("/w/a.py").shell("ruff check .", text="All checks passed!").build())
     assert "Lint or format: passed (`ruff check .`)" in view_lines(state)
+    assert "Tests: none were run" not in view_lines(state)
     assert '<check kind="lint" command="ruff check ." result="passed"/>' in snapshot(state, 2_048).xml
+
+
+@pytest.mark.feature("session.proven")
+def test_the_view_of_a_state_names_what_is_counted_the_branch_at_the_end_and_no_file_that_was_only_removed():
+    work = view(cwd="/w").prompt("Mend it").shell("git status", text="On branch main").edit("/w/a.go").shell("rm -rf vendor/x")
+    assert "Tests: none were run" in view_lines(fold(work.build()))
+    built = work.shell("go test ./...", text="ok  \tshop/a\t0.1s\nok  \tshop/b\t0.2s\n").shell("git checkout -q -b cart", text="").build()
+    state = fold(replace(built, session=built.session._replace(project="shop", branch="main", last_branch="cart")))
+    assert {"Tests: 2/2 packages passed (`go test ./...`)", "Project: shop (ended on the branch cart, having begun on main)"} <= set(
+        view_lines(state)
+    )
+    assert not any(line.startswith("Read (") for line in view_lines(state))
+    unknown = fold(replace(built, session=built.session._replace(project="shop", branch="main")))
+    assert "Project: shop (began on the branch main)" in view_lines(unknown)
 
 
 @pytest.mark.feature("session.handoff")
@@ -847,7 +971,10 @@ def test_a_subagent_that_has_no_tool_to_change_files_is_not_said_to_have_changed
         return line
 
     assert started("Explore") == "Changed files, the last first: a.py"
-    assert started("general-purpose").endswith("; 1 subagent may have changed more, of which only their reports tell")
+    assert started("general-purpose").endswith("; 1 subagent may have changed more, of which only its report tells")
+    # also where nothing else was changed
+    alone = view(cwd="/w").prompt("Have it mended").tool("Task", action="task").answer("The agent mended a.py.")
+    assert said(alone, "read") == ["No changed file is recorded; 1 subagent may have changed some, of which only its report tells"]
 
 
 @pytest.mark.feature("session.proven")
@@ -1247,6 +1374,49 @@ def test_the_words_of_a_refusal_stand_with_the_call_that_was_refused():
 
 
 @pytest.mark.feature("session.follow-up")
+def test_a_prompt_that_was_asked_first_and_again_last_is_told_once_with_both_events():
+    order = "Mend the install of the shop"
+    work = (
+        view(cwd="/code/shop").prompt(order).answer("Done.").prompt("now write its tests").answer("Written.").prompt(order).answer("Done.")
+    )
+    told = [line for line in lines_of(fold(work.build())) if line.about == "task"]
+    assert [line.text for line in told] == [f"Asked first and last: “{order}”", "Asked before: “now write its tests”"]
+    assert len(set(told[0].events)) == 2
+
+
+@pytest.mark.feature("session.follow-up")
+@pytest.mark.parametrize(
+    ("around", "again"),
+    [
+        *(("{}\n", True), ("  {} ", True), ("<ide_opened_file>The user opened a.py.</ide_opened_file>\n{}", True)),
+        *(("{}\n```\nx = 1\n```", False), ("{}\n[Image #2]", False), ("<log>\nerror 7\n</log>\n{}", False)),
+    ],
+)
+def test_a_prompt_with_other_blanks_or_another_open_file_is_the_same_and_one_with_other_code_is_not(around, again):
+    order = "Mend the install of the shop"
+    work = view(cwd="/code/shop").prompt(order).answer("Done.").prompt("now write its tests").answer("Written.")
+    state = fold(work.prompt(around.format(order)).answer("Done.").build())
+    assert state.asked_again == again
+    assert any("first and last" in line.text for line in lines_of(state)) == again
+
+
+def test_a_prompt_of_open_files_that_are_never_closed_is_read_in_time_of_its_length():
+    began = time.process_time()
+    assert len(typed_words("<ide_opened_file>" * 20_000)) == 1
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.feature("session.follow-up")
+def test_prompts_that_differ_behind_what_is_told_of_them_are_not_said_to_be_one():
+    long = "Mend the install of the shop " + "x y z " * 4_000
+    work = view(cwd="/code/shop").prompt(f"{long} now in Rust").answer("Done.").prompt("now write its tests").answer("Written.")
+    state = fold(work.prompt(f"{long} now in Go").answer("Done.").build())
+    assert state.asked_first.text == state.asked_last.text
+    assert not state.asked_again
+    assert not any("first and last" in line.text for line in lines_of(state))
+
+
+@pytest.mark.feature("session.follow-up")
 def test_what_a_reply_follows_on_is_the_order_behind_a_remark_and_not_the_remark():
     remark, order = "I think its coming from my other agent installs like the one in the shop", "can you create the test skill"
     work = view(cwd="/code/shop").prompt("Mend the install of the shop").answer("Done.").prompt(remark).answer("Shall I make a probe?")
@@ -1294,7 +1464,7 @@ def test_the_task_is_what_was_asked_last_and_of_a_prompt_that_follows_on_somethi
     output = "$ go test ./...\n--- FAIL: TestSum (0.1s)\n    sum_test.go:4: 3 != 4\nFAIL shop/sum 0.1s\n" * 20
     told = said(work.prompt(output).answer("It is mended."), "task")
     assert told[1] == "Asked before: “does the parser in b.py fail on a Mac?”"
-    assert told[2].startswith("Asked last: “pasted output ending in: ")
+    assert told[2] == "Asked last: pasted output ending in: “FAIL shop/sum 0.1s”"
 
 
 @pytest.mark.feature("session.resume")
@@ -1651,6 +1821,30 @@ LONG_ASK = (
     ],
 )
 def test_a_long_prompt_is_told_with_what_it_asks_for(text: str, end: str):
+    _asks_for(text, end)
+
+
+@pytest.mark.feature("session.resume")
+def test_an_ask_that_refers_to_the_beginning_of_its_sentence_is_told_with_it():
+    text = "Hide the group and not its rows. Find the note in timeline.html. " * 3
+    ask = "The color of the header of each group is not that of the items in it, can you please make it the same as theirs?"
+    assert shorten_ask(f"{text}{ask}", 160).endswith(f"[…] {ask}")
+    other = ask.replace("make it the same as theirs", "use green for all headers")
+    assert shorten_ask(f"{text}{other}", 160).endswith("[…] can you please use green for all headers?")
+
+
+@pytest.mark.feature("session.resume")
+@pytest.mark.parametrize("width", [10, 12, 20, 30])
+def test_a_shortened_ask_is_never_longer_than_the_room(width: int):
+    for text in (
+        "it should work. add it when asked? please do that! ok",
+        "Why? I would like to fix it. please can you do it, then go on now",
+    ):
+        assert 0 < len(shorten_ask(text, width)) <= width
+        assert not shorten_ask(text, width).startswith((" ", "[…]"))
+
+
+def _asks_for(text: str, end: str) -> None:
     told = shorten_ask(text, 200)
     assert told.endswith(end)
     assert len(told) <= 200

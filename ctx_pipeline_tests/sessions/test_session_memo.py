@@ -8,7 +8,7 @@ import pytest
 
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.session_notes import note
-from ctx_pipeline.sessions import files
+from ctx_pipeline.sessions import file_placement, files
 from ctx_pipeline.sessions.reports import metrics as session_metrics
 from ctx_pipeline.sessions.reports import repeated_reads
 from ctx_pipeline.sessions.session_memo import SessionMemo
@@ -77,8 +77,8 @@ def test_at_its_start_nothing_was_done_or_said_and_both_moments_are_read_at_once
 def test_touches_are_read_again_of_the_session_that_changed_alone(own: Shop, monkeypatch):
     grown(own, "a.md")
     read: list[str] = []
-    told = files.file_accesses
-    monkeypatch.setattr(files, "file_accesses", lambda view: read.append(view.session_id) or told(view))
+    told = file_placement.file_accesses
+    monkeypatch.setattr(file_placement, "file_accesses", lambda view: read.append(view.session_id) or told(view))
 
     def touched() -> dict[str, int]:
         return {f.path: f.accesses for f in files.heat(cwd=str(own.clone), settings=own.settings).files}
@@ -89,6 +89,7 @@ def test_touches_are_read_again_of_the_session_that_changed_alone(own: Shop, mon
     assert LATER in slim
     with monkeypatch.context() as patch:
         patch.setattr("ctx_pipeline.storage.lake.Lake.read_sessions", lambda *_, **__: pytest.fail("nothing has changed"))
+        patch.setattr(file_placement, "_of_session", lambda *_: pytest.fail("no folder lies elsewhere"))
         assert touched() == before
     grown(own, "a.md", "b.md", "a.md")
     assert touched() == before | {"a.md": 2, "b.md": 1}

@@ -79,3 +79,12 @@ def test_an_object_that_cannot_be_made_durable_has_no_name_though_the_system_say
         _write(files, NAMES[:20])
     assert told
     assert lying(files) == []
+
+
+@pytest.mark.feature("doctor.short")
+def test_an_entry_whose_size_cannot_be_asked_hides_no_other(tmp_path: Path):
+    files = Files(tmp_path)
+    _write(files, ["a/1", "a/2", "b/1"])
+    for folder in ("a", "b", "."):
+        (tmp_path / folder / "0-loop").symlink_to("0-loop")
+    assert files.sizes() == {"a/1": 1, "a/2": 2, "b/1": 3}

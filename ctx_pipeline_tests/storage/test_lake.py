@@ -15,7 +15,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import EVENTS, READINGS, SESSIONS, TABLES, TOOL_CALLS
 from ctx_pipeline.storage import lake as lake_room
 from ctx_pipeline.storage.files import Files
-from ctx_pipeline.storage.lake import Lake, Manifest
+from ctx_pipeline.storage.lake import Lake, Manifest, manifests
 from ctx_pipeline.storage.lake.columns import arrow_table, columns_of
 from ctx_pipeline.storage.lake.reading import read_part
 
@@ -162,6 +162,24 @@ def test_nothing_is_read_before_the_commit_and_the_last_commit_counts(lake):
     assert Lake(lake._files).manifests("normalized")[CELL].rows == {"events": 1}
 
 
+@pytest.mark.feature("lake.commit")
+def test_a_snapshot_keeps_the_parts_that_a_table_had_at_the_first_look(lake, monkeypatch):
+    parts = [lake.write_rows("normalized", CELL, "events", events(session, "old")) for session in ("a", "b")]
+    lake.commit("normalized", CELL, manifest([parts[0], msgspec.structs.replace(parts[1], dead=("b",))]))
+    snapshot, looked = lake.snapshot(), []
+    original = lake.parts
+    monkeypatch.setattr(lake, "parts", lambda *asked: looked.append(asked) or original(*asked))
+    seen = snapshot.relation_sql("events")
+    # no row of b lives, though a part has some
+    assert parts[1].path not in snapshot.relation_sql("events", sessions=["a", "b"])
+    new = lake.write_rows("normalized", OTHER, "events", events("c", "new"))
+    lake.commit("normalized", OTHER, Manifest.of("normalized", OTHER, [new], code_version="1", input_fp="in", content_hash="out"))
+    assert snapshot.relation_sql("events") == seen
+    assert looked == [("events",)]
+    assert ask(lake, "SELECT count(*) FROM events") == [(2,)]
+    assert lake.snapshot().relation_sql("events") == lake.relation_sql("events") != seen
+
+
 @pytest.mark.feature("lake.sweep")
 def test_sweep_removes_only_old_parts_that_no_manifest_names(lake):
     kept = lake.write_rows("normalized", CELL, "events", events("a", "kept"))
@@ -183,6 +201,30 @@ def test_damage_is_named(lake):
     lake._files.write("lake/_manifests/normalized/claude=2026-03.json", b"{}")
     with pytest.raises(StoreDamaged, match="not a manifest"):
         lake.manifest("normalized", CELL)
+
+
+@pytest.mark.feature("lake.decoded-once")
+def test_a_manifest_is_decoded_once_in_a_process_until_its_file_is_another(lake, monkeypatch):
+    decoded: list[str] = []
+    decode = manifests.decode
+    monkeypatch.setattr(manifests, "decode", lambda data, path: decoded.append(path) or decode(data, path))
+    part = lake.write_rows("normalized", CELL, "events", events("a", "x"))
+    lake.commit("normalized", CELL, manifest([part]))
+    files = lake._files
+    for _ in range(2):
+        other = Lake(Files(files.root))
+        assert other.manifest("normalized", CELL).parts[0].path == part.path
+        files.remove(part.path)
+        with pytest.raises(StoreDamaged, match="is missing"):
+            other.demand("events")
+        lake.write_rows("normalized", CELL, "events", events("a", "x"))
+    assert len(decoded) == 1
+    more = lake.write_rows("normalized", CELL, "events", events("b", "y"))
+    lake.commit("normalized", CELL, manifest([part, more]))
+    assert len(Lake(Files(files.root)).manifest("normalized", CELL).parts) == 2
+    files.write("lake/_manifests/normalized/claude=2026-03.json", b"{}")
+    with pytest.raises(StoreDamaged, match="not a manifest"):
+        Lake(Files(files.root)).manifest("normalized", CELL)
 
 
 @pytest.mark.feature("lake.safety")

@@ -10,6 +10,7 @@ from ctx_pipeline import settings as settings_of
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.search import Filters, search
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.search_index.query import Asked
 from ctx_pipeline_tests.factories.stores import normalized
 from ctx_pipeline_tests.factories.views import view
 
@@ -81,6 +82,25 @@ def test_only_a_word_that_is_meant_takes_the_place_of_a_typo(environ, chosen, co
 
 
 @pytest.mark.feature("search.typos")
+@pytest.mark.parametrize("place", range(1, len("repository") + 1))
+def test_a_typo_is_found_at_every_place_behind_the_first_letter(store, place):
+    before, after = "repository"[:place], "repository"[place:]
+    typos = [f"{before}q{after}", *([f"{before}{after[1:]}", f"{before}q{after[1:]}"] if after else [])]
+    typos += [f"{before}{after[1]}{after[0]}{after[2:]}"] if len(after) > 1 else []
+    near = [store.search.near_words([typo], Asked("")) for typo in typos]
+    assert near == [{typo: "repository"} for typo in typos]
+
+
+@pytest.mark.feature("search.typos")
+def test_a_typo_is_found_in_an_index_that_was_made_anew_meanwhile(store):
+    asked_for = ["dependencey", "dependencees"]
+    assert store.search.near_words(asked_for, Asked("")) == {"dependencey": "dependency"}
+    normalized(store, view("three").prompt("dependencies"), cell=Cell("claude", "2026-02"))
+    store.search.rebuild(store.lake)
+    assert store.search.near_words(asked_for, Asked("")) == {"dependencey": "dependency", "dependencees": "dependencies"}
+
+
+@pytest.mark.feature("search.typos")
 def test_words_of_dead_rows_stand_nowhere(environ, store):
     normalized(store, view("gone").prompt("dependencey dependencies"), cell=Cell("claude", "2026-02"))
     store.search.rebuild(store.lake)
@@ -111,6 +131,17 @@ def test_an_answer_says_which_days_it_is_of(environ):
     assert nowhere.searched() == f"nothing in 2020-03-01 to 2020-03-31: all days were searched; {corrected}; nothing holds: March, 2020"
     assert (nowhere.days, nowhere.empty_days) == (None, ["2020-03-01", "2020-03-31"])
     assert asked(environ, "dependency").searched() == ""
+
+
+@pytest.mark.feature("search.time-words")
+@pytest.mark.usefixtures("store")
+def test_all_days_before_one_are_searched(environ):
+    there, nowhere = asked(environ, "dependency before February 2026"), asked(environ, "dependency before March 2020")
+    assert there.searched() == "until 2026-01-31 only"
+    assert (len(there.hits), there.days) == (1, [None, "2026-01-31"])
+    assert nowhere.hits
+    assert nowhere.searched().startswith("nothing until 2020-02-29: all days were searched")
+    assert (nowhere.days, nowhere.empty_days) == (None, [None, "2020-02-29"])
 
 
 @pytest.mark.feature("search.time-words")

@@ -33,10 +33,16 @@ options() { local first="$1"; while [ $# -gt 1 ]; do echo "$2"; shift; done; ech
     "c": (
         """typedef void (*Op)(int a, char *b);
 typedef int Fn(int);
+int (*chosen(const char *name))(int);
+void (*signal(int number, void (*act)(int)))(int) { return act; }
+int (*handler)(int);
 """,
         [
             "type pub Op:void (*)(int a, char *b)",
             "type pub Fn:int (int)",
+            "fn pub chosen(name:const char *) → int (*)(int)",
+            "fn pub signal(number:n, void (*act)(int)) → void (*)(int)",
+            "const pub handler:int",
         ],
     ),
     "cpp": (
@@ -45,6 +51,7 @@ public:
   Cart(const Cart&) = delete;
   virtual int find(int id) const = 0;
   static Cart make();
+  operator bool() const;
 };
 """,
         [
@@ -52,6 +59,7 @@ public:
             " fn pub Cart(const Cart&) @deleted",
             " fn pub find(id:n) → int @abstract",
             " fn pub make() → Cart @static",
+            " fn pub operator bool()",
         ],
     ),
     "csharp": (
@@ -65,6 +73,8 @@ public:
     public static Cart Of(ref int a) => null;
     public abstract void Find(string id);
     ~Cart() { }
+    public static bool operator ==(Cart a, Cart b) => true;
+    public static implicit operator int(Cart a) => 1;
     IEnumerator IEnumerable.GetEnumerator() => null;
 }
 public static class Ext { public static string Twice(this string s, int n = 2) => s; }
@@ -76,6 +86,8 @@ public static class Ext { public static string Twice(this string s, int n = 2) =
             " fn pub Of(a:ref int) → Cart @static",
             " fn pub Find(id:s) → void @abstract",
             " fn ~Cart()",
+            " fn pub operator ==(a:Cart, b:Cart) → bool @static",
+            " fn pub operator int(a:Cart) → int @static",
             " fn IEnumerable.GetEnumerator() → IEnumerator",
             "class pub Ext @static",
             " fn pub Twice(s:this string, n?:n) → string @static",
@@ -300,6 +312,11 @@ fun Screen(modifier: Modifier = Modifier) {}
         """local M = { limit = 3, go = function(a, b) end }
 M.tbl = { f = function(q) end }
 function M:close(now) end
+do
+  local seen = {}
+  function M.only(x) end
+end
+if jit then function M.load(s) end else function M.load(s, mode) end end
 return { run = function(cb) end }
 """,
         [
@@ -308,6 +325,9 @@ return { run = function(cb) end }
             "const pub M.tbl",
             "fn pub M.tbl.f(q)",
             "fn pub M:close(now)",
+            "fn pub M.only(x)",
+            "fn pub M.load(s)",
+            "fn pub M.load(s, mode)",
             "fn pub run(cb)",
         ],
     ),

@@ -217,7 +217,7 @@ def test_yaml_that_no_loader_survives_has_no_form_and_no_shape(text: str):
 @pytest.mark.feature("compress.data-formats")
 def test_a_line_of_data_ends_with_a_line_feed_and_nothing_else():
     assert reductions.compact('{"a": "x\u2028y"}\n{"a": "\x85"}\n', "jsonl") == '{"a":"x\u2028y"}\n{"a":"\x85"}\n'
-    assert shortened(Source("a.jsonl", '{"a": "x\u2028y"}\n'), "map") == "1 lines of {a:s}"
+    assert shortened(Source("a.jsonl", '{"a": "x\u2028y"}\n'), "map") == "1 line of {a:s}"
 
 
 @pytest.mark.feature("compress.data-formats")
@@ -285,6 +285,7 @@ def test_a_map_has_imports_exports_and_what_others_see():
         ("a.jsonl", '{"a": 1}\n{"a": "x"}\n', "2 lines of {a:n|s}"),
         ("a.yaml", "name: shop\nports: [80, 443]\n", "{name:s,ports:[2*n]}"),
         ("a.csv", "id,name,rate\n1,Ann,0.5\n2,,1e3\n", "2 rows of (id:n,name:s,rate:n)"),
+        ("a.csv", "id,name,rate\n1,Ann,0.5\n", "1 row of (id:n,name:s,rate:n)"),
         ("a.json", "{broken", ""),
         ("a.yaml", "a: [", ""),
     ],

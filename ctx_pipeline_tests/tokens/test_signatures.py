@@ -587,6 +587,14 @@ def test_signatures_tell_what_a_call_needs_to_be_right(language, text, expected)
             ["class pub A {a:int, b:int*}", " enum pub E {X, Y}", " fn pub f() → void", "fn pub A::operator=(o:const A&) → A&"],
         ),
         (
+            "cpp",
+            (
+                "class A {\n public:\n  friend class B;\n  friend bool\n"
+                "  operator==(const A& a, const A& b) { return true; }\n  friend void swap(A& a, A& b);\n};\n"
+            ),
+            ["class pub A", " fn pub operator==(a:const A&, b:const A&) → bool", " fn pub swap(a:A&, b:A&) → void"],
+        ),
+        (
             "csharp",
             "public class A { public string N { get; set; } private int q; }\nenum C { X, Y = 2 }\n",
             ["class pub A {N:string, q:int}", "enum C {X, Y}"],

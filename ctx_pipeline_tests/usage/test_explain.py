@@ -163,6 +163,36 @@ def test_a_name_that_nothing_has_is_not_found(forked: Settings):
         explain(PARENT, by="thread", settings=forked)
 
 
+@pytest.mark.feature("explain.numbers")
+def test_a_session_without_a_model_call_is_said_to_have_none(forked: Settings):
+    silent = "33333333-3333-4333-8333-333333333333"
+    home = claude.ClaudeHome(forked.demo_roots["claude"][0])
+    home.session(silent).prompt("hello").save()
+    ingested(forked)
+    for name in (silent, silent[:8], f"claude/{silent}"):
+        with pytest.raises(NothingFound, match=f"the session {silent} has no model call\n") as said:
+            explain(name, settings=forked)
+        assert said.value.hint == f"what is recorded of it: ctx show {silent}"
+    with pytest.raises(NothingFound, match="nothing matches"):
+        explain(silent, host="codex", settings=forked)
+    with pytest.raises(NothingFound, match="nothing matches the day, session, thread, model, project or call '33333'"):
+        explain(silent[:5], settings=forked)
+    with pytest.raises(NothingFound, match=f"the session {silent} has no model call\n"):
+        explain(silent[:5], by="session", settings=forked)
+    with pytest.raises(NothingFound, match=f"the session {PARENT} has no model call that fits"):
+        explain(PARENT, since="2030-01-01", settings=forked)
+
+
+@pytest.mark.feature("explain.numbers")
+def test_a_short_whole_id_of_a_session_without_a_model_call_is_one(forked: Settings):
+    home = claude.ClaudeHome(forked.demo_roots["claude"][0])
+    for name in ("abcde", "abcde-more"):
+        home.session(name).prompt("hello").save()
+    ingested(forked)
+    with pytest.raises(NothingFound, match="the session abcde has no model call\n"):
+        explain("abcde", settings=forked)
+
+
 @pytest.mark.feature("explain.dropped")
 def test_a_session_of_copies_alone_says_whose_they_are(forked: Settings):
     path = forked.demo_roots["claude"][0] / "projects" / "-work-a" / "33333333-3333-4333-8333-333333333333.jsonl"

@@ -16,10 +16,14 @@ from ctx_pipeline.model.raw import SessionInput
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage.warehouse import usage_sql
-from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage import folded_homes
+from ctx_pipeline.usage.blocks import blocks
+from ctx_pipeline.usage.engine import calls, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.homes import live_usage as live
+from ctx_pipeline.usage.homes import two_processes
 from ctx_pipeline_tests.conftest import CORPUS, corpus
+from ctx_pipeline_tests.factories import traps
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
 PLACES = {"start", "end", "line"}
@@ -80,6 +84,57 @@ def test_both_ways_agree_on_every_published_session(tmp_path: Path):
         assert direct.rows == stored.rows, by
 
 
+@pytest.mark.feature("usage.little-memory")
+def test_only_sessions_that_may_share_a_call_are_read_twice_and_no_other_keeps_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    traps.write(tmp_path / "claude", tmp_path / "codex")
+    roots = {"claude": (tmp_path / "claude",), "codex": (tmp_path / "codex",)}
+    chosen = Settings(home=tmp_path / "none", timezone="UTC", demo_roots=roots)
+    expected = usage("session", settings=chosen)
+    todo = live.sessions(live.sources(chosen), chosen)
+    counted = live.read(todo)
+    holders: dict[tuple[str, str], set[str]] = {}
+    for one in counted:
+        for row in one.calls:
+            if row[live.OWNER]:
+                holders.setdefault((one.host, row[live.KEY]), set()).add(one.session_id)
+    copies = {(host, session) for (host, _), group in holders.items() if len(group) > 1 for session in group}
+    read: list[list[tuple[str, str]]] = []
+    whole = live.read
+    monkeypatch.setattr(live, "read", lambda some, **how: read.append([(s.host, s.session_id) for s in some]) or whole(some, **how))
+    monkeypatch.setattr(two_processes.threading, "active_count", lambda: 1)
+    for at_once, two in ((folded_homes._AT_ONCE, two_processes._TWO), (1, 0)):
+        monkeypatch.setattr(folded_homes, "_AT_ONCE", at_once)
+        monkeypatch.setattr(two_processes, "_TWO", two)
+        read.clear()
+        assert usage("session", settings=chosen).rows == expected.rows
+        (again,) = read
+        assert copies
+        assert copies <= set(again)
+        assert len(again) < len(todo)
+
+
+@pytest.mark.feature("usage.little-memory")
+def test_windows_and_what_the_cache_did_hold_the_rows_of_sessions_alone_that_may_share_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    traps.write(tmp_path / "claude", tmp_path / "codex")
+    roots = {"claude": (tmp_path / "claude",), "codex": (tmp_path / "codex",)}
+    chosen = Settings(home=tmp_path / "none", timezone="UTC", demo_roots=roots)
+    everything = calls(chosen)
+    expected = usage("session", cache=True, read=(everything, {}), settings=chosen), blocks(owned=everything.owned, settings=chosen, now=0)
+    read: list[int] = []
+    whole = live.read
+    monkeypatch.setattr(live, "read", lambda some, **how: read.append(len(some)) or whole(some, **how))
+    monkeypatch.setattr(two_processes.threading, "active_count", lambda: 1)
+    for two in (two_processes._TWO, 0):
+        monkeypatch.setattr(two_processes, "_TWO", two)
+        assert usage("session", cache=True, settings=chosen).rows == expected[0].rows
+        assert [one.to_json(0) for one in blocks(settings=chosen, now=0)] == [one.to_json(0) for one in expected[1]]
+    assert {number < len(live.sessions(live.sources(chosen), chosen)) for number in read} == {True}
+    assert any(row["cache_saved_nano"] for row in expected[0].rows)
+    assert expected[1]
+
+
 @corpus
 @pytest.mark.feature("usage.light-reader")
 def test_the_light_reader_gives_the_rows_of_the_full_parser_or_leaves_the_session_to_it(tmp_path: Path):
@@ -116,6 +171,29 @@ def test_what_was_written_since_the_last_run_is_counted_and_nothing_is_written(o
     assert [(r["date"], r["output_tokens"]) for r in stored.rows] == [("2026-10-01", 5), ("2026-10-02", 7)]
     assert both.rows == usage("daily", settings=without_store(one)).rows
     assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
+
+
+@pytest.mark.feature("usage.moved-home")
+def test_files_of_a_home_that_moved_are_known_and_only_those_that_changed_are_read(one: Settings, tmp_path: Path, monkeypatch):
+    ingested(one)
+    expected = usage("session", settings=one)
+    (tmp_path / "claude").rename(tmp_path / "moved")
+    moved = replace(one, demo_roots={"claude": (tmp_path / "moved",)})
+    read: list[str] = []
+    count = live.count
+    monkeypatch.setattr(live, "count", lambda given, *more, **how: read.append(given.session_id) or count(given, *more, **how))
+
+    found = usage("session", settings=moved)
+
+    assert (found.rows, found.gone, read) == (expected.rows, None, [])
+    path = next(transcripts(moved).glob("*.jsonl"))
+    with path.open("a") as file:
+        file.write(answer("u3", "2026-10-03T10:00:00Z", 11, "m3") + "\n")
+    found = usage("daily", settings=moved)
+    assert (found.totals["output_tokens"], found.gone) == (23, None)
+    assert read
+    path.unlink()
+    assert usage("daily", settings=moved).gone["output_tokens"] == 12
 
 
 @pytest.mark.feature("usage.newer-ownership")
@@ -262,8 +340,8 @@ def test_hostile_files_change_nothing_and_both_ways_still_agree(one: Settings):
 @pytest.mark.feature("usage.two-processes")
 def test_a_large_home_that_two_processes_read_gives_the_same_rows(homes: Settings, monkeypatch: pytest.MonkeyPatch):
     alone = usage("session", settings=homes)
-    monkeypatch.setattr(live, "_TWO", 0)
-    monkeypatch.setattr(live.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(two_processes, "_TWO", 0)
+    monkeypatch.setattr(two_processes.threading, "active_count", lambda: 1)
 
     assert usage("session", settings=homes).rows == alone.rows
 
@@ -314,3 +392,13 @@ def test_a_secret_that_stands_where_a_model_or_a_branch_is_named_is_not_shown(on
 
     assert secret not in repr(shown)
     assert "[REDACTED:" in repr(shown)
+
+
+@pytest.mark.feature("usage.without-store")
+def test_the_older_half_of_the_files_that_were_identified_makes_room_for_more(one: Settings, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(live, "_identified", {})
+    monkeypatch.setattr(live, "_MOST_IDENTIFIED", 8)
+    [source] = live.sources(one)
+    many = [source._replace(mtime_ns=n) for n in range(9)]
+    assert {live.identify(each) for each in many} == {live.identify(source)}
+    assert [each.mtime_ns for each in live._identified][:5] == [4, 5, 6, 7, 8]

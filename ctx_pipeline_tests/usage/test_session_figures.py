@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import date, timedelta
 
+import msgspec
 import pytest
 
 from ctx_pipeline.dashboard.panels.numbers import figures
@@ -27,6 +28,7 @@ from ctx_pipeline.sessions.states.state import session_state
 from ctx_pipeline.storage import open_store, session_figures
 from ctx_pipeline.storage.byte_search import Wanted, search
 from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.storage.warehouse import usage_sql
 from ctx_pipeline.usage import session_figures as made_figures
 from ctx_pipeline.usage import usage_figures
 from ctx_pipeline.usage.blocks import blocks
@@ -168,6 +170,72 @@ def test_after_a_sync_what_is_kept_of_the_other_sessions_is_not_opened_again(hom
     assert set(opened) == {NEW}
     assert after["claude", NEW]["calls"] == 5
     assert {key: after[key] for key in before if key != ("claude", NEW)} == {k: v for k, v in before.items() if k != ("claude", NEW)}
+
+
+@pytest.mark.feature("session.verify")
+def test_what_is_billed_is_added_up_once_of_each_part_until_it_is_another(homes, monkeypatch):
+    settings = ingested(homes)
+    read: list[str] = []
+    relation = usage_sql.relation
+
+    def asked(table, parts, **how):
+        read.extend(part.path for _, part in parts)
+        return relation(table, parts, **how)
+
+    monkeypatch.setattr(usage_sql, "relation", asked)
+
+    def billed(*, anew: bool = False) -> list[int]:
+        read.clear()
+        with open_store(settings) as store, closing(store.lake.connect()) as connection:
+            store.lake.views(connection, ("model_calls",))
+            every = connection.execute(f"SELECT {usage_sql.amounts_sql('auto')} FROM model_calls c WHERE c.owner").fetchone()
+            found = usage_sql.billed(store.lake, "auto", anew=anew)
+        assert found == list(every)
+        return found
+
+    first = billed()
+    assert read
+    assert billed() == first
+    assert read == []
+    assert billed(anew=True) == first
+    assert read, "a recount reads every row"
+    grown(settings)
+    more = billed()
+    assert (more[6], len(read)) == (first[6] + 2, 1)
+    grown(settings, calls=3)  # its rows of before are dead in their part now
+    assert billed()[6] == first[6] + 3
+
+
+@pytest.mark.feature("session.verify")
+def test_what_is_billed_of_many_parts_is_asked_in_few_queries_and_is_the_same(homes, monkeypatch):
+    settings = ingested(homes)
+    with open_store(settings) as store, closing(store.lake.connect()) as connection:
+        dead = [msgspec.structs.replace(part, dead=(part.live[0],)) for part in store.lake.parts("model_calls")]
+        parts = dead[::2] + store.lake.parts("model_calls")[1::2]
+        monkeypatch.setattr(type(store.lake), "parts", lambda *_: parts)
+        rows = usage_sql.relation(usage_sql.MODEL_CALLS, [(str(store.lake.local(part.path)), part) for part in parts])
+        every = connection.execute(f"SELECT {usage_sql.amounts_sql('auto')} FROM ({rows}) c WHERE c.owner").fetchone()
+        asked: list[int] = []
+        sql = usage_sql._billed_sql
+        monkeypatch.setattr(usage_sql, "_billed_sql", lambda places, mode: asked.append(len(places)) or sql(places, mode))
+        assert usage_sql.billed(store.lake, "auto", anew=True) == list(every)
+        assert asked == [len(parts)]
+        monkeypatch.setattr(usage_sql, "_PARTS_AT_ONCE", 2)
+        assert usage_sql.billed(store.lake, "auto", anew=True) == list(every)
+        assert asked[1:] == [2] * (len(parts) // 2) + [1] * (len(parts) % 2)
+
+
+@pytest.mark.feature("session.verify")
+def test_the_older_half_of_the_sums_that_are_kept_makes_room_for_more(homes, monkeypatch):
+    settings = ingested(homes)
+    with open_store(settings) as store:
+        parts = store.lake.parts("model_calls")
+        old = {("elsewhere", str(n), parts[0]): [0] * 10 for n in range(10)}
+        monkeypatch.setattr(usage_sql, "_billed", dict(old))
+        monkeypatch.setattr(usage_sql, "_MOST_PARTS", 9)
+        usage_sql.billed(store.lake, "auto")
+        assert list(usage_sql._billed)[:5] == list(old)[5:]
+        assert len(usage_sql._billed) == 5 + len(parts)
 
 
 def test_the_sums_of_a_session_are_drawn_once_for_all_reports_until_its_rows_are_others(homes, monkeypatch):

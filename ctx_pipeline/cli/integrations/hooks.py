@@ -163,12 +163,14 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
     return options
 
 
-def _in_words(options: dict[str, str], recipe: HookFile, events: Collection[str] | None = None) -> list[str]:
+def _in_words(options: dict[str, str], recipe: HookFile, events: Collection[str], lacking: Collection[str] = ()) -> list[str]:
     """Return what hooks with these options tell an agent, and when, a sentence each."""
     from ctx_pipeline.memory.injection_policy import parse_options
 
     choice = parse_options(options)
-    failing = "before a command, and after one failed" if events is None or "PreToolUse" in events else "after a command failed"
+    edits = "Write" in recipe.matchers.get("PreToolUse", "").split("|") and "PreToolUse" not in lacking
+    acts = "a command or a change of a file, and after a command failed" if edits else "a command, and after one failed"
+    failing = f"before {acts}" if "PreToolUse" in events else "after a command failed"
     wanted = f"{float(options['precision']):.0%}" if "precision" in options else ""
     unknown = f": no threshold is known to be right in {wanted}" if wanted else ""
     no_rule = f": no rule is known to be right in {wanted}" if wanted else ""
@@ -395,8 +397,10 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
             say(one_line(s.problem, 300), fg="yellow")
         elif s.missing:
             say(f"not installed: {', '.join(s.missing)}; install them: ctx hooks install {s.host}", fg="yellow")
+        if older := agent_config.older_hooks(s):
+            say(one_line(older, 400), fg="yellow")
         if s.way == "hooks":
-            say(f"{s.host} is told: {'; '.join(_in_words(s.options, agent_config.hooks_of(discovery.host(s.host)), s.events))}")
+            say(f"{s.host} is told: {'; '.join(_in_words(s.options, agent_config.hooks_of(discovery.host(s.host)), s.events, s.lacking))}")
         elif s.way:
             say(f"{s.host}: {_looked_up(s.options)}")
         if stale := _stale(settings, s.options):
@@ -458,6 +462,7 @@ def _state(state: Any) -> dict[str, Any]:
         "way": state.way,
         "events": state.events,
         "missing": state.missing,
+        "lacking": state.lacking,
         "problem": state.problem,
         "options": state.options,
         "off": state.off,

@@ -47,6 +47,11 @@ def mcp(context: click.Context, http: bool, port: int, profile: str, structured:
     # the SDK's 550 models are built while it is imported; pydantic would first read the metadata of every installed package
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     with without_collector():  # modules live as long as the server
+        if http:
+            from ctx_pipeline.sessions.session_choice import without_session
+
+            for name in os.environ.keys() - without_session(os.environ).keys():
+                del os.environ[name]
         from ctx_pipeline import settings as settings_module
         from ctx_pipeline.cli.session.writing import act
         from ctx_pipeline.mcp_server import server

@@ -89,6 +89,8 @@ def doctor(
         say(_last_backup(report.backups, settings.timezone))
         for one in switched:
             say(f"by itself: {one['name']} ({one['kind']}) is {'on' if one['on'] else 'off'}, last ran {one['last'] or 'never'}")
+            if one.get("problem"):
+                say(f"  {one['problem']}", fg="yellow")
         if not switched:
             say("by itself: nothing is switched on; ctx schedule install, ctx hooks install HOST, or the sensors in ctx ui")
     if report.damaged:

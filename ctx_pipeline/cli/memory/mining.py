@@ -229,6 +229,7 @@ def _tell(name: str, done: dict[str, Any]) -> None:
         say(f"{name}: nothing asked, every session has its answer (--again asks again)")
         return
     refused = "".join(f", {count:,} refused ({reason})" for reason, count in sorted(done["refused"].items()))
+    refused += "".join(f", {count:,} without {field} (its default counts)" for field, count in sorted(done["missing"].items()))
     cost = dollars(done["cost_nano"]) if done["cost_nano"] else "cost not told"
     tokens = f"{done['input_tokens']:,} tokens in, {done['output_tokens']:,} out, {cost}"
     lost = f", {done['failed']:,} without an answer" if done["failed"] else ""
@@ -264,25 +265,54 @@ def _show_questions(
     across: bool,
     as_json: bool,
 ) -> None:
-    """Print what would be sent, to whom, and send nothing."""
-    from ctx_pipeline.mining.lessons.compared_lessons import question
+    """Print what would be sent, to whom and for how much, and send nothing."""
+    from ctx_pipeline.mining.lessons.asked_models.compared_lessons import question
+    from ctx_pipeline.model.declared import AGENT, MODEL
+    from ctx_pipeline.pipeline.models import lesson_program as program
     from ctx_pipeline.pipeline.models import model_mining as stage
     from ctx_pipeline.pipeline.models import second_question
 
     rows: list[dict[str, str]] = []
+    tokens = 0
+    costs: list[float | None] = []
+    adding = False
     for method in asking:
+        before = len(rows)
         model, to = stage.recipient(settings, method)
         found = stage.questions(store, settings, method, cells=cells, sessions=sessions, limit=limit, again=again, model=model)
         rows += [{"method": method.name, "host": q.view.host, "session_id": q.view.session_id, "to": to, "question": q.text} for q in found]
         more = second_question.questions(store, settings, method, again=again, model=model) if across else ()
         rows += [{"method": method.name, "host": "", "session_id": q.place, "to": to, "question": question(q.lines)} for q in more]
+        sent = program.tokens_of([row["question"] for row in rows[before:]])
+        tokens += sent
+        if len(rows) > before:
+            longest = _longest_answer(model) if method.asks == MODEL and model else None
+            costs.append(None if longest is None else program.list_price(settings, model, sent, (len(rows) - before) * longest))
+            adding = adding or method.asks == AGENT
+    known = [each for each in costs if each is not None]
+    cost = sum(known) if rows and len(known) == len(costs) else None
     if as_json:
-        emit({"questions": rows})
+        emit({"questions": rows, "tokens": tokens, "cost": cost})
         return
     for row in rows:
         say(f"{row['method']}  {row['host']} {row['session_id']}  to: {plain(row['to'])}", bold=True)
         say(plain(row["question"]))
-    say(f"{counted(len(rows), 'question')}, nothing was sent")
+    price = f"${cost:,.2f} with the longest answers" if cost is not None else "at a price that is not known here"
+    about = f" of about {tokens:,} tokens{' and what the agent adds' if adding else ''}, {price};" if rows else ","
+    say(f"{counted(len(rows), 'question')}{about} nothing was sent")
+
+
+def _longest_answer(model: str) -> int | None:
+    """Return the tokens that an answer of a model may have; None where the library that asks it is not installed."""
+    from ctx_pipeline.errors import missing_extra
+    from ctx_pipeline.pipeline.models.lesson_program import longest_answer
+
+    try:
+        return longest_answer(model)
+    except ModuleNotFoundError as error:
+        if missing_extra(error) is None:
+            raise
+        return None
 
 
 def _plain(c: StoredCandidate) -> dict[str, Any]:

@@ -218,6 +218,7 @@ class Refresher:
 
     def __init__(self) -> None:
         self._ended = threading.Event()
+        self._one = threading.Lock()
         self._process = self._begun()
         threading.Thread(target=self._keep, daemon=True, name="page-refresher").start()
 
@@ -229,17 +230,20 @@ class Refresher:
     def _keep(self) -> None:
         """Begin it again where it has ended by itself."""
         while not self._ended.wait(AGAIN_SECONDS):
-            if self._process.poll() is not None:
-                self._process = self._begun()
+            with self._one:
+                if self._process.poll() is not None and not self._ended.is_set():
+                    self._process = self._begun()
 
     def stop(self) -> None:
         """End it."""
-        self._ended.set()
+        with self._one:
+            self._ended.set()
         self._process.terminate()
         try:
             self._process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            self._process.wait()
 
 
 def _made(site: Path) -> str:

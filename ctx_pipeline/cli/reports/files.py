@@ -206,6 +206,7 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
     that nobody touched. co-reads: files that sessions touch together, and those read but
     never changed. times: by day and hour. json: everything.
     """
+    from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.sessions.files import cold, heat
     from ctx_pipeline.sessions.session_choice import here, in_place
     from ctx_pipeline.storage.reader import reading
@@ -216,6 +217,7 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
 
             raise UsageError(f"{plain(action)} and {plain(path)} are two paths", hint="ctx heatmap PATH")
         action, path = "status", action
+    without_numpy()
     wanted = named or path
     settings = for_reading()
     scope = f"project {plain(chosen['project'])}" if chosen["project"] else "all projects" if chosen["everywhere"] else ""

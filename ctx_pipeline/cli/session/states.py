@@ -239,14 +239,14 @@ def _view(found: Found) -> None:
     head = [f"{state.host} {plain(state.session_id)}"]
     head += [local_time(state.as_of, for_reading().timezone)] if state.as_of else ["not captured yet"]
     head += ["imported"] if state.as_of and not found.choice.captured else []
-    head += [f"{counted(stats['tool_calls'], 'tool call')}, {tokens(stats['prompt_tokens'])} prompt tokens"] if stats else []
+    # model calls that are copies count for the session that they are copies of
+    billed = f", {tokens(stats['prompt_tokens'])} prompt tokens" if stats and stats["model_calls"] else ""
+    head += [f"{counted(stats['tool_calls'], 'tool call')}{billed}"] if stats else []
     say(" | ".join(head), bold=True)
     if found.moment != "end":
         say(f"as of {plain(found.moment)} (event {state.seq})")
     for line in view_lines(state):
         say(line)
-    if state.tests is None:
-        say("Tests: none were run")
 
 
 def _lines(found: Found) -> None:
@@ -279,9 +279,7 @@ def _files(state: SessionState) -> None:
     if not files and state.committed:
         return  # a commit holds what no record names
     more = f" and {len(files) - _FILES} more" if len(files) > _FILES else ""
-    agents = counted(state.unseen_agents, "subagent")
-    unseen = f"; {agents} may have changed more, of which only their reports tell" if state.unseen_agents else ""
-    say(f"{said}: {', '.join(files[:_FILES]) or 'none is recorded'}{more}{unseen}")
+    say(f"{said}: {', '.join(files[:_FILES]) or 'none is recorded'}{more}{state.unseen_changes}")
 
 
 # ctx session profile: which profile is in force, which there are, and what one would have meant.
@@ -318,7 +316,13 @@ def profile(name: str | None, trial: bool, as_json: bool) -> None:
         say(f"switched to {active}")
         return
     rows = [
-        {**p.to_json(), "name": f"{'*' if p.name == active else ' '} {p.name}", "description": one_line(p.description, 60)} for p in known
+        {
+            **p.to_json(),
+            "name": f"{'*' if p.name == active else ' '} {p.name}",
+            "cost_usd": float(p.cost_usd),
+            "description": one_line(p.description, 60),
+        }
+        for p in known
     ]
     heads = {"name": "profile", "source": "source", "snapshot_bytes": "snapshot", "resume_tokens": "resume", "context_tokens": "context"}
     table(rows, {**heads, "tool_calls": "calls", "cost_usd": "dollars", "description": "for"})
@@ -333,6 +337,7 @@ def _print_trial(name: str, settings: Settings, as_json: bool) -> None:
         return
     say(f"{plain(name)} over {counted(found.sessions, 'session')} of this repository:", bold=True)
     for limit, over in found.over.items():
-        say(f"  {limit} above {getattr(found.profile, limit):,}: {counted(over, 'session')}")
+        most = getattr(found.profile, limit)
+        say(f"  {limit} above {f'${most:,.2f}' if limit == 'cost_usd' else f'{most:,}'}: {counted(over, 'session')}")
     used = counted(found.used, "file")
     say(f"  a snapshot of {found.profile.snapshot_bytes:,} bytes held {found.held} of {used} used again behind compactions")

@@ -12,6 +12,7 @@ from ctx_pipeline.compression.signatures.parts import (
     FUNCTIONS,
     first_line,
     flat,
+    function_of,
     inferred,
     name_of,
     parameter,
@@ -107,8 +108,10 @@ def _c_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
         kind = "number" if re.match(r"-?\d", text) else "string" if text.startswith('"') else ""
         drawing.add(node, around, "value", name_of(node), exported=True, returns=kind)
         return True
-    if drawing.callable(node).kind() != "function_declarator" or _is_pointer(drawing.callable(node)):
-        declarator = node.field("declarator")
+    function = function_of(node)
+    declarator = node.field("declarator")
+    converts = declarator is not None and declarator.kind() == "operator_cast"
+    if not converts and (function.kind() != "function_declarator" or _is_pointer(function)):
         held = node.field("type")
         if held is not None and held.kind() in drawing.grammar.declares and held.field("body") is not None:
             drawing.declare(held, drawing.grammar.declares[held.kind()], around)
@@ -300,7 +303,9 @@ def _php_function(drawing: Drawing, node: SgNode, around: Around) -> bool:
 
 
 def _lua_value(drawing: Drawing, node: SgNode, around: Around) -> bool:
-    """Several names of one assignment are values each."""
+    """Several names of one assignment are values each; in a block those alone are told that are given a function."""
+    if (block := node.parent()) is not None and block.kind() == "block" and node.find(kind="function_definition") is None:
+        return True
     held = node if node.kind() == "assignment_statement" else next((c for c in node.children() if c.kind() == "assignment_statement"), None)
     names = next((c for c in held.children() if c.kind() == "variable_list"), None) if held is not None else None
     several = [c.text() for c in names.children() if c.kind() == "identifier"] if names is not None else []

@@ -13,10 +13,12 @@ from ctx_pipeline.compression.signatures.modifiers import decorators_of, modifie
 from ctx_pipeline.compression.signatures.parts import (
     FUNCTIONS,
     Around,
+    around_function,
     bases_of,
     callbacks_of,
     documented,
     flat,
+    function_of,
     generics_of,
     inferred,
     keys_of,
@@ -235,11 +237,11 @@ class Drawing:
             if kind == "module" and (body := node.field("body")) is not None:
                 self.walk(body.children(), level, shown=shown)
             return
-        target, returns = self.callable(node), ""
+        target, returns = function_of(node), ""
         if kind in {"function", "property"}:
             returns = returned_by(node)
             if self._language in {"c", "cpp"} and (declared := node.field("declarator")) is not None:
-                returns += "".join(re.findall(r"^[*&]+", declared.text()))
+                returns += around_function(declared, target)
         elif kind == "type":
             returns = meant(node, name)
         elif kind in {"class", "interface", "enum"} or (kind == "implementation" and self._language == "swift"):
@@ -494,18 +496,6 @@ class Drawing:
             or (self._language == "ruby" and name_of(node)[:1].isupper())
             or ("static" in held and "let" in held)
         )
-
-    def callable(self, node: SgNode) -> SgNode:
-        """Return the node that holds the parameters."""
-        found = node
-        for _ in range(6):
-            deeper = found.field("declarator")
-            if found.kind() == "reference_declarator":
-                deeper = next((c for c in reversed(found.children()) if c.is_named()), None)
-            if deeper is None or found.kind() == "function_declarator":
-                break
-            found = deeper
-        return found if found.kind() == "function_declarator" else node
 
     def before_name(self, node: SgNode, said: SgNode) -> str:
         """Return the words of a declaration before its name."""

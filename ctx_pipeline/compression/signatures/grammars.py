@@ -70,7 +70,7 @@ GRAMMARS = {
     "c": _grammar(_C, _C_INSIDE, "static", order="type", imports="preproc_include"),
     "cpp": _grammar(
         _and(_C, **{"class": "class_specifier", "type": "alias_declaration", "module": "namespace_definition"}),
-        f"{_C_INSIDE} template_declaration",
+        f"{_C_INSIDE} template_declaration friend_declaration",
         "static",
         order="type",
         imports="preproc_include",
@@ -175,7 +175,9 @@ GRAMMARS = {
         fields=True,
     ),
     "lua": _grammar(
-        {"function": "function_declaration", "value": "variable_declaration assignment_statement return_statement"}, "", "local"
+        {"function": "function_declaration", "value": "variable_declaration assignment_statement return_statement"},
+        "do_statement if_statement elseif_statement else_statement block",
+        "local",
     ),
     "nix": _grammar(
         {"value": "binding", "function": "function_expression"},

@@ -124,12 +124,18 @@ def _plain_types(text: str) -> str:
     return text
 
 
+_AROUND = frozenset({"parenthesized_declarator", "reference_declarator"})
+"""declarators that hold another without a name of its field"""
+
+
 def name_of(node: SgNode) -> str:
     """Return the name that a declaration gives, empty where it has none."""
     if node.kind() in _NAMED_BY_WORDS:
         return flat(re.sub(r"^(?:const|factory|external|\s)*\s", "", f" {node.text().partition('(')[0].partition('=>')[0]}")).strip()
     if node.kind() == "operator_signature":
         return flat(node.text().partition("operator")[2].partition("(")[0].join(("operator ", "")))
+    if node.kind() in {"operator_declaration", "conversion_operator_declaration"}:
+        return flat(f"operator{node.text().partition('operator')[2].partition('(')[0]}")
     if node.kind() == "destructor_declaration":
         return "~" + next((c.text() for c in node.children() if c.kind() == "identifier"), "")
     if (explicit := next((c for c in node.children() if c.kind() == "explicit_interface_specifier"), None)) is not None:
@@ -148,7 +154,7 @@ def name_of(node: SgNode) -> str:
     for _ in range(8):
         if found is None:
             break
-        if found.kind() == "reference_declarator" and found.field("declarator") is None:
+        if found.kind() in _AROUND and found.field("declarator") is None:
             found = next((c for c in reversed(found.children()) if c.is_named()), None)
             continue
         inner = next((deeper for field in _CHAIN if (deeper := found.field(field)) is not None and deeper.range() != found.range()), None)
@@ -166,6 +172,27 @@ def name_of(node: SgNode) -> str:
         return flat(found.text()).replace(" ", "")
     text = flat(found.text())
     return re.sub(r"[*&()]|\[[^\]]*\]", "", text).strip() if found.kind().endswith("declarator") else text
+
+
+def function_of(node: SgNode) -> SgNode:
+    """Return the node that holds the parameters of what is declared: in C the innermost, of a function that gives back a pointer to one."""
+    found: SgNode | None = node
+    function = node
+    for _ in range(10):
+        if found is None:
+            break
+        function = found if found.kind() == "function_declarator" else function
+        deeper = found.field("declarator")
+        if deeper is None and found.kind() in _AROUND:
+            deeper = next((c for c in reversed(found.children()) if c.is_named()), None)
+        found = deeper
+    return function
+
+
+def around_function(declared: SgNode, function: SgNode) -> str:
+    """Return what a declarator in C says of what its function gives back: ``*``, or `` (*)(int)`` of a pointer to a function."""
+    rest = flat(declared.text().replace(function.text(), "", 1))
+    return f" {rest}" if re.match(r"[*&]*\([*&]", rest) else "".join(re.findall(r"^[*&]+", declared.text()))
 
 
 def parameters_of(node: SgNode, grammar: Grammar) -> tuple[Parameter, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -283,12 +282,14 @@ def _queries(state: SessionState, gone: Sequence[Piece]) -> list[str]:
 
 def element(text: str, longest: int) -> str:
     """Return a text as the content of an element: cut, on one line, without what XML cannot hold."""
-    return html.escape(cut(_NOT_XML.sub("", text), longest), quote=False)
+    # as html.escape does: its module brings every entity's name, and a hook imports this one
+    return cut(_NOT_XML.sub("", text), longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def attribute(text: str, longest: int) -> str:
     """Return a text as a quoted attribute, likewise."""
-    return f'"{html.escape(cut(_NOT_XML.sub("", text), longest))}"'
+    quoted = element(text, longest).replace('"', "&quot;").replace("'", "&#x27;")
+    return f'"{quoted}"'
 
 
 # A session's state as a few lines: the block that a fresh chat begins with.
@@ -350,10 +351,10 @@ def lines_of(state: SessionState) -> list[Line]:
         many, few = (_files_line(state, changed, most) for most in (_FILES, _FEW_FILES))
         shown = tuple(f.event for f in changed[:_FILES] if f.event)
         made.append(Line("files", few, 75, shown, (many,) if many != few else ()))
-    elif read := worked_on(state.read, _SKILL)[:_ITEMS]:
-        paths = ", ".join(cut(f.path, SHORT) for f in read)
-        shown = tuple(f.event for f in read if f.event)
-        made.append(Line(LOOKED, f"No changed file is recorded; read: {paths}", 20, shown))
+    elif (read := worked_on(state.read, _SKILL)[:_ITEMS]) or (state.unseen_agents and state.answer):
+        paths = f"; read: {', '.join(cut(f.path, SHORT) for f in read)}" if read else ""
+        shown = tuple(f.event for f in read if f.event) if read or not state.answer else _shown_by(state.answer)
+        made.append(Line(LOOKED, f"No changed file is recorded{state.unseen_changes}{paths}", 20, shown))
     stated = [i for i in state.findings if i.stated or i.by == BUNDLE]
     made += [Line("findings", f"Found: {item_line(i)}", 55 - n) for n, i in enumerate(stated[:_ITEMS])]
     # one command line that did several checks is told once, but for those that ended otherwise
@@ -413,9 +414,13 @@ def _commit_lines(state: SessionState) -> Iterator[Line]:
 def _files_line(state: SessionState, changed: Sequence[FileState], most: int) -> str:
     more = f" and {len(changed) - most} more" if len(changed) > most else ""
     paths = ", ".join(f"{cut(f.path, SHORT)}{' (deleted)' if f.deleted else ''}" for f in changed[:most])
-    agents = "1 subagent" if state.unseen_agents == 1 else f"{state.unseen_agents} subagents"
-    unseen = f"; {agents} may have changed more, of which only their reports tell" if state.unseen_agents else ""
-    return f"Changed files, the last first: {paths}{more}{unseen}"
+    return f"Changed files, the last first: {paths}{more}{state.unseen_changes}"
+
+
+def _of_part(line: Line) -> Line:
+    """Return a line of a part of a session: other files may have been changed in the rest."""
+    text, *longer = (t.replace("files", "files in the part that was read", 1) for t in (line.text, *line.longer))
+    return line._replace(text=text, longer=tuple(longer)) if line.about == "files" else line
 
 
 def worked_on(files: Sequence[FileState], *beside: re.Pattern[str]) -> list[FileState]:
@@ -457,15 +462,18 @@ def _task_lines(state: SessionState) -> Iterator[Line]:
         text = task.text.removeprefix("Plan: ") if task.by == "plan" else task.text
         yield Line("task", f"{approved}: {cut(text, BLOCK_TEXT)}", 100, _shown_by(task))
     several = last or between or state.asked_before or state.said_last or state.replied
+    again = state.asked_again
     if first:
-        yield from _asked(state, first, " first" if several else "", 95)
+        when = " first and last" if again else " first" if several else ""
+        asked_again = _shown_by(last) if again and last else ()
+        yield from (line._replace(events=(*line.events, *asked_again)) for line in _asked(state, first, when, 95))
     if task and between:
         yield from _asked(state, task, " later" if first else "", 92)
     if state.asked_before:
         yield from _asked(state, state.asked_before, " before", 88)
     if state.replied:
         yield Line("task", f"Replied before: “{cut(state.replied.text, SHORT)}”{offer(state.replied)}", 87, _shown_by(state.replied))
-    if last:
+    if last and not again:
         yield from _asked(state, last, " last", 90, offer(last))
     said = state.said_last
     if said and (offer(said) or not (_PICK.fullmatch(said.text) or _AGREES.fullmatch(said.text))):
@@ -476,12 +484,19 @@ def _asked(state: SessionState, item: Item, when: str, worth: int, answers: str 
     """Yield what the person asked for; nothing for the plan that the task is, of which the person typed no word."""
     if item.by != "plan":
         few, *more = dict.fromkeys(shorten_ask(item.text, width) for width in (_ASK, BLOCK_TEXT, _TASK))
-        said = [f"Asked{when}{_refusing(item)}: “{text}”{answers}" for text in (few, *reversed(more))]
+        said = [f"Asked{when}{_refusing(item)}: {_quoted(text)}{answers}" for text in (few, *reversed(more))]
         yield Line("task", said[0], worth, _shown_by(item), tuple(said[1:]))
     elif state.task is None or state.task.event != item.event:
         yield Line("task", f"Approved a plan{when}: {cut(item.text, BLOCK_TEXT)}", worth, _shown_by(item))
 
 
+def _quoted(text: str) -> str:
+    """Return a request in quotation marks, without what is ours of one that is nothing but a pasted output."""
+    ours = _PASTED.match(text)
+    return f"{ours[0]}“{text[ours.end() :]}”" if ours else f"“{text}”"
+
+
+_PASTED = lazy_pattern(r"pasted output (?:ending in|with): ")
 _PICK = lazy_pattern(r"\W*(?:\d{1,2}|[A-Za-z])\W*")
 """A choice among things that are not told."""
 
@@ -504,7 +519,7 @@ def _refusing(item: Item) -> str:
 def _check_line(check: CheckRun, place: int) -> Line:
     why = f" with “{cut(check.why, SHORT)}”" if check.why and not check.ok else ""
     kind = {"test": "test run", "types": "type check", "lint": "lint or format run", "build": "build"}.get(check.purpose, "check")
-    by = ", by the person" if check.by_person else ""
+    by = f", in the {check.hook} hook" if check.hook else ", by the person" if check.by_person else ""
     return Line(
         "tests", f"Last {kind}{by}: `{cut(check.command, SHORT)}` {check.outcome}{why}{check.aged}", 70 - 10 * place, (check.event or "",)
     )
@@ -530,12 +545,12 @@ def block(
     Lines are chosen by worth: one too large is left out, a smaller one may still fit.
     ``safe`` gives a line as it may be told, or None for one that may not. ``beside`` are
     lines that stand at the end: how to resume the session, who else worked here. Of a
-    state of a part of a session (not ``whole``) nothing is said not to have been done. ``zone`` is
+    state of a part of a session (not ``whole``) nothing is said not to have been done, and its files are those of the part. ``zone`` is
     that of its time. A profile says which parts stay first and which are not told; the task is always one of them.
     """
     title = f", “{cut(state.title, 80)}”" if state.title and state.titled and not _begins(state) else ""
     head = f"Where the work on {cut(state.project or state.session_id, 60)} stood ({state.host}, {time_of(state.as_of, zone)}{title}):"
-    said_of = [line for line in lines_of(state) if whole or line.about not in (ABSENT, LOOKED)]
+    said_of = [line if whole else _of_part(line) for line in lines_of(state) if whole or line.about not in (ABSENT, LOOKED)]
     said_of = [line for line in said_of if line.about == "task" or line.about not in profile.leave_out]
     first = {*profile.keep_first, "task"}
     said_of = [line._replace(worth=line.worth + _FIRST) if line.about in first else line for line in said_of]

@@ -33,7 +33,6 @@ SAID_BY = {PERSON: 0, AGENT: 1}
 DRAWN = 8
 """Findings, decisions and done steps that are drawn from the records at most; what somebody said is never left out."""
 
-
 _PLACED = lazy_pattern(r"^\s*(\S{1,400}?)(?::(\d{1,7}))?\s+(?:—|\u2013|-)\s+(\S.*)$", re.DOTALL)
 
 
@@ -95,7 +94,14 @@ class FileState(NamedTuple):
 _FOUND = ("error", "problem")
 """What a check finds, and does not pass."""
 
-_UNENDED = {"running": "had not ended", "refused": "was kept from running", "unknown": "ran; its output does not show how it ended"}
+_UNENDED = {
+    "running": "had not ended",
+    "refused": "was kept from running",
+    "unanswered": "was called; no result is recorded",
+    "stopped": "was stopped by the agent before it ended",
+    "cut off": "was stopped before it ended",
+    "unknown": "ran; its output does not show how it ended",
+}
 
 
 class CheckRun(NamedTuple):
@@ -112,7 +118,7 @@ class CheckRun(NamedTuple):
     why: str = ""
     """the line that says what failed"""
     result: str = ""
-    """passed, failed, refused, running or unknown; empty in a state of an earlier version"""
+    """passed, failed, refused, running, stopped, cut off, unanswered or unknown; empty in a state of an earlier version"""
     unit: str = ""
     """what is counted where that is no test: package, file"""
     by_person: bool = False
@@ -124,21 +130,26 @@ class CheckRun(NamedTuple):
     """packages of which the runner says that no test of theirs was chosen"""
     since: str = ""
     """the files that were changed since, or the command that changed them"""
+    hook: str = ""  # of the person's, that ran it: Stop
+    before: str = ""
+    """how the run of this kind before it ended, where it did not end itself"""
 
     @property
     def aged(self) -> str:
-        """What is said behind its outcome where files were changed since; else empty."""
-        return f"; files were changed since{f' ({self.since})' if self.since else ''}" if self.stale else ""
+        """What is said behind its outcome: that files were changed since, and how the one before it ended; else empty."""
+        since = f"; files were changed since{f' ({self.since})' if self.since else ''}" if self.stale else ""
+        return f"{since}{f'; {self.before}' if self.before else ''}"
 
     @property
     def counts(self) -> str:
         """``3/5 passed`` where the tool counted, else how it ended, as far as the records say."""
         total = self.passed + self.failed
+        units = f" {self.unit}s" if self.unit not in ("", "test") else ""
         if self.result in _UNENDED:
-            return _UNENDED[self.result] + (f" ({self.passed}/{total} passed so far)" if total else "")
+            return _UNENDED[self.result] + (f" ({self.passed}/{total}{units} passed so far)" if total else "")
         if total and not self.ok and not self.failed:
-            return f"failed ({self.passed}/{total} passed)"
-        return f"{self.passed}/{total} passed" if total else "passed" if self.ok else "failed"
+            return f"failed ({self.passed}/{total}{units} passed)"
+        return f"{self.passed}/{total}{units} passed" if total else "passed" if self.ok else "failed"
 
     @property
     def outcome(self) -> str:
@@ -175,6 +186,8 @@ class SessionState:
     """the first prompt that asks for something"""
     asked_last: Item | None = None
     """the last one; None where it is the first"""
+    asked_again: bool = False
+    """the last one says what the first one does, word for word, also where both are shortened"""
     asked_before: Item | None = None
     """what that follows, where it cannot be understood by itself; None where it is the first"""
     goes_on: bool = False
@@ -212,7 +225,7 @@ class SessionState:
     orders: list[Item] = field(default_factory=list)
     """what those were started with that answered before the last one, the last of them first, where that is so"""
     hooks_ran: bool = False
-    """commands of the person's hooks ran, which may have checked the work: their outcome is not among the checks"""
+    """commands of the person's hooks ran, which may have checked the work"""
     unseen_agents: int = 0
     """subagents that were started and whose own calls are not among what the state is drawn from"""
     answer: Item | None = None
@@ -246,7 +259,15 @@ class SessionState:
     @property
     def read(self) -> list[FileState]:
         """Files that were only read, the last read first."""
-        return sorted((f for f in self.files if not f.changes), key=lambda f: -f.last)
+        return sorted((f for f in self.files if f.reads and not f.changes), key=lambda f: -f.last)
+
+    @property
+    def unseen_changes(self) -> str:
+        """What is said behind the changed files where subagents may have changed others; else empty."""
+        who, reports = (
+            ("1 subagent", "its report tells") if self.unseen_agents == 1 else (f"{self.unseen_agents} subagents", "their reports tell")
+        )
+        return f"; {who} may have changed {'more' if self.modified else 'some'}, of which only {reports}" if self.unseen_agents else ""
 
     @property
     def on_branch(self) -> Item | None:
@@ -305,41 +326,16 @@ def from_json(value: dict[str, Any]) -> SessionState:
 
     names = ("title", "project", "repository", "branch", "as_of", "began")
     known: dict[str, Any] = {n: None if value.get(n) is None else str(value[n]) for n in names}
+    known |= {n: maybe(n) for n in _ITEMS}
+    known |= {n: [item(r) for r in value.get(n, ())] for n in ("findings", "decisions", "progress", "next_steps", "outside", "orders")}
+    known |= {n: int(value.get(n, 0)) for n in ("calls_since", "unseen_agents", "subagents")}
+    known |= {n: bool(value.get(n, n == "titled")) for n in _FLAGS}
     return SessionState(
         host=str(value["host"]),
         session_id=str(value["session_id"]),
         seq=int(value.get("seq", -1)),
-        asked_first=maybe("asked_first"),
-        asked_last=maybe("asked_last"),
-        asked_before=maybe("asked_before"),
-        said_last=maybe("said_last"),
-        replied=maybe("replied"),
-        forked_from=maybe("forked_from"),
-        commit=maybe("commit"),
-        unsent=bool(value.get("unsent", False)),
         committed=None if value.get("committed") is None else bool(value["committed"]),
-        task=maybe("task"),
-        answer=maybe("answer"),
-        recap=maybe("recap"),
         answer_longer=[item(r) for r in (value["answer_longer"] if "answer_longer" in value else _longer_before(value))],
-        delivered=maybe("delivered"),
-        last_call=maybe("last_call"),
-        asked_since=bool(value.get("asked_since", False)),
-        calls_since=int(value.get("calls_since", 0)),
-        unseen_agents=int(value.get("unseen_agents", 0)),
-        titled=bool(value.get("titled", True)),
-        subagents_only=bool(value.get("subagents_only", False)),
-        subagents=int(value.get("subagents", 0)),
-        hooks_ran=bool(value.get("hooks_ran", False)),
-        unanswered=bool(value.get("unanswered", False)),
-        goes_on=bool(value.get("goes_on", False)),
-        answer_of_subagent=bool(value.get("answer_of_subagent", False)),
-        findings=[item(r) for r in value.get("findings", ())],
-        decisions=[item(r) for r in value.get("decisions", ())],
-        progress=[item(r) for r in value.get("progress", ())],
-        next_steps=[item(r) for r in value.get("next_steps", ())],
-        outside=[item(r) for r in value.get("outside", ())],
-        orders=[item(r) for r in value.get("orders", ())],
         files=[FileState(**_typed(r, _FILE)) for r in value.get("files", ())],
         tests=CheckRun(**_typed(value["tests"], _RUN)) if value.get("tests") else None,
         checks=[CheckRun(**_typed(r, _RUN)) for r in value.get("checks", ())],
@@ -353,6 +349,14 @@ def _longer_before(value: dict[str, Any]) -> list[Any]:
     return [row for name in ("answer_more", "answer_some") if (row := value.get(name))]
 
 
+_ITEMS = (
+    *("asked_first", "asked_last", "asked_before", "said_last", "replied", "forked_from"),
+    *("commit", "task", "answer", "recap", "delivered", "last_call"),
+)
+_FLAGS = (
+    *("asked_again", "unsent", "asked_since", "titled", "subagents_only", "hooks_ran"),
+    *("unanswered", "goes_on", "answer_of_subagent"),
+)
 _TEXT, _MAYBE, _COUNT = (str,), (str, type(None)), (int,)
 _ITEM: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("text", "by"), _TEXT),
@@ -368,7 +372,7 @@ _FILE: dict[str, tuple[type, ...]] = {
     "deleted": (bool,),
 }
 _RUN: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("command", "purpose", "why", "result", "unit", "since"), _TEXT),
+    **dict.fromkeys(("command", "purpose", "why", "result", "unit", "since", "hook", "before"), _TEXT),
     **dict.fromkeys(("passed", "failed", "skipped", "empty"), _COUNT),
     **dict.fromkeys(("ok", "stale", "cut", "by_person"), (bool,)),
     "event": _MAYBE,

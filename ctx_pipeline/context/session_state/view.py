@@ -29,7 +29,9 @@ def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
     """Return the compact view of a state for a person, one section a line or a few."""
     found = [task_line(state)]
     if state.project:
-        found.append(f"Project: {state.project}{f' ({state.branch})' if state.branch else ''}")
+        ended = state.on_branch
+        branch = f" ({ended.text if ended else f'began on the branch {state.branch}'})" if ended or state.branch else ""
+        found.append(f"Project: {state.project}{branch}")
     for title, items in (
         ("Findings", state.findings),
         ("Decisions", state.decisions),
@@ -51,6 +53,8 @@ def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
         found.append(f"{_CHECKED.get(t.purpose, 'Check')}: {t.counts}{part} (`{cut(t.command, 120)}`){t.aged}")
         if t.why and not t.ok:
             found.append(f"  {cut(t.why, BLOCK_TEXT)}")
+    elif not state.checks and not state.hooks_ran:
+        found.append("Tests: none were run")
     return found
 
 

@@ -56,9 +56,6 @@ const ctx = (() => {
     return promise.finally(() => coming.delete(name));
   }
 
-  // What was packed into base64 of zlib.
-  const unpack = (text) => inflated(atob(text));
-
   // JSON from zlib, unpacked off the main thread by the browser; a byte is the low eight bits of a sign, as x-user-defined has it.
   function inflated(text) {
     const bytes = new Uint8Array(text.length);
@@ -253,5 +250,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, forget, lost, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, signalWords, command };
+  return { receive, load, forget, lost, words, panel, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, signalWords, command };
 })();

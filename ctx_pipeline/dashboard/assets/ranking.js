@@ -13,6 +13,7 @@
   const TOKEN = /[\p{L}\p{N}]+/gu;
   const CUT_OFF = /(?<=[\p{L}\p{N}_])['\u2019](t|m|d|ll|re|ve)(?![\p{L}\p{N}_])/giu; // says nothing
   const HUMPS = /[A-Z]?[a-z]+|[A-Z]+(?![a-z])/g; // the words of a name in code
+  const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"];
   const OTHER = /[^\x00-\x7f]/;
   const SAID = new Set([0, 1, 2, 3, 7, 8]);
 
@@ -151,6 +152,7 @@
       this.top = top;
       this.length = 0;
       this.known = new Map();
+      this.neighbors = new Map();
     }
 
     // Sessions come in the order of their rows, those without a place last.
@@ -195,6 +197,21 @@
         this.known.set(name, held);
       }
       return this.known.get(name);
+    }
+
+    // neighbor of a word -> the documents that have it; read once for each word, since a question is asked anew with each key.
+    near(word) {
+      if (!this.neighbors.has(word)) {
+        const near = neighbors(word);
+        const held = new Map();
+        const form = new RegExp(`(?<![\\p{L}\\p{N}])${word[0]}[a-z]{${word.length - 2},${word.length}}(?![\\p{L}\\p{N}])`, "gu");
+        for (const one of this.rows.values()) {
+          for (const other of new Set(one.words.match(form))) if (near.has(other)) (held.get(other) || held.set(other, []).get(other)).push(one);
+        }
+        if (this.neighbors.size > 100) this.neighbors.clear();
+        this.neighbors.set(word, held);
+      }
+      return this.neighbors.get(word);
     }
 
     any(phrases) {
@@ -315,10 +332,39 @@
 
   const best = (own, tiers, index) => [...own.keys()].sort((a, b) => tiers.get(a) - tiers.get(b) || own.get(b) - own.get(a) || index.newer(a, b));
 
+  // Words that differ from one in one letter behind the first.
+  function neighbors(word) {
+    const changed = (n) => {
+      const [before, after] = [word.slice(0, n), word.slice(n)];
+      const found = LETTERS.map((letter) => before + letter + after);
+      if (after) found.push(before + after.slice(1), ...LETTERS.map((letter) => before + letter + after.slice(1)));
+      return after.length > 1 ? [...found, before + after[1] + after[0] + after.slice(2)] : found;
+    };
+    return new Set([...word].flatMap((_, n) => changed(n + 1)).filter((other) => other !== word));
+  }
+
+  // The neighbor that most documents of those to keep have; of several the last one of the alphabet.
+  function nearWord(index, word, keep) {
+    const held = new Map([...index.near(word)].map(([other, rows]) => [other, Math.min(how.common, rows.filter(keep).length)]).filter(([, n]) => n));
+    return [...held.keys()].reduce((best, other) => (best && (held.get(best) - held.get(other) || (best > other ? 1 : -1)) > 0 ? best : other), "");
+  }
+
+  // word -> what is looked for in its place, of words that stand nowhere.
+  function nearWords(index, missing, keep) {
+    const doubted = missing.filter((word) => word.length >= how.shortestTypo && /^[a-z]+$/.test(word)).slice(0, how.typos);
+    const nowhere = doubted.filter((word) => !index.found([word]).size);
+    return new Map(nowhere.map((word) => [word, nearWord(index, word, keep)]).filter(([, other]) => other));
+  }
+
+  // A question with other words in the place of some.
+  function withWords(text, others) {
+    return text.replace(TOKEN, (token) => (SIGN.test(token) ? token.match(RUNS) : [token]).map((run) => others.get(run.toLowerCase()) || run).join(""));
+  }
+
   // Rows in order: the phrase, all words, any words, beginnings; each scored with its neighbours and its session.
   function ranked(index, text) {
     const asked = question(text);
-    if (!asked.asked.length || !index.top) return { rows: [], scores: new Map(), ways: [] };
+    if (!asked.asked.length || !index.top) return { rows: [], scores: new Map(), ways: [], doubted: [] };
     const words = index.ways(asked.telling);
     const sought = [...words, ...index.named(asked.names)];
     const others = asked.whole > how.wordsAtOnce ? index.others(asked.telling) : [];
@@ -330,8 +376,9 @@
       if (asked.whole > 1 && asked.whole <= how.wordsAtOnce) for (const row of index.few(index.every(asked.every), how.strict)) tiers.set(row, 1);
       for (const row of index.few(index.every(asked.phrases), how.strict)) tiers.set(row, 0);
     }
+    const relaxed = tiers.size < how.enough;
     const add = (rows, tier) => rows.forEach((row) => tiers.has(row) || tiers.set(row, tier));
-    if (tiers.size < how.enough) {
+    if (relaxed) {
       const covered = new Map();
       for (const way of sought) for (const row of way.rows) covered.set(row, way.weight + (covered.get(row) || 0));
       for (const way of others) for (const row of way.rows) if (covered.has(row)) covered.set(row, way.weight + covered.get(row));
@@ -351,7 +398,16 @@
     const own = index.alone(rows, ways, scoring);
     for (const [row, score] of otherwise) own.set(row, own.get(row) || score);
     const scores = inContext(index, ways, own, tiers, scoring);
-    return { rows: [...best(scores, tiers, index), ...best(own, tiers, index).filter((row) => !scores.has(row))], own, scores, ways: sought };
+    const begun = [...tiers.values()].includes(3);
+    const doubted = relaxed ? words.map((way) => ({ ...way, begun: begun ? [...index.found(way.token, true).keys()] : [] })) : [];
+    return { rows: [...best(scores, tiers, index), ...best(own, tiers, index).filter((row) => !scores.has(row))], own, scores, ways: sought, doubted };
+  }
+
+  // Words of a question that no document to keep has, in no form.
+  function missing(index, doubted, keep) {
+    const meant = (row) => keep(index.rows.get(row));
+    const held = new Set(doubted.filter(({ rows, begun }) => rows.some(meant) || begun.some(meant)).map(({ name }) => name));
+    return [...new Set(doubted.map(({ name }) => name))].filter((name) => !held.has(name));
   }
 
   function inContext(index, ways, own, tiers, scoring) {
@@ -403,8 +459,12 @@
   }
 
   // The best documents for a question, of those to keep; what several sessions hold, the same words at the same moment, is one of them.
+  // `corrected` are words that stand nowhere, each with the one that was looked for in its place.
   function bestOf(index, text, most, keep = () => true) {
-    const { rows, ways } = ranked(index, text);
+    const first = ranked(index, text);
+    const corrected = nearWords(index, missing(index, first.doubted, keep), keep);
+    const meant = withWords(text, corrected);
+    const { rows, ways } = meant === text ? first : ranked(index, meant);
     const seen = new Map();
     const hits = [];
     for (const row of rows) {
@@ -417,7 +477,7 @@
       hits.push(one);
       if (hits.length === most) break;
     }
-    return { hits, words: [...new Set(ways.flatMap((way) => way.phrases.map((phrase) => phrase.join(""))))] };
+    return { hits, words: [...new Set(ways.flatMap((way) => way.phrases.map((phrase) => phrase.join(""))))], corrected: meant === text ? [] : [...corrected] };
   }
 
   function use(scoring) {

@@ -21,7 +21,15 @@
     const first = new Map(keys.map((key, n) => [key, firsts[n]]));
     const sessions = read.reverse().flatMap((piece) => {
       const own = (piece.sessions || []).map((key, n) => ({ key, first: first.get(key), rows: piece.rows[n], whole: piece.stamps[n].endsWith("+"), documents: [] }));
-      for (const [session, kind, mark, at, text, row] of piece.documents || []) own[session].documents.push({ kind, mark, at, text, row });
+      // times and numbers of events are told by how far each is from the one before
+      let [place, time, row] = [0, 0, 0];
+      for (const [n, one] of own.entries()) {
+        for (const end = place + piece.counts[n]; place < end; place++) {
+          time += piece.times[place] ?? 0;
+          row += piece.numbers[place];
+          one.documents.push({ kind: piece.kinds[place], mark: piece.marks[place], at: piece.times[place] === null ? null : time, text: piece.texts[place], row });
+        }
+      }
       return own;
     });
     const index = new ctx.ranking.Index(top);
@@ -38,12 +46,17 @@
   async function fromDisk(list, query, days) {
     ctx.ranking.use(list.scoring);
     const { index, whole, all } = await held(list.words);
-    const { hits, words } = ctx.ranking.best(index, query, MOST, ({ at }) => days.holds(at === null ? null : ctx.when(at, "iso")));
+    const keep = days.range().some(Boolean) ? ({ at }) => days.holds(at === null ? null : ctx.when(at, "iso")) : undefined;
+    const { hits, words, corrected } = ctx.ranking.best(index, query, MOST, keep);
     const shown = hits.map(({ key, kind, mark, at, text }) => ({ key, kind: KINDS[kind], mark, at, ...cut(text, words) }));
     const rest = all < list.rows.length ? [`Searched from disk: the newest ${ctx.count(all)} sessions`] : [];
     if (whole < all) rest.push(`${rest.length ? "tool" : "Searched from disk: tool"} output of the newest ${ctx.count(whole)}`);
-    return [shown, rest.length ? `${rest.join(", ")}. All of it: ` : ""];
+    const told = corrected.map(([word, other]) => `nothing here holds ${typed(word, query)}: ${other} was looked for`);
+    return [shown, rest.length ? `${rest.join(", ")}. All of it: ` : "", told.join("; ")];
   }
+
+  // A word that was looked for as it stands in the question.
+  const typed = (word, query) => query.slice(query.toLowerCase().indexOf(word)).slice(0, word.length);
 
   // The part of a text where most of the words stand, and where in it they do.
   function cut(raw, words) {
@@ -91,7 +104,7 @@
       let searched;
       try {
         if (ctx.ask) ({ hits, searched } = await ctx.ask(query, ...days.range()));
-        else [hits, where] = await fromDisk(list, query, days);
+        else [hits, where, searched] = await fromDisk(list, query, days);
       } catch (error) {
         found.replaceChildren(el("p.note", ctx.lost("The search", error)));
         return;

@@ -138,8 +138,8 @@
     async function rows(one) {
       if (!one.items) {
         const [, , , , file, at] = told.pieces[one.number];
-        const held = file === "" ? told.inline : await ctx.load(`${chunk}-${file}`);
-        one.items = await ctx.unpack(held[at]);
+        const held = file === "" ? detail.inline : await ctx.load(`${chunk}-${file}`);
+        one.items = held[at];
       }
       return one.items;
     }

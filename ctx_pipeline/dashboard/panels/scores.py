@@ -22,7 +22,7 @@ def records(data: PageData) -> dict[str, Any]:
     for line in data.scores:
         values = dict(zip(line.signals, line.values, strict=True))
         if (line.host, line.session_id) in keys:
-            rows.append([keys[line.host, line.session_id], *(values.get(name) for name in names)])
+            rows.append([keys[line.host, line.session_id], *map(values.get, names)])
     return {"signals": [_signal(known[name]) if name in known else [name, "numeric", "", ""] for name in names], "rows": rows}
 
 

@@ -103,6 +103,8 @@ class Thread:
     version: str | None = None
     rows: list[tuple] = field(default_factory=list)
     calls: dict[str, Call] = field(default_factory=dict)
+    began: bool = False
+    """Whether the branch is that of a prompt or an answer, not of a record that a host wrote of what was before."""
     open_facts: bool = True
     """Whether cwd, branch or version is still to be found."""
     plain_lines: set[bytes] | None = None

@@ -228,7 +228,9 @@ def _call_key(state: Gathered, place: Place, message: Message) -> str | None:
 def _facts(state: Gathered, thread: Thread, record: Record) -> None:
     """Keep the first working directory, branch and version, the last branch there, and where a fork came from."""
     thread.cwd = thread.cwd or record.cwd
-    thread.branch = thread.branch or record.git_branch
+    if not thread.began:
+        thread.branch = record.git_branch or thread.branch
+        thread.began = record.git_branch is not None and record.type != "system"
     if record.git_branch and record.cwd == thread.cwd:
         thread.last_branch = record.git_branch
     thread.version = thread.version or record.version
@@ -236,7 +238,7 @@ def _facts(state: Gathered, thread: Thread, record: Record) -> None:
         thread.agent = thread.agent or record.agent_name
     if record.forked_from is not None and thread.kind == "main":
         state.forked_from = state.forked_from or record.forked_from.session_id
-    thread.open_facts = not (thread.cwd and thread.branch and thread.version)
+    thread.open_facts = not (thread.cwd and thread.began and thread.version)
 
 
 def _sidechain(state: Gathered, record: Record) -> Thread:

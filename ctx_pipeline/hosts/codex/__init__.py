@@ -21,7 +21,7 @@ _STEADY = (
 HOST = Host(
     key="codex",
     title="Codex",
-    version=7,
+    version=9,
     aliases=("openai-codex", "codex-cli", "cx"),
     files=HomeFiles(
         roots_env="CODEX_HOME",
@@ -79,13 +79,15 @@ HOST = Host(
         listed=r"""tools\.exec_command\(\s*\{\s*(?:"?cmd"?\s*:\s*)?\w+(\.join\(\s*["'] ["']\s*\))?\s*[,}]""",
         running=r"Process running with session ID (\d{1,20})|Script running with cell ID (\w{1,40})"
         r"|\{\"chunk_id\":[^{}\n]{0,300}?\"session_id\":(\d{1,20})",
+        # a script that reads the command's first answer alone ends at that time, and says nothing of a command that goes on
+        yields=r"\byield_time_ms\"?\s?:\s?(\d{1,7})\b",
         waits=r"\b(?:session_id|cell_id)\"?\s?:\s?\"?(\w{1,40})",
         waits_in=("session_id", "cell_id"),
         stops=r"\bchars\"?:\s?\"\\(?:u0003|x03)",
         refused=r"\A(?:Script failed\n[^{}]{0,200}?Script error:\n)?exec_command failed for [\s\S]{0,4000}?Rejected\("
         r"(?:[\s\S]{0,4000}?\b(rejected: [^\n\"\\]{1,190}))?",
         output=r"\"output\":\s?(\"(?:[^\"\\]|\\.)*\")",
-        printed=(r"^Output:\n([\s\S]*)",),
+        printed=(r"O(?<=^O)utput:\n([\s\S]*)",),
         exit=r"\{\s{0,8}(?:\"chunk_id\":[^{}]{0,300}?)?\"exit_code\":\s?(-?\d{1,10})\b",
         exit_line=r"(?:Exit code:|Process exited with code|exited with code|\"exit_code\":) ?-?\d{1,10}\b",
         folder="workdir",

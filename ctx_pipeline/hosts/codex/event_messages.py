@@ -140,7 +140,7 @@ def _patch_end(walk: Walk, entry: Entry, payload: Payload) -> None:
     tool = walk.rows.open.get(payload.call_id or "")
     if tool is None:
         touched = tools.FileAccess("apply_patch", "edit", tuple(changes))
-        tool = walk.call(entry, payload.call_id, touched, "\n".join(changes), "patch_apply_end")
+        tool = walk.call_inside(entry, payload.call_id, touched, "\n".join(changes), "patch_apply_end")
         tool.ended = entry.ts
     tool.paths = tuple(changes) or tool.paths
     if payload.success is not None:
@@ -169,7 +169,7 @@ def _mcp_end(walk: Walk, entry: Entry, payload: Payload) -> None:
         tool.is_error = tool.is_error or failed
         return
     text = bytes(said.arguments).decode("utf-8", "replace") if said else ""
-    tool = walk.call(entry, payload.call_id, tools.FileAccess(name, "mcp"), text, "mcp_tool_call_end")
+    tool = walk.call_inside(entry, payload.call_id, tools.FileAccess(name, "mcp"), text, "mcp_tool_call_end")
     tool.is_error = failed
     walk.rows.result(entry, tool.call_id, without_blobs(result.decode("utf-8", "replace")), "mcp_tool_call_end", block=1)
     _timed(tool, entry, payload)
@@ -202,17 +202,20 @@ def _dynamic_response(walk: Walk, entry: Entry, payload: Payload) -> None:
 
 def _started(walk: Walk, entry: Entry, payload: Payload) -> None:
     walk.status = "unknown"
+    walk.ended = len(walk.rows.tools)
     walk.holds(payload.model_context_window)
     _unknown(walk, entry, payload)
 
 
 def _complete(walk: Walk, entry: Entry, payload: Payload) -> None:
     walk.status = "completed"
+    walk.ended = len(walk.rows.tools)
     walk.rows.event(entry, "attachment", payload.type or "task_complete", "system", _turn_text(payload))
 
 
 def _aborted(walk: Walk, entry: Entry, payload: Payload) -> None:
     walk.status = "interrupted"
+    walk.ended = len(walk.rows.tools)
     if payload.reason == "interrupted":
         walk.rows.event(entry, "injected", "interrupt", "user", payload.reason)
     else:

@@ -25,6 +25,8 @@ _CWD = lazy_pattern(r"<cwd>([^<]{1,4096})</cwd>|^Current working directory: (.{1
 
 _PICTURES = 99
 """Images of one record that are noted, at most."""
+_RUNNING = 50
+"""Calls before an end event among which the script that made its call is looked for."""
 
 
 class Walk:
@@ -52,6 +54,8 @@ class Walk:
         """tokens that the window holds, as last recorded"""
         self.limits = b""
         self.parent: str | None = None
+        self.ended = 0
+        """tool calls of turns that have ended: no script among them still runs"""
         self.searches: deque[tuple[str | None, int]] = deque()
         """ended web searches whose call comes after: call id and seq of the end event"""
         self.origin: str | None = None
@@ -134,6 +138,16 @@ class Walk:
     def call(self, entry: Entry, call_id: str | None, touched: tools.FileAccess, text: str, subtype: str) -> Tool:
         """Add a tool call."""
         return self.rows.tool(entry, call_id, touched, text, subtype, parent=self.parent)
+
+    def call_inside(self, entry: Entry, call_id: str | None, touched: tools.FileAccess, text: str, subtype: str) -> Tool:
+        """Add a tool call that only its end event tells of, as the child of the script that made it: the one that still runs."""
+        running = [
+            t.call_event
+            for t in self.rows.tools[max(self.ended, len(self.rows.tools) - _RUNNING) :]
+            if t.name == "exec" and t.result_event is None
+        ]
+        parent = running[0] if len(running) == 1 else self.parent
+        return self.rows.tool(entry, call_id, touched, text, subtype, parent=parent)
 
     def unknown(self, entry: Entry, payload: Payload | None) -> None:
         """Count a record of a type we do not know and keep it whole."""

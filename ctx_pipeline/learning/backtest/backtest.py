@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import ctx_pipeline
 from ctx_pipeline import discovery
 from ctx_pipeline.integrations.status import sparingly
+from ctx_pipeline.learning.backtest.cohorts import sides
 from ctx_pipeline.learning.backtest.hook_events import Around, Moment, asked_at, at_commands, table
 from ctx_pipeline.learning.backtest.past_sessions import allowed_at, days, is_shown, load, number_of, place_at, recurring, windows
 from ctx_pipeline.memory.evaluation import (
@@ -25,7 +26,6 @@ from ctx_pipeline.memory.evaluation import (
     WANTED,
     Asked,
     Prompted,
-    Sides,
     at_start,
     by_group,
     compare,
@@ -40,12 +40,10 @@ from ctx_pipeline.memory.evaluation import (
 from ctx_pipeline.memory.injection_policy import AT_PROMPT, AT_START, LEAST_WORDS, MEASURED, PROMPT_WORDS, STARTS, for_prompt
 from ctx_pipeline.memory.injection_policy import at_start as injection_policy_at_start
 from ctx_pipeline.memory.ranking import LEAST_COVERED, PENALTY, WEIGHTS, Recalled, error_words, rank, words_of
-from ctx_pipeline.memory.scope import visible
 from ctx_pipeline.memory.session_facts import FAILED, KINDS, RAN, Said, about
 from ctx_pipeline.mining.lessons.failures import salient_line
 from ctx_pipeline.model.codec import digest, iso
 from ctx_pipeline.model.memories import Memory
-from ctx_pipeline.pipeline.lessons.lesson_outcomes import measured, tellings
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.storage import memory_index
 from ctx_pipeline.storage.memory_index import MemoryIndex
@@ -173,10 +171,14 @@ class _HookReplay:
         self._about = {m.memory_id: about(m) for m in self._shown}
         self._places: dict[tuple[str, str], _Place] = {}
         self._outside: list[tuple[str, Said, _Place]] = []
+        self._answers: dict[tuple[str, Place, int], list[Scored]] = {}
+        self._hits: dict[tuple[str, tuple[int, ...], int], list[int]] = {}
 
     def session(self, told: Timeline, day: int, until: int | None) -> None:
         """Ask with the prompts and the errors that a session had in the window."""
         here = self._place(told)
+        self._answers.clear()
+        self._hits.clear()
         inside = [p for p in told.prompts if day <= p.at and (until is None or p.at < until) and (p.at, p.text) not in self._seen]
         failed = [
             d
@@ -205,7 +207,7 @@ class _HookReplay:
         if not targets:
             return
         found = [s.memory for s in self._search(asked.text, here.place, asked.at)]
-        numbers = self._past.best(words_of(asked.text), places=here.raw, before=number_of(self._made.sessions_before), limit=SHOWN)
+        numbers = self._searched(asked.text, here, number_of(self._made.sessions_before))
         known = [m for m, at in told_at.items() if at <= asked.at]
         self._made.asked.append(
             Asked(
@@ -287,7 +289,7 @@ class _HookReplay:
         number = number_of(self._made.sessions_before if before is None else before)
 
         def searched(text: str) -> set[Thing]:
-            hits = self._past.best(words_of(text), places=here.raw, before=number, limit=1)
+            hits = self._searched(text, here, number)
             return self._history.shown_by(hits[0], turn=True) if hits else set()
 
         return Around(
@@ -344,10 +346,20 @@ class _HookReplay:
 
     def _search(self, text: str, place: Place, at: int) -> list[Scored]:
         """Return what ``ctx memory retrieve`` answers."""
-        error = error_words(text, lambda some: salient_line(some, place.cwd, of_any_form=True))
-        hits = self._index.recall(words_of(text), error=error, allowed=allowed_at(place), least=LEAST_COVERED)
-        near = [Recalled(h.memory, h.score, h.covered) for h in hits]
-        return rank(near, place=place, limit=SHOWN, now=at, linked=self._index.get)
+        key = (text, place, at)
+        if key not in self._answers:
+            error = error_words(text, lambda some: salient_line(some, place.cwd, of_any_form=True))
+            hits = self._index.recall(words_of(text), error=error, allowed=allowed_at(place), least=LEAST_COVERED)
+            near = [Recalled(h.memory, h.score, h.covered) for h in hits]
+            self._answers[key] = rank(near, place=place, limit=SHOWN, now=at, linked=self._index.get)
+        return self._answers[key]
+
+    def _searched(self, text: str, here: _Place, before: int) -> list[int]:
+        """Return the best hits of a text search over the past of a place."""
+        key = (text, here.raw, before)
+        if key not in self._hits:
+            self._hits[key] = self._past.best(words_of(text), places=here.raw, before=before, limit=SHOWN)
+        return self._hits[key]
 
     def _recalled(self, text: str, place: Place) -> list[Recalled]:
         """Return what the hook at a prompt looks at."""
@@ -372,63 +384,6 @@ class _HookReplay:
             newest = {t for d in last.deeds if d.at >= since for t in d.spellings} if last else set()
             self._places[key] = _Place(place, raw, seen, things, newest)
         return self._places[key]
-
-
-_READINGS = {"user_correction_count": ("signals/outcomes", "corrections"), "session_cost": ("signals/spending", "cost")}
-"""signal -> asset that holds it and the outcome it stands for"""
-
-_HOOKS = frozenset({"SessionStart", "UserPromptSubmit"})
-
-
-def sides(store: Store, history: History) -> Sides:
-    """Return the sessions on each side with their outcomes; nothing is read where no memory was told."""
-    made = Sides()
-    log = tellings(store)
-    if not log:
-        return made
-    reached = {key: [t for t in known.values() if t.reached is not None] for key, known in log.items()}
-    by_hooks = sum(any(t.event in _HOOKS and not t.withheld for t in known.values()) for known in log.values())
-    made.logged = (by_hooks, sum(map(len, reached.values())))
-    for (host, session, memory_id), payload in measured(store.journal).items():
-        outcome = str(payload.get("outcome"))
-        made.uses.setdefault(memory_id, Counter())[outcome] += 1
-        made.judged.append((f"{host}/{session}", outcome))
-    stories = {(s.host, s.session_id): s for s in history.stories}
-    read = _readings(store)
-    first = min(t.at for known in log.values() for t in known.values())
-    places = []
-    for key, known in log.items():
-        if key not in stories:
-            continue
-        row = _outcomes(stories[key], read.get(key, {}))
-        hooks = [t for t in known.values() if t.event in _HOOKS]
-        places.append(place_at(stories[key]))
-        # a session stays on the side it was drawn to, whatever it asked for itself
-        if any(t.withheld for t in hooks):
-            made.withheld.append(row)
-        else:
-            made.told.append(row)
-            if any(t.holdout > 0 for t in hooks):
-                made.randomized.append(row)
-    for key, told in stories.items():
-        if key not in log and told.first >= first and any(visible("repo", told.repository or None, told.cwd, p) for p in places):
-            made.others.append(_outcomes(told, read.get(key, {})))
-    return made
-
-
-def _outcomes(told: Timeline, read: dict[str, float]) -> dict[str, float]:
-    failed = Counter(d.names[0] for d in told.deeds if d.kind == FAILED)
-    return {**read, "retries": float(sum(n - 1 for n in failed.values()))}
-
-
-def _readings(store: Store) -> dict[tuple[str, str], dict[str, float]]:
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    for signal, (asset, name) in _READINGS.items():
-        for cell in store.lake.manifests(asset):
-            for row in store.lake.read_rows("readings", cell, asset):
-                if row.signal == signal and row.value is not None:
-                    found.setdefault((row.host, row.session_id), {})[name] = row.value
-    return found
 
 
 VERSION = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.learning.at_act import after_failure, before_command
@@ -21,6 +22,8 @@ from ctx_pipeline.memory.injection_policy import (
 )
 from ctx_pipeline.memory.ranking import words_of
 from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, RULED
+from ctx_pipeline.mining.lessons.commands import as_pattern
+from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -37,6 +40,9 @@ MOST_TOLD = 2
 
 AGAIN = "again"
 """Kind of what passed when it was run once more, with nothing changed."""
+
+QUOTED = "quoted"
+"""Kind of what passed once a word that the shell expanded was quoted."""
 
 
 class Moment(NamedTuple):
@@ -77,10 +83,22 @@ class Around(NamedTuple):
 def fits(memory: Memory, about: About, came: set[Thing]) -> bool:
     """Tell whether a lesson is about something that came: its error, file, rule or check, a command or file that it advises."""
     advised = {(RAN, command) for command in about.commands} | {(CHANGED, name) for name in about.files}
+    as_told = bool(advised) and bool(advised & _left_open(came))
     wants = set(map(str, memory.body.get("want", ()))) if memory.body.get("instead_of") else set()
     wanted = any(kind == RAN and not wants.isdisjoint(name.split()[:1]) for kind, name in came)
     waited = bool(memory.body.get("transient")) and (AGAIN, about.subject) in came
-    return about.fits(came) or bool(advised & came) or wanted or waited
+    quoted = memory.body.get("about") == "glob" and any(kind == QUOTED for kind, _ in came)
+    return about.fits(came) or bool(advised & came) or as_told or wanted or waited or quoted
+
+
+def _left_open(things: Collection[Thing]) -> set[Thing]:
+    """Return the calls among things with the names that they choose left open, as lessons tell them: ``cargo test NAME``."""
+    return {(RAN, pattern) for kind, name in things if kind == RAN for pattern in _patterns(name)}
+
+
+@lru_cache(maxsize=4_096)
+def _patterns(command: str) -> tuple[str, ...]:
+    return tuple(as_pattern(step.text, step.subject) for step in steps(command) if step.words)
 
 
 def at_commands(told: Timeline, here: Around, inside: Callable[[int], bool], known: set[str]) -> list[Moment]:
@@ -132,9 +150,10 @@ def _moment(
 ) -> Moment:
     right = tuple((kind_of(m), fits(m, here.about(m), came)) for m in lessons if sure_enough(m) or moment in COMMAND_MOMENTS)
     hit = here.searched(asked) if words_of(asked) else set()
-    # a turn in which a file of the failure was merely changed answers nothing: not for lessons, and not for the search
+    # a call counts for both whatever name it chooses; a turn in which a file of the failure was merely changed answers nothing,
+    # not for lessons, and not for the search
     shown = {t for t in came if t[0] != CHANGED} if moment == AT_FAILURE and hit.isdisjoint(met) else came
-    plain = not hit.isdisjoint(shown)
+    plain = not hit.isdisjoint(shown) or not _left_open(hit).isdisjoint(_left_open(shown))
     earlier = any(m.memory_id in known and fits(m, here.about(m), came) for m in here.memories)
     knew = earlier or any(fitting for _, fitting in right)
     past = here.past & (came | set(met))
@@ -174,6 +193,8 @@ def _ended(deeds: Iterable[SessionFact], now: SessionFact, ran: set[str]) -> set
             came.update(deed.spellings)
     if end is not None and not any(kind == CHANGED for kind, _ in came):
         came.add((AGAIN, now.subject))
+    if end is not None and any(f"'{w}'" in end.names[0] or f'"{w}"' in end.names[0] for w in now.names[0].split() if set("*?[") & set(w)):
+        came.add((QUOTED, now.subject))
     return came
 
 

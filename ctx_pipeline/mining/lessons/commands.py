@@ -9,9 +9,11 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.begun_tasks import says_when_begun, task_begun, task_failed
 from ctx_pipeline.facts.command_runs import CHECKS as _PROVING
 from ctx_pipeline.facts.command_runs import command_runs, may_have_ended_before, printed, results_of
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, shorten_paths
+from ctx_pipeline.mining.lessons.secret_names import without_secrets
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.command_risk import dangers
 from ctx_pipeline.shell.commands import Step, found_nothing, steps, steps_by_piece
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 PROVING = _PROVING
 CHECKS = PROVING | {"install", "run"}
-_LOOKING = frozenset(
+LOOKING = frozenset(
     {
         "cat",
         "sed",
@@ -75,6 +77,8 @@ class Run:
     step: Step
     """the step that counts: the first check of the line, else its first step"""
     output: str = ""
+    maybe_later: bool = False
+    """what failed may as well be a check behind the step that counts"""
 
     @property
     def command(self) -> str:
@@ -88,9 +92,9 @@ class Run:
 
     @cached_property
     def unclear(self) -> bool:
-        """It failed, and the step that counts may never have run: what came before it may have ended the line."""
-        if not self.failed:
-            return False
+        """It failed, and the step that counts may never have run, or may have ended well: another one may have ended the line."""
+        if not self.failed or self.maybe_later:
+            return self.failed
         at = next((at for at, (_, members) in enumerate(steps_by_piece(self.command)) if self.step in members), 0)
         return may_have_ended_before(self.command, at, self.step, self.output)
 
@@ -135,14 +139,36 @@ def _quoted(view: SessionView, place: int, call: Any, row: Any) -> Run | None:
         return None
     every = steps(row.command)
     step = next((s for s in every if s.purpose in CHECKS), every[0] if every else None)
+    begun = _last_begun(view, row) if row.result == "failed" else None
+    step = begun.step if begun else step
     if step is not None and step.purpose == "check":
         step = step._replace(purpose=next((r.purpose for r in results_of(view, row)), "check"))
-    if step is None or step.subject in _LOOKING_GIT or (step.subject.partition(" ")[0] in _LOOKING and row.exit != NOT_FOUND):
+    if step is None or step.subject in _LOOKING_GIT or (step.subject.partition(" ")[0] in LOOKING and row.exit != NOT_FOUND):
         return None
     if call.is_error and found_nothing((row.command,), row.exit):
         return None
     answered = call._replace(result_event=row.outputs[-1], exit=row.exit, ended=row.ended)
-    return Run(place, answered, row, step, _ends(printed(view, row)))
+    return Run(place, answered, row, step, _ends(printed(view, row)), begun is not None and begun.maybe_later)
+
+
+class _Begun(NamedTuple):
+    step: Step
+    maybe_later: bool
+    """a check behind it may have run, and have failed"""
+
+
+def _last_begun(view: SessionView, row: Any) -> _Begun | None:
+    """Return the check of a chain that its task runner says it began last, since those before it ended well; None without such words."""
+    pieces = steps_by_piece(row.command)
+    if len(pieces) == 1 or any(piece.behind not in ("", "&&") for piece, _ in pieces):
+        return None
+    output = printed(view, row)
+    checks = [s for _, members in pieces for s in members if s.purpose in CHECKS]
+    place, at = max(((task_begun(output, s), at) for at, s in enumerate(checks)), default=(-1, 0))
+    if place < 0:
+        return None
+    behind = not all(map(says_when_begun, checks[at + 1 :]))
+    return _Begun(checks[at], behind and not task_failed(output[place:], checks[at]))
 
 
 _PIECE = 20_000
@@ -152,7 +178,9 @@ def _ends(text: str) -> str:
     return text if len(text) <= 2 * _PIECE else f"{text[:_PIECE]}\n{text[-_PIECE:]}"
 
 
-_FORMATS = lazy_pattern(r"\b(?:fmt|format|gofmt|prettier|black)\b")
+_FORMATS = lazy_pattern(r"(?<!--)(?<!output-)(?<!message-)\b(?:fmt|format|gofmt|prettier|black)\b")
+"""Says that files are rewritten; options such as ``--output-format`` choose how findings are printed."""
+
 _LOOKS = lazy_pattern(
     r"(?:^|\s)(?:--check|--diff|--list-different|--dry-run|-l|-d)(?:\s|=|$)|\b(?:fmt|format)[:_-]check\b|\bcheck[:_-](?:fmt|format)\b"
 )
@@ -197,20 +225,23 @@ _CHOOSE = frozenset(
     {"-run", "-k", "-t", "-g", "--filter", "--grep", "--test", "--tests", "--testNamePattern", "-p", "--package", "--lib", "--bin", "--"}
 )
 _ONE = lazy_pattern(r"::|\w\.\w{1,4}$|^(?!\.+/\.\.\.$)[\w.@-]*/[\w./@*-]+$|^-run=|^-k=|^--filter=")
-_ASSIGNMENT = lazy_pattern(r"""^(?:[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|[^\s'"])*\s+)+""")
+_ASSIGNMENT = lazy_pattern(r"""^(?:(?:env\s+)?[A-Za-z_]\w*=(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])*\s+)+""")
 
 
 def form(run: Run, cwd: str | None) -> Form:
-    """Return the form of a check that can be counted over sessions."""
+    """Return the form of a check that can be counted over sessions, without values of secrets."""
     return _form(run.step.text, run.step.subject, cwd)
 
 
 @lru_cache(maxsize=8192)
 def _form(command: str, subject: str, cwd: str | None) -> Form:
     text = shown(command, cwd).rstrip(");& ")
-    text = _ASSIGNMENT.sub("", text) if "=" in text else text
-    words = [w for w in text.split() if w not in _SHAPE and not w.startswith((">", "2>"))]
+    text = without_secrets(_ASSIGNMENT.sub("", text))
     program, *others = subject.split()
+    shape = _SHAPE - {"-x"} if "gradle" in program else _SHAPE  # which leaves a task out there
+    words = [w for w in text.split() if w not in shape and not w.startswith((">", "2>"))]
+    if words[-1:] == ["--"]:
+        words.pop()
     first = next((i for i, w in enumerate(words) if w.rpartition("/")[2] == program), 0)
     rest = words[first + 1 + len(others) :]
     plain_target = subject in ("cargo test", "cargo nextest") and any(not w.startswith("-") for w in rest)
@@ -271,14 +302,14 @@ def typed(step: Step) -> str:
     return " ".join(words[: end + 1])
 
 
-_WORDS = lazy_pattern(r"\"[^\"]*\"|'[^']*'|\S+")
+SHELL_WORDS = lazy_pattern(r"\"[^\"]*\"|'[^']*'|\S+")
 _NAMED = ("cargo", "mise", "just", "task")
 """Programs whose plain words behind the task choose tests."""
 
 
 def as_pattern(text: str, subject: str) -> str:
     """Return a narrowed check with its choice left open: ``go test -run NAME ./path/``."""
-    words = _WORDS.findall(text)
+    words = SHELL_WORDS.findall(text)
     last = subject.rsplit(maxsplit=1)[-1]
     first = next((i + 1 for i, w in enumerate(words) if w.rpartition("/")[2] == last), 1)
     made = words[:first]

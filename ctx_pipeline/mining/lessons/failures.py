@@ -30,6 +30,7 @@ _SCORES = tuple(
         (8, r"^error(?:\[\w+\])?: |^panic: |^thread '[^']{1,60}'(?: \(\d+\))? panicked at |^\s*✗ |^  \u00d7 |^ERROR: (?!task )"),
         (8, r"^Diff in \S+\.rs:\d+|^\S+\.\w+:\d+(?::\d+)?:? .+|^\S+\.\w+\(\d+,\d+\): error"),
         (7, r"^fatal: "),
+        (7, r"^(?:accepts|requires) (?:(?:at (?:most|least)|between \d{1,3} and) )?\d{1,3} arg\(s\), (?:only )?received \d{1,3}$"),
         (7, r"^\s+\w[\w.-]+\.(?:go|rs|py|js|ts):\d+: .+|^\s*(?:Error Trace|Error|expected|Expected|got|want|Received):?\s"),
         (6, r"^--- FAIL: |^FAILED \S+|^FAIL\s+\S+ \[|^not ok "),
         (
@@ -116,6 +117,23 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
     line = shorten_paths(clean(best), cwd)
     line = re.sub(r"^E\s+", "", line)
     return truncate(line, _WIDTH)
+
+
+UNFORMATTED = "fails on formatting"
+"""Signature of a failure that a formatter ends, whichever line of the output stands out."""
+
+_NOT_FORMATTED = lazy_pattern(
+    r"(?m)^(?:Diff in \S|[Ww]ould reformat:? \S|\d{1,6} files? would be reformatted|\[warn\] Code style issues? found"
+    r"|\s{0,4}\u00d7 (?:Formatter would have printed|File content differs from formatting)|The following files are not formatted"
+    r"|\S{1,300}:\d{1,7}(?::\d{1,7})?: File is not (?:properly formatted|`\w{1,20}`-ed)"
+    r"|\S{1,300}: (?:error|warning): code should be clang-formatted|error: Found \d{1,6} not formatted files?)"
+)
+"""A line with which a formatter says that it would rewrite a file."""
+
+
+def unformatted(output: str) -> bool:
+    """Tell whether an output says that files are not in the format of their project."""
+    return bool(_NOT_FORMATTED.search(plain_text(shortened(output))))
 
 
 def shortened(output: str) -> str:

@@ -53,7 +53,7 @@ _ERROR_TEXT = """
     lookup loop lost macro main malformed manifest many map mapped mapping match matched matches matching maximum may member
     memory merge message metadata method methods migration migrations minimum mismatch mismatched missing mode modified module
     modules more most moved multiple mutable mysql name named names namespace native near negative neither nested network new
-    newline nil no node non none nonexistent nor not npm null number numbers numeric object objects obligation obsolete of off
+    newline nil no node nodename non none nonexistent nor not npm null number numbers numeric object objects obligation obsolete of off
     offset ok old on one open opened opening operand operands operation operator option optional options or order original os
     other out output outside over overflow overwritten owned package packages pair panic panicked param parameter parameters
     parent parse parsed parser parsing partial passed password path pathspec pattern peer per permission permissions permitted
@@ -64,8 +64,8 @@ _ERROR_TEXT = """
     register registered rejected relation relative repeated replace repository request requested requests required requirement
     requirements reserved reset resolve resolved resolving resource resources response result results return returned
     returning returns root rounding row rows rule run running runtime same satisfies satisfy schema scope script scripts sdk
-    section segment segmentation select selected sequence server service session set sets setting settings shadow shadowed shape shared
-    shell short sig sign signal signature simulator since single size slice socket some source spec specification specified
+    section segment segmentation select selected sequence server service servname session set sets setting settings shadow shadowed shape
+    shared shell short sig sign signal signature simulator since single size slice socket some source spec specification specified
     specifier spelled sqlite ssh stack stale started state statement static status step still stopped storage stored stream string
     strings struct structure subcommand subset subtype success such suffix suite supported symbol symbols synchronized syntax
     system table tables tag take taken takes target targets task tcp template terminal terminated test tests than that the
@@ -115,9 +115,10 @@ _OF_TWO = lazy_pattern(
     r"|cannot import name '\w{1,40}' from '[\w.]{1,60}'"
     r"|(?:Property|Type|Argument of type) '[\w.<>\[\]|]{1,40}' (?:does not exist on|is not assignable to|is missing in)"
     r" (?:parameter of )?type '[\w.<>\[\]|]{1,40}'"
+    r"|requires at least \d{1,3} arg\(s\), only received \d{1,3}$"
     r"|no (?:method|function|field|associated item) (?:named )?`\w{1,40}` (?:found for|on) \w{1,20} `[\w<>:]{1,40}`"
 )
-"""Messages of compilers that name two things."""
+"""Messages of compilers that name two things, and one that gives two numbers."""
 _CODE = lazy_pattern(
     r"[A-Za-z0-9][./\\:@#$=<>()\[\]{}*_&|-][A-Za-z0-9(]|\w\(\)|^[-_./~@$*&%<]|\d|[a-z][A-Z]|::|^E[A-Z]{3,}$|^[A-Z][A-Za-z]*(?:Error|Exception)$"
 )

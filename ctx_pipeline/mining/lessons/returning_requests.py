@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.commands import listed, typed
 from ctx_pipeline.mining.lessons.failures import clean
-from ctx_pipeline.mining.lessons.said_rules import sentences, terms
+from ctx_pipeline.mining.lessons.rules.said_rules import sentences, terms
 from ctx_pipeline.mining.lessons.turns import turns
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.shell.command_risk import dangers

@@ -19,7 +19,6 @@ from ctx_pipeline.pipeline import capture, plan
 from ctx_pipeline.pipeline.forget import rows as forgotten_rows
 from ctx_pipeline.pipeline.forget.duplicates import copies_of
 from ctx_pipeline.pipeline.forget.shared_files import Needles, blank_shared, keep_out, spellings
-from ctx_pipeline.pipeline.models import model_judge
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage import FORGETTING, session_notes, store_marker, temporary
@@ -295,6 +294,8 @@ def keep_forgotten_out(store: Store, settings: Settings) -> Iterator[None]:
 
 
 def _forget(store: Store, settings: Settings, selection: Selection) -> ForgetReport:
+    from ctx_pipeline.pipeline.models import model_judge  # every sync imports this module, and forgets nothing
+
     began = time.perf_counter()
     store.journal.demand()  # the tombstones are in it alone: nothing is begun that could not be noted
     encryption.require(store.files)  # nor what could not be ended

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError, UsageError
-from ctx_pipeline.mining.lessons import model_lessons as asked
-from ctx_pipeline.mining.lessons.said_rules import terms
-from ctx_pipeline.pipeline.models.model_judge import access
+from ctx_pipeline.mining.lessons.asked_models import model_lessons as asked
+from ctx_pipeline.mining.lessons.rules.said_rules import terms
+from ctx_pipeline.pipeline.models.model_judge import access, language_model
 from ctx_pipeline.pipeline.models.outgoing_record import TABLES, outgoing_record
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.pricing.price_book import PriceBook
@@ -15,7 +17,7 @@ from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.settings import keep_litellm_offline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -150,7 +152,21 @@ def plan(store: Store, settings: Settings, *, calls: int) -> Plan:
     # a try asks for better words with the records of its first sessions in one request
     share = (each + min(_AT_ONCE, len(sessions)) - 1) / each
     tokens = int(calls * each_request * share / _BYTES_A_TOKEN)
-    return Plan(found.model, sessions, calls, tokens, _listed(settings, found.model, tokens, calls * _MOST_TOKENS))
+    return Plan(found.model, sessions, calls, tokens, list_price(settings, found.model, tokens, calls * longest_answer(found.model)))
+
+
+def tokens_of(questions: Sequence[str]) -> int:
+    """Return about how many tokens requests with these questions have."""
+    return sum(len(question.encode("utf-8", "replace")) + _FRAME for question in questions) // _BYTES_A_TOKEN
+
+
+def longest_answer(name: str) -> int:
+    """Return the tokens that an answer of a model may have."""
+    keep_litellm_offline()
+    import dspy
+
+    given = language_model(dspy.LM, name, {"temperature": 0.0, "max_tokens": _MOST_TOKENS}).kwargs
+    return int(given.get("max_completion_tokens") or given["max_tokens"])
 
 
 def _one_try(sessions: int) -> int:
@@ -158,7 +174,7 @@ def _one_try(sessions: int) -> int:
     return 2 * min(_AT_ONCE, sessions) + 1 + sessions
 
 
-def _listed(settings: Settings, model: str, tokens_in: int, tokens_out: int) -> float | None:
+def list_price(settings: Settings, model: str, tokens_in: int, tokens_out: int) -> float | None:
     """Return the USD of so many tokens at list prices."""
     nano, _ = PriceBook.of(settings).cost_nano(model, None, input=tokens_in, output=tokens_out)
     return None if nano is None else nano / _NANO
@@ -198,7 +214,7 @@ def optimize(store: Store, settings: Settings, *, calls: int) -> Optimized:
             count.one_more()
             return super().__call__(*args, **more)
 
-    model = Counted(found.model, **{**found.options, "max_tokens": _MOST_TOKENS, "num_retries": 0})
+    model = language_model(Counted, found.model, {**found.options, "max_tokens": _MOST_TOKENS, "num_retries": 0})
     examples = [dspy.Example(record=s.record, judged=s).with_inputs("record") for s in wanted.sessions]
     program = dspy.Predict(signature(instructions(store.journal)))
 
@@ -218,7 +234,7 @@ def optimize(store: Store, settings: Settings, *, calls: int) -> Optimized:
         gepa_kwargs={"stop_callbacks": [lambda _: count.made + _one_try(len(examples)) > calls or not model.history]},
     )
     # an answer that does not fit is none: asking for it in another form would be a second request
-    with dspy.context(lm=model, callbacks=[], adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
+    with _quiet_log(dspy.__name__), dspy.context(lm=model, callbacks=[], adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
         better = tried.compile(program, trainset=examples, valset=examples)
     if not model.history:
         raise SettingsError(f"{found.model} gave no answer to {count.made} requests", hint="look at [mine] in config.toml")
@@ -235,8 +251,20 @@ def optimize(store: Store, settings: Settings, *, calls: int) -> Optimized:
         count.made,
         sent,
         answered,
-        _listed(settings, found.model, sent, answered) if told is None else told,
+        list_price(settings, found.model, sent, answered) if told is None else told,
     )
+
+
+@contextmanager
+def _quiet_log(name: str) -> Iterator[None]:
+    """Keep what a library notes of each try from the person: the result says what was found and paid."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _texts(prediction: Any) -> list[str]:

@@ -58,6 +58,18 @@ def access(settings: Settings, name: str = "judge") -> Access:
     return Access(model, options)
 
 
+_THOUGHTS = 16_000
+"""Tokens of an answer that a model needs which thinks first: its thoughts count as words of it."""
+
+
+def language_model(kind: Any, name: str, options: Mapping[str, Any]) -> Any:
+    """Return a model of dspy: one that thinks first gets room for its thoughts and no temperature, since it takes none."""
+    try:
+        return kind(name, **options)
+    except Exception:  # noqa: BLE001 - what dspy raises for such a model differs by its version
+        return kind(name, **{**options, "temperature": None, "max_tokens": _THOUGHTS})
+
+
 def ask(
     store: Store,
     settings: Settings,
@@ -125,7 +137,7 @@ def _answer(found: Access, signal: Signal, view: SessionView) -> dict[str, Any] 
         },
         instructions,
     )
-    model = dspy.LM(found.model, **found.options)
+    model = language_model(dspy.LM, found.model, found.options)
     try:
         with dspy.context(lm=model, callbacks=[]):
             told = dspy.Predict(signature)(session=digest_of(view))

@@ -10,14 +10,17 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SettingsError, UsageError
-from ctx_pipeline.mining.lessons import compared_lessons
-from ctx_pipeline.mining.lessons import model_lessons as asked
+from ctx_pipeline.mining.lessons.asked_models import compared_lessons
+from ctx_pipeline.mining.lessons.asked_models import model_lessons as asked
+from ctx_pipeline.mining.lessons.asked_models.model_answers import lessons_in
+from ctx_pipeline.mining.lessons.asked_models.sent_record import begins_with_plan
 from ctx_pipeline.model.agent_config import HeadlessAnswer
 from ctx_pipeline.model.declared import MODEL
 from ctx_pipeline.model.hook_kinds import ASKED_BOX, ASKED_FOLDER, asked_here
@@ -32,6 +35,7 @@ from ctx_pipeline.settings import keep_litellm_offline
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from ctx_pipeline.mining.lessons.asked_models.model_answers import ReadLessons
     from ctx_pipeline.model.agent_config import Headless
     from ctx_pipeline.model.declared import Host, Method
     from ctx_pipeline.model.raw import Cell
@@ -190,6 +194,7 @@ _NANO = 1_000_000_000
 _MOST_STREAM = 400_000
 _MOST_TOKENS = 4_000
 _MOST_WHY = 600
+_OF_PLANS = ("event_id", "session_id", "thread_id", "seq", "kind", "subtype")
 _FENCE = re.compile(r"^\s*```(?:json)?\s*|\s*```\s*$")
 
 
@@ -244,13 +249,16 @@ def questions(
     """Yield what is to be asked about the sessions without an answer, or about all with ``again``, the newest first.
 
     Texts are redacted once more with the patterns of today, and logins, home folders and
-    names replaced. What an agent was asked here itself is nobody's session.
+    names replaced. What an agent was asked here itself is nobody's session, nor is one in
+    which nobody typed anything and no plan was approved.
     """
     redactor = Redactor(settings.patterns)
     left = limit
     for cell in sorted(cells if cells is not None else store.ledger.cells(), key=lambda c: (c.month, c.host), reverse=True):
         rows = [r for r in store.lake.read_rows("sessions", cell, "normalized") if sessions is None or r.session_id in sessions]
-        rows = sorted((r for r in rows if r.prompts and not asked_here(r.cwd)), key=lambda r: (r.last_ts or 0, r.session_id), reverse=True)
+        begun = _begun_with_plan(store, cell, {r.session_id for r in rows if r.tool_calls and not r.prompts})
+        rows = [r for r in rows if (r.prompts or r.session_id in begun) and not asked_here(r.cwd)]
+        rows.sort(key=lambda r: (r.last_ts or 0, r.session_id), reverse=True)
         keys = {row.session_id: model_judge.key_of(method, row, model) for row in rows}
         known = {} if again else store.journal.observed(keys.values())
         due = [row for row in rows if keys[row.session_id] not in known][:left]
@@ -265,6 +273,12 @@ def questions(
             return
 
 
+def _begun_with_plan(store: Store, cell: Cell, sessions: set[str]) -> set[str]:
+    """Return those of the sessions that the person began by approving the agent's plan."""
+    views = store.lake.read_sessions(cell, sessions, ("events",), {"events": _OF_PLANS}, ("injected",)) if sessions else ()
+    return {v.session_id for v in views if any(map(begins_with_plan, v.events))}
+
+
 def ask(
     store: Store,
     settings: Settings,
@@ -277,14 +291,14 @@ def ask(
 ) -> dict[str, Any]:
     """Ask about the sessions without an answer, record each answer at once, and return what came of it.
 
-    Returns asked, failed, errors (why, by session), lessons, refused (by reason),
-    input_tokens, output_tokens, cost_nano (nano-dollars, of what the provider or agent
+    Returns asked, failed, errors (why, by session), lessons, refused (by reason), missing
+    (fields of which the default counts, by name), input_tokens, output_tokens, cost_nano (nano-dollars, of what the provider or agent
     reports) and model. Raises SettingsError where no model is configured or the agent is
     not installed, UsageError for a method that asks nobody.
     """
     asker = _asker(settings, method, store.journal)
     redactor = Redactor(settings.patterns)
-    done: dict[str, Any] = {"asked": 0, "failed": 0, "errors": {}, "lessons": 0, "refused": {}}
+    done: dict[str, Any] = {"asked": 0, "failed": 0, "errors": {}, "lessons": 0, "refused": {}, "missing": {}}
     done |= {"input_tokens": 0, "output_tokens": 0, "cost_nano": 0, "model": asker.model}
     for question in questions(store, settings, method, cells=cells, sessions=sessions, limit=limit, again=again, model=asker.model):
         answer = asker.answer(question)
@@ -303,10 +317,10 @@ def ask(
         lessons = redactor.redact_values(answer.lessons)
         view.seen[method.name] = lessons
         drawn, _ = draw(method, view)
-        refused = asked.believed(view, lessons).refused
+        _, refused, missing = asked.believed(view, lessons)
         done["lessons"] += len(drawn)
-        for reason, count in refused.items():
-            done["refused"][reason] = done["refused"].get(reason, 0) + count
+        for name, counts in (("refused", refused), ("missing", missing)):
+            done[name] = dict(Counter(done[name]) + counts)
         fact = {
             "method": method.name,
             "version": method.version,
@@ -315,6 +329,7 @@ def ask(
             "model": said.model or asker.model,
             "lessons": len(drawn),
             "refused": dict(refused),
+            "missing": dict(missing),
             **spent,
         }
         model_judge.keep(store, question.key, fact, drawn, redactor.redact(answer.stream)[:_MOST_STREAM])
@@ -359,29 +374,50 @@ def _asker(settings: Settings, method: Method, journal: Journal) -> _Asker:
 
     def answer(question: Question) -> _Answer:
         ran = ask_agent(called, question.text, asked.SCHEMA)
-        return _Answer(ran.told, ran.stream, json_in(ran.told.text) if ran.told.text else None)
+        return _Answer(ran.told, ran.stream, _listed(lessons_in(ran.told.text)))
 
     return _Asker(called.model or called.name, answer)
 
 
 def _by_dspy(model: str, options: Mapping[str, Any], question: Question, told_by: str) -> _Answer:
-    """Return the typed answer of a model; an answer of another shape, and every failure of a provider, is none."""
+    """Return the typed answer of a model; of one that does not fit, or that broke off, what can be read of it."""
     from ctx_pipeline.mining.dspy import signature
 
-    told, outputs, answer = _predicted(model, options, lambda: signature(told_by), record=question.record)
-    lessons = None if answer is None else {"lessons": [lesson.model_dump() for lesson in answer.lessons]}
-    return _Answer(told, outputs, lessons)
+    said = _predicted(model, options, lambda: signature(told_by), once=True, record=question.record)
+    read = lessons_in(said.text)
+    if said.answer is not None and not (read and read.cut):
+        return _Answer(said.told, said.outputs, {"lessons": [lesson.model_dump() for lesson in said.answer.lessons]})
+    lessons = _listed(read)
+    error = "" if lessons else "the answer broke off before its first lesson was complete" if read and read.cut else said.told.error
+    return _Answer(said.told._replace(error=error), said.outputs, lessons)
 
 
-def _predicted(model: str, options: Mapping[str, Any], signature: Callable[[], Any], **inputs: str) -> tuple[HeadlessAnswer, str, Any]:
-    """Return what an answer cost or why there is none, what came, and the typed answer or None."""
+def _listed(read: ReadLessons | None) -> dict[str, Any] | None:
+    return {"lessons": read.lessons, asked.CUT: read.cut} if read and read.answers else None
+
+
+class _Said(NamedTuple):
+    """What a request to a model gave."""
+
+    told: HeadlessAnswer
+    """what it cost, or why there is no answer"""
+    outputs: str
+    """all that came, one JSON value a line"""
+    text: str
+    """the words of the last answer"""
+    answer: Any
+    """the typed answer; None where there is none"""
+
+
+def _predicted(model: str, options: Mapping[str, Any], signature: Callable[[], Any], *, once: bool = False, **inputs: str) -> _Said:
+    """Ask, and where the answer does not fit ask for JSON, unless ``once``: then what came is read by who asked."""
     keep_litellm_offline()
     import dspy
 
-    asks = dspy.LM(model, **options)
+    asks = model_judge.language_model(dspy.LM, model, options)
     answer, error = None, ""
     try:
-        with dspy.context(lm=asks, callbacks=[]):
+        with dspy.context(lm=asks, callbacks=[], adapter=dspy.ChatAdapter(use_json_adapter_fallback=not once)):
             answer = dspy.Predict(signature())(**inputs)
     except Exception as failure:  # noqa: BLE001 - a provider fails in as many ways as there are providers
         error = f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]}"
@@ -396,7 +432,11 @@ def _predicted(model: str, options: Mapping[str, Any], signature: Callable[[], A
         round(sum(c for c in costs if c) * _NANO) if any(c is not None for c in costs) else None,
         error,
     )
-    return told, "\n".join(json.dumps(entry.get("outputs"), ensure_ascii=False, default=str) for entry in asks.history), answer
+    outputs = [entry.get("outputs") or [] for entry in asks.history]
+    last = outputs[-1][-1] if outputs and outputs[-1] else ""
+    text = last.get("text") if isinstance(last, dict) else last
+    written = "\n".join(json.dumps(each, ensure_ascii=False, default=str) for each in outputs)
+    return _Said(told, written, text if isinstance(text, str) else "", answer)
 
 
 def asker_of_groups(settings: Settings, method: Method) -> AskerOfGroups:
@@ -408,26 +448,27 @@ def asker_of_groups(settings: Settings, method: Method) -> AskerOfGroups:
         def by_dspy(lines: str) -> Grouped:
             from ctx_pipeline.mining.dspy import grouping
 
-            told, _, answer = _predicted(found.model, options, grouping, lessons=lines)
-            return Grouped(told, None if answer is None else {name: getattr(answer, name) for name in compared_lessons.FIELDS})
+            said = _predicted(found.model, options, grouping, lessons=lines)
+            groups = None if said.answer is None else {name: getattr(said.answer, name) for name in compared_lessons.FIELDS}
+            return Grouped(said.told, groups)
 
         return AskerOfGroups(found.model, by_dspy)
     called = _agent(settings, method)
 
     def by_agent(lines: str) -> Grouped:
         ran = ask_agent(called, compared_lessons.question(lines), compared_lessons.SCHEMA)
-        return Grouped(ran.told, json_in(ran.told.text, *compared_lessons.FIELDS) if ran.told.text else None)
+        return Grouped(ran.told, _groups_in(ran.told.text))
 
     return AskerOfGroups(called.model or called.name, by_agent)
 
 
-def json_in(text: str, *lists: str) -> dict[str, Any] | None:
-    """Return the JSON object with these lists that a text is or holds, fences and sentences around it aside; None where there is none."""
+def _groups_in(text: str) -> dict[str, Any] | None:
+    """Return the groups that a text is or holds, fences and sentences around them aside; None where there are none."""
     for piece in (_FENCE.sub("", text), text[text.find("{") : text.rfind("}") + 1]):
         try:
             found = json.loads(piece)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict) and all(isinstance(found.get(name), list) for name in lists or ("lessons",)):
+        if isinstance(found, dict) and all(isinstance(found.get(name), list) for name in compared_lessons.FIELDS):
             return found
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.mining.lessons.sent_record import KINDS, sent_record
+from ctx_pipeline.mining.lessons.asked_models.sent_record import KINDS, sent_record
 from ctx_pipeline.redaction.sharing import sharing_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.memory.consolidation import JOINED
-from ctx_pipeline.mining.lessons import compared_lessons as asked
+from ctx_pipeline.mining.lessons.asked_models import compared_lessons as asked
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.memories import MODEL_WRITTEN, Memory
 from ctx_pipeline.pipeline.consolidate import ASSET, consolidate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import StoreDamaged
@@ -11,6 +12,7 @@ from ctx_pipeline.pipeline.forget.sessions import remembered
 from ctx_pipeline.pipeline.repair import damaged_outputs, damaged_raw, rebuild
 from ctx_pipeline.pipeline.repair.rebuild import SET_ASIDE, whole
 from ctx_pipeline.storage import store_marker, temporary
+from ctx_pipeline.storage.verified import VerifiedFiles
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -27,38 +29,58 @@ _LATER = "what was made of it comes back by: ctx run"
 def everything(store: Store, *, unpacked: bool = True, again: bool = True) -> list[tuple[str, str]]:
     """Return (file, what is wrong) of all that cannot be trusted; every raw object and every part is read. Nothing is changed.
 
-    Unless ``again``, raw objects that an earlier look found whole and nothing wrote to since are not.
+    Unless ``again``, files that an earlier look found right and nothing wrote to since are not.
     Raises RawLocked without the key of encrypted raw objects, unless these are not to be ``unpacked``.
     """
-    return [*damaged_raw.damaged(store, deep=unpacked, again=again), *databases(store), *damaged_outputs.damaged(store, deep=True)]
+    verified = VerifiedFiles(store.files, again=again)
+    if not unpacked:
+        verified.leave("raw")
+    found = [*damaged_raw.damaged(store, deep=verified if unpacked else None), *databases(store, verified)]
+    found += damaged_outputs.damaged(store, deep=verified)
+    verified.save()
+    return found
 
 
-def databases(store: Store) -> list[tuple[str, str]]:
+def databases(store: Store, verified: VerifiedFiles) -> list[tuple[str, str]]:
     """Ask SQLite whether the files are whole that no run makes again, or no run of the stages."""
     found = []
     try:
         store.journal.demand()
     except StoreDamaged as error:
         found.append((JOURNAL, f"{error.message}; {error.hint}"))
-    if changed := rebuild.changed_facts(store):
-        facts = "1 fact" if len(changed) == 1 else f"{len(changed):,} facts"
-        first, kind = changed[0]
-        found.append(
-            (JOURNAL, f"{facts} in it, the first with id {first} ({kind}), changed since written; the others are kept by: ctx repair")
-        )
     found_there = (path.relative_to(store.home).as_posix() for path in sorted((store.home / _DAGSTER).rglob("*.db")))
     history = [name for name in found_there if SET_ASIDE not in name]
     hints = {LEDGER: "ctx repair", JOURNAL: "ctx repair", CONTEXTS: "put a backup in its place, or set it aside: ctx repair"}
     for name in (*hints, *history):
         path = store.home / name
         known = any(damaged == name for damaged, _ in found)
-        if path.exists() and not known and not (whole(path) and (path.stat().st_size or name == CONTEXTS)):
-            found.append((name, f"is damaged; {hints.get(name, 'the next ctx run sets it aside and begins the history of runs anew')}"))
-    if not any(name == LEDGER for name, _ in found) and (tables := _contradicting(store)):
-        found.append((LEDGER, f"rows of {', '.join(tables)} are not as they were written; it is made again by: ctx repair"))
+        hint = hints.get(name, "the next ctx run sets it aside and begins the history of runs anew")
+        if path.exists() and not known and (wrong := verified.wrong_with(name, partial(_wrong_with, store, name, hint))):
+            found.append((name, wrong))
     if store_marker.rebuilt(store.home):
         found.append((LEDGER, f"was lost and is made again from raw; {_LATER}"))
     return found
+
+
+def _wrong_with(store: Store, name: str, hint: str) -> str:
+    """Return what is wrong with a database: its pages, as SQLite sees them, or its rows, where they have digests."""
+    path = store.home / name
+    if name == JOURNAL and (changed := _changed_facts(store)):
+        return changed
+    if not (whole(path) and (path.stat().st_size or name == CONTEXTS)):
+        return f"is damaged; {hint}"
+    if name == LEDGER and (tables := _contradicting(store)):
+        return f"rows of {', '.join(tables)} are not as they were written; it is made again by: ctx repair"
+    return ""
+
+
+def _changed_facts(store: Store) -> str:
+    changed = rebuild.changed_facts(store)
+    if not changed:
+        return ""
+    facts = "1 fact" if len(changed) == 1 else f"{len(changed):,} facts"
+    first, kind = changed[0]
+    return f"{facts} in it, the first with id {first} ({kind}), changed since written; the others are kept by: ctx repair"
 
 
 def _contradicting(store: Store) -> list[str]:

@@ -16,6 +16,7 @@ from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.pipeline.repair import damaged_raw, page_digests
 from ctx_pipeline.pipeline.repair.missing_outputs import BESIDE, FILES, SEARCH, noted_of, save_notes
 from ctx_pipeline.storage import session_figures, store_marker
+from ctx_pipeline.storage.verified import VerifiedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +35,8 @@ _DIGESTED = 64 << 20
 
 _DATABASE = b"SQLite format 3\0"
 _KEEPS_FIGURES = "warehouse/duckdb"
+
+_CHANGED = "is not what was written"
 
 _SMALL = ("sessions", "threads", "model_calls")
 _AGAIN = "it is made again from raw"
@@ -54,9 +57,9 @@ def release_damaged(store: Store, settings: Settings, *, deep: bool = False) -> 
     less meanwhile than there is. Raw objects that were found damaged are restored from their sources.
     """
     said = damaged_raw.repair_noted(store, settings)
-    noted = noted_of(store)
+    noted, look = noted_of(store), VerifiedFiles(store.files, again=True) if deep else None
     if deep or noted.get(_LAKE) != _listing(store, _LAKE):
-        found = [sentence for damage in (*store.lake.damages(deep=deep), *_missing(store)) for sentence in _release(store, damage)]
+        found = [sentence for damage in (*store.lake.damages(deep=look), *_missing(store)) for sentence in _release(store, damage)]
         said += found
         if not found:
             store.lake.renote()
@@ -64,11 +67,11 @@ def release_damaged(store: Store, settings: Settings, *, deep: bool = False) -> 
     if site.is_symlink():
         said.append(f"{_SITE} was a link to {site.resolve()}, which stays as it is: a folder takes its place")
         site.unlink()
-    said += [_drop(store, output) for output in _outputs() if _is_damaged(store, output, noted.get(output.name), deep=deep)]
+    said += [_drop(store, output) for output in _outputs() if _is_damaged(store, output, noted.get(output.name), look)]
     chunks = noted.get(_CHUNKS)
     if deep or chunks:
         said += _drop_chunks(store, {*(rel for rel, _ in page_digests.damaged(site)), *(chunks or ())})
-    if _figures_damaged(store, deep=deep):
+    if _figures_damaged(store, look):
         store.ledger.forget_asset(_KEEPS_FIGURES, [WHOLE])
         said.append(_drop(store, _Output(session_figures.FILE, _KEEPS_FIGURES)))
     left = {name: told for name, told in noted.items() if name != _CHUNKS and (name == _LAKE or store.files.exists(name))}
@@ -99,40 +102,44 @@ def note_damaged(store: Store, paths: Iterable[str]) -> None:
         save_notes(store, {**noted_of(store), _CHUNKS: chunks})
 
 
-def damaged(store: Store, *, deep: bool) -> list[tuple[str, str]]:
-    """Return (file, what is wrong) of all derived data; ``deep`` reads every part whole. Nothing is changed."""
+def damaged(store: Store, *, deep: VerifiedFiles | None = None) -> list[tuple[str, str]]:
+    """Return (file, what is wrong) of all derived data; ``deep`` reads whole what it does not know. Nothing is changed."""
     noted = noted_of(store)
     found = [(damage.path, f"{damage.reason}; {_AGAIN} by: ctx run") for damage in (*store.lake.damages(deep=deep), *_missing(store))]
     for output in _outputs():
-        if _is_damaged(store, output, noted.get(output.name), deep=deep):
-            found.append((output.name, "is not what was written; it is made again by: ctx run"))
+        if _is_damaged(store, output, noted.get(output.name), deep):
+            found.append((output.name, f"{_CHANGED}; it is made again by: ctx run"))
         elif not store.files.exists(output.name) and store.ledger.asset_cell(output.asset, WHOLE) is not None:
             found.append((output.name, "is missing; it is made again by: ctx run"))
-    if _figures_damaged(store, deep=deep):
-        found.append((session_figures.FILE, "is not what was written; it is made again by: ctx repair"))
+    if _figures_damaged(store, deep):
+        found.append((session_figures.FILE, f"{_CHANGED}; it is made again by: ctx repair"))
     site = store.home / _SITE
     if site.is_symlink():
         found.append((_SITE, f"is a link to {site.resolve()}, where what is forgotten stays; a folder takes its place by: ctx run"))
-    if deep:
-        found += [(f"{_SITE}/{rel}", f"{what}; it is made again by: ctx run") for rel, what in page_digests.damaged(site)]
+    if deep is not None:
+        found += [(f"{_SITE}/{rel}", f"{what}; it is made again by: ctx run") for rel, what in page_digests.damaged(site, deep)]
     return found
 
 
-def _figures_damaged(store: Store, *, deep: bool) -> bool:
+def _figures_damaged(store: Store, deep: VerifiedFiles | None) -> bool:
     """Tell whether the figures of single sessions, each of which has its own digest, lie in no database or in a damaged one."""
     path = store.files.local(session_figures.FILE)
     if not path.is_file():
         return False
     with path.open("rb") as file:
         begins = file.read(len(_DATABASE))
-    if deep and begins == _DATABASE:
-        from ctx_pipeline.pipeline.repair.rebuild import whole
-
-        try:
-            return not whole(path) or not session_figures.sealed_as_kept(store.home)
-        except sqlite3.Error:
-            return True
+    if deep is not None and begins == _DATABASE:
+        return bool(deep.wrong_with(session_figures.FILE, lambda: "" if _figures_as_kept(store) else _CHANGED))
     return begins != _DATABASE
+
+
+def _figures_as_kept(store: Store) -> bool:
+    from ctx_pipeline.pipeline.repair.rebuild import whole
+
+    try:
+        return whole(store.files.local(session_figures.FILE)) and session_figures.sealed_as_kept(store.home)
+    except sqlite3.Error:
+        return False
 
 
 def _missing(store: Store) -> list[Damage]:
@@ -175,7 +182,7 @@ def _release(store: Store, damage: Damage) -> Iterator[str]:
 
 def _drop(store: Store, output: _Output) -> str:
     """Remove a damaged output: the next stages miss it."""
-    if output.name.startswith(f"{_SITE}/"):
+    if _is_page(output):
         shutil.rmtree(store.home / _SITE, ignore_errors=True)
     store.search.close()
     for suffix in ("", "-wal", "-shm"):
@@ -199,15 +206,27 @@ def _outputs() -> list[_Output]:
     return [*(_Output(name, asset) for asset, name in FILES.items()), *beside]
 
 
-def _is_damaged(store: Store, output: _Output, noted: Any, *, deep: bool = False) -> bool:
+def _is_damaged(store: Store, output: _Output, noted: Any, deep: VerifiedFiles | None) -> bool:
     """Tell whether a file that is there is not what was made: by what was noted of it, or by looking into one that was made since."""
     if not store.files.exists(output.name):
         return False
+    sha256 = ""
     if isinstance(noted, dict) and noted.get("record") == _record(store, output):
-        if noted.get("stamp") == _stamp(store, output) and not deep:
+        if deep is None and noted.get("stamp") == _stamp(store, output):
             return False
-        return noted.get("sha256") != _sha256(store, output) if noted.get("sha256") else not _opens(store, output)
-    return not _opens(store, output)
+        sha256 = noted.get("sha256") or ""
+
+    def look() -> str:
+        as_made = _sha256(store, output) == sha256 if sha256 else _opens(store, output)
+        return "" if as_made else _CHANGED
+
+    if deep is None or _is_page(output):  # what is known of a file says nothing of the others of the page
+        return bool(look())
+    return bool(deep.wrong_with(output.name, look, sha256))
+
+
+def _is_page(output: _Output) -> bool:
+    return output.name.startswith(f"{_SITE}/")
 
 
 def _state(store: Store, output: _Output, noted: Any) -> dict[str, Any]:
@@ -228,7 +247,7 @@ def _record(store: Store, output: _Output) -> str:
 
 def _members(store: Store, output: _Output) -> list[str]:
     """Return the files of an output; of the page those that drawing transcripts leaves as they are."""
-    if not output.name.startswith(f"{_SITE}/"):
+    if not _is_page(output):
         return [output.name]
     own = (f"{_SITE}/data/", f"{_SITE}/{page_digests.NAME}", f"{_SITE}/{page_digests.UNDRAWN}")
     return [rel for rel in store.files.walk(_SITE) if not rel.startswith(own)]

@@ -7,15 +7,16 @@ import os
 import stat
 import time
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import RawLocked, SourceError, StoreDamaged, StoreError, refused
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.capture.read_source import opened
 from ctx_pipeline.pipeline.repair.missing_outputs import noted_of, save_notes
 from ctx_pipeline.storage.raw import segments as raw
-from ctx_pipeline.storage.raw.verified import VerifiedObjects
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.ledger import Segment
     from ctx_pipeline.storage.ledger.rows import Source
+    from ctx_pipeline.storage.verified import VerifiedFiles
 
 FACT = "raw_lost"
 """Kind of the journal's fact that says which bytes are gone for good."""
@@ -68,13 +70,9 @@ class RawRepair(NamedTuple):
         return [f"{path} was damaged: restored from its source" for path in self.restored] + [str(one) for one in self.lost]
 
 
-def damaged(store: Store, *, deep: bool, again: bool = True) -> list[tuple[str, str]]:
-    """Return (object, what is wrong) of the raw objects that the ledger names; ``deep`` unpacks each and checks its hash.
-
-    Unless ``again``, those that an earlier look found whole and nothing wrote to since are not unpacked.
-    """
+def damaged(store: Store, *, deep: VerifiedFiles | None = None) -> list[tuple[str, str]]:
+    """Return (object, what is wrong) of the raw objects that the ledger names; ``deep`` unpacks those that it does not know."""
     found = []
-    verified = VerifiedObjects(store.files)
     for path, pieces in _by_path(store.ledger.segments()).items():
         try:
             status = os.stat(store.files.local(path))  # noqa: PTH116 - thousands of them
@@ -86,29 +84,28 @@ def damaged(store: Store, *, deep: bool, again: bool = True) -> list[tuple[str, 
             found.append((path, "is a folder"))
             continue
         size, stored = status.st_size, sum(piece.stored_bytes for piece in pieces)
-        if not deep:
-            if size != stored:
-                found.append((path, f"has {size} bytes, not {stored}"))
-        elif wrong := _contradicts(store, path, pieces, again=again or not verified.known(path, status)):
-            found.append((path, wrong))
+        if deep is None:
+            wrong = f"has {size} bytes, not {stored}" if size != stored else ""
         else:
-            verified.found(path, status)
-    if deep:
-        verified.save()
+            wrong = deep.wrong_with(path, partial(_contradicts, store, path, pieces), digest(sorted(map(_range_of, pieces)), size=16))
+        if wrong:
+            found.append((path, wrong))
     return found
 
 
-def _contradicts(store: Store, path: str, pieces: list[Segment], *, again: bool = True) -> str:
-    """Return what is wrong with an object, which is unpacked ``again``, or with what the ledger says of it."""
+def _contradicts(store: Store, path: str, pieces: list[Segment]) -> str:
+    """Return what is wrong with an object, which is unpacked, or with what the ledger says of it."""
     try:
-        origins = raw.read_checked(store.files, path) if again else raw.read_origins(store.files, path)
+        origins = raw.read_checked(store.files, path)
     except RawLocked:
         raise
     except StoreError as error:
         return error.message.removeprefix(f"{path} ")
-    said = {(one.stream, one.generation, one.start, one.end, one.sha256) for one in pieces}
-    holds = {(one.stream, one.generation, one.start, one.end, one.sha256) for one in origins}
-    return "" if said <= holds else "is not what the ledger says of it"
+    return "" if set(map(_range_of, pieces)) <= set(map(_range_of, origins)) else "is not what the ledger says of it"
+
+
+def _range_of(one: Segment | Origin) -> tuple[str, int, int, int, str]:
+    return one.stream, one.generation, one.start, one.end, one.sha256
 
 
 def note(store: Store, paths: Collection[str]) -> None:
@@ -122,7 +119,7 @@ def repair_noted(store: Store, settings: Settings) -> list[str]:
     noted = noted_of(store).get(RAW) or []
     paths = [path for path in noted if isinstance(path, str)]
     if _due(store):
-        paths += [path for path, _ in damaged(store, deep=False)]
+        paths += [path for path, _ in damaged(store)]
         store.files.write(MARK, b"")
     if not paths:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import refused
@@ -12,6 +13,8 @@ from ctx_pipeline.storage import temporary
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ctx_pipeline.storage.verified import VerifiedFiles
 
 NAME = "digests.json"
 UNDRAWN = "undrawn.json"
@@ -73,18 +76,23 @@ def replace(path: Path, content: bytes) -> None:
     fresh.replace(path)
 
 
-def damaged(site: Path) -> list[tuple[str, str]]:
-    """Return (name, what is wrong) of the page's data scripts and lists that are not what was written."""
+def damaged(site: Path, verified: VerifiedFiles | None = None) -> list[tuple[str, str]]:
+    """Return (name, what is wrong) of the page's data scripts and lists that are not what was written; what is ``verified`` is not read."""
     found = []
     if (site / NAME).exists() and not read(site):
         found.append((NAME, "cannot be read"))
     for rel, told in sorted(read(site).items()):
-        try:
-            content = (site / rel).read_bytes() if is_drawn_later(rel) else None
-        except OSError as error:
-            refused(error)
-            found.append((rel, "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"))
-            continue
-        if content is not None and of(content) != told:
-            found.append((rel, "is not what was written"))
+        if is_drawn_later(rel):
+            look = partial(_wrong_with, site / rel, told)
+            if wrong := verified.wrong_with(f"{site.name}/{rel}", look, told) if verified is not None else look():
+                found.append((rel, wrong))
     return found
+
+
+def _wrong_with(path: Path, told: str) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        refused(error)
+        return "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+    return "" if of(content) == told else "is not what was written"

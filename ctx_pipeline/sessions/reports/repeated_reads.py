@@ -241,7 +241,7 @@ class _WindowHistory:
             return (taken[-1] if taken else "rewind"), 1.0
         if all(_marked(p, self.marks, d.ts) for p in there):
             return "marked", 1.0
-        if any(change[0] == d.path and _between(change, last, d) for change in self.changes):
+        if any(_between(change, last, d) for change in self.changes.get(d.path, ())):
             return "changed", 1.0
         share = covered(d.lines, [p.lines for p in there])
         if share < 1:
@@ -325,9 +325,12 @@ def _deliveries(view: Any) -> list[Delivery]:
     ]
 
 
-def _changes(view: Any) -> list[tuple[str, str, int, int]]:
-    """Return (path, thread, seq, time) of every change of a file."""
-    return [(inside(a.path, view.session.cwd), a.thread_id, a.seq, micros(a.ts) or 0) for a in changes_of(view)]
+def _changes(view: Any) -> dict[str, list[tuple[str, int, int]]]:
+    """Return path -> (thread, seq, time) of every change of that file."""
+    found: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    for a in changes_of(view):
+        found[inside(a.path, view.session.cwd)].append((a.thread_id, a.seq, micros(a.ts) or 0))
+    return dict(found)
 
 
 def _takes(events: Sequence[Any], effects: Any) -> list[tuple[int, str]]:
@@ -340,8 +343,8 @@ def _takes(events: Sequence[Any], effects: Any) -> list[tuple[int, str]]:
     return found
 
 
-def _between(change: tuple[str, str, int, int], last: Delivery, d: Delivery) -> bool:
-    _, thread, seq, ts = change
+def _between(change: tuple[str, int, int], last: Delivery, d: Delivery) -> bool:
+    thread, seq, ts = change
     if thread == d.thread_id:
         return last.seq < seq < d.seq
     return (last.ts or 0) < ts < (d.ts or 0)
@@ -402,18 +405,20 @@ def _files(
     upto: Sequence[Delivery],
     held: Sequence[Delivery],
     tokens: Mapping[Delivery, int],
-    changes: list[tuple[str, str, int, int]],
+    changes: Mapping[str, list[tuple[str, int, int]]],
     seq: int,
 ) -> list[Cached]:
     refs = {path: f"F{n}" for n, path in enumerate(dict.fromkeys(d.path for d in upto), 1)}
+    by_path: dict[str, list[Delivery]] = defaultdict(list)
+    for d in held:
+        by_path[d.path].append(d)
     found = []
-    for path in dict.fromkeys(d.path for d in held):
-        members = [d for d in held if d.path == path]
+    for path, members in by_path.items():
         known = _lines([d.lines for d in members if d.lines != WHOLE])
         last = members[-1]
         later = any(
-            p == path and (s > last.seq if t == last.thread_id else ts > (last.ts or 0)) and (t != last.thread_id or s <= seq)
-            for p, t, s, ts in changes
+            (s > last.seq if t == last.thread_id else ts > (last.ts or 0)) and (t != last.thread_id or s <= seq)
+            for t, s, ts in changes.get(path, ())
         )
         whole = any(d.lines == WHOLE for d in members)
         lines = sum(b - a + 1 for a, b in known if b < _END)

@@ -36,7 +36,6 @@ class Drawn(NamedTuple):
     state: SessionState
     until: int | None = None
     """the time of the moment that was asked for"""
-    archived: bool = False
     cold_tokens: int = 0
     """about how many tokens its reads brought in: what a start without its state reads again"""
 
@@ -58,7 +57,7 @@ def drawn_states(store: Store, settings: Settings, choice: Choice, *moments: str
     view = view_of(store, *key, _TABLES)
     if end is None and None in moments:
         cold = sum(int(a.chars) for a in file_accesses(view) if a.did in (READ, SEARCH)) // _COLD
-        end = Drawn(fold(view), None, view.session.status == "archived", cold)
+        end = Drawn(fold(view), None, cold)
         _known.put(store, key, rows, end)
     found = []
     for at in moments:

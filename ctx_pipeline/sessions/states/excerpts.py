@@ -63,8 +63,9 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
     """Return what of an answer fits so many characters, in its order: what was done, how it ends, what it asks, what is left.
 
     ``echoed`` gives the places of texts that repeat what a tool printed: those are no words of
-    the agent and are left out; what was done is told up to there. A gap stands for what is
-    missing, or the number of points of a list. Empty where too little is left.
+    the agent and are left out; what was done, how it ends and what is left are told up to there, of a row
+    the cells that are the agent's own. A gap stands for what is missing, or the number of points of a
+    list. Empty where too little is left.
     """
     text = answer if len(answer) <= 2 * _ENDS else f"{answer[:_ENDS]}\n\n{answer[-_ENDS:]}"
     if text.count("```") == 2 and (only := _ONLY_CODE.fullmatch(text)):
@@ -83,10 +84,10 @@ def excerpt(answer: str, room: int, echoed: Callable[[Sequence[str]], set[int]])
         repeated = {n for place in echoed([units[n].text for n in kept]) if not _of_figures(units, n := kept[place])}
         if not repeated:
             break
-        for n in [n for n in repeated if units[n].rank == _FIRST and n not in begun_only]:
+        for n in sorted(repeated - begun_only):
             begun_only.add(n)
-            if begun := _before_echo(units[n].text, echoed):
-                units[n] = replace(units[n], text=begun)
+            if own := _own(units[n], echoed):
+                units[n] = replace(units[n], text=own)
                 repeated.discard(n)
         barred |= repeated | idle
     else:
@@ -105,10 +106,39 @@ def _of_figures(units: Sequence[_Unit], n: int) -> bool:
     return unit.kind == _ROW and is_figures(unit.text)
 
 
+def _own(unit: _Unit, echoed: Callable[[Sequence[str]], set[int]]) -> str:
+    """Return what of a unit that repeats an output is the agent's own; empty where that says little."""
+    if unit.kind == _ROW:
+        return _own_cells(unit.text, echoed)
+    begun = _before_echo(unit.text, echoed) if unit.rank in (_FIRST, _LAST, _LEFT) else ""
+    return begun if unit.rank == _FIRST or begun != unit.text else ""
+
+
+def _own_cells(row: str, echoed: Callable[[Sequence[str]], set[int]]) -> str:
+    """Return a row with its figures and the cells that repeat no output; empty without such a cell.
+
+    A status is too short to tell that by itself: it is told where no output has it beside the words around it.
+    """
+    cells = [cell.strip() for cell in _CELL_END.split(row.strip().strip("|"))]
+    worded = [n for n, cell in enumerate(cells) if any(map(str.isalpha, cell))]
+    probes: list[tuple[int, str]] = []
+    for n in worded:
+        if len(cells[n].split()) > _WORDS:
+            probes.append((n, f"| {cells[n]} |"))
+        elif _STATUS.fullmatch(cells[n]):
+            before, behind = " ".join(cells[:n]).split()[-_WORDS:], " ".join(cells[n + 1 :]).split()[:_WORDS]
+            beside = [words for words in ([*before, cells[n]], [cells[n], *behind]) if len(" ".join(words).split()) > _WORDS]
+            probes += [(n, " ".join(words)) for words in beside]
+    repeated = {n for n, text in probes if echoed([text])}
+    own = {n for n, _ in probes} - repeated
+    shown = [cell if n in own or n not in worded else GAP for n, cell in enumerate(cells)]
+    return f"| {' | '.join(shown)} |" if own else ""
+
+
 def _before_echo(text: str, echoed: Callable[[Sequence[str]], set[int]]) -> str:
     """Return a sentence up to the words that repeat an output; empty where that says little, or what is left out turns what it says.
 
-    It is whole where only its neighbors make it repeat one.
+    It is whole where only its neighbors make it repeat one. What explains what is left behind a colon does not turn it.
     """
     words = text.split()
 
@@ -119,7 +149,11 @@ def _before_echo(text: str, echoed: Callable[[Sequence[str]], set[int]]) -> str:
     if end > len(words):
         return text
     told = bisect_left(range(end), x=True, key=lambda n: not repeated(n + 1, end))
-    turned = _TURNS.search(" ".join(words[told:])) or _OPEN.fullmatch(words[told - 1])
+    turned = bool(_TURNS.search(" ".join(words[told:])) or _OPEN.fullmatch(words[told - 1]))
+    if turned:
+        told = next((n for n in range(told, 0, -1) if words[n - 1].endswith(":")), 0)
+        said = " ".join(words[:told])
+        turned = not _IS_LEFT.search(said) or bool(_NONE.search(said))
     return f"{' '.join(words[:told])} {GAP}" if told > _WORDS and not turned else ""
 
 
@@ -253,9 +287,20 @@ _POINTS_BACK = lazy_pattern(
 
 _IS_LEFT = lazy_pattern(
     r"(?i)\b(?:not (?:yet|done|run|tested|pushed|committed|included|verified|covered|able)|still|remain(?:s|ing)?|left|next steps?|to-?do"
-    r"|pending|queued|blocked|unresolved|(?:could|did|wo)n[\u2019']t|can(?:not|[\u2019']t)|(?:could|did) not|fail(?:s|ed|ing|ure)?"
-    r"|caveats?|note|manual(?:ly)?|you(?:[\u2019']ll| will)? need|needs?|must|recommend(?:s|ed|ation|ations)?|root cause)\b"
+    r"|pending|outstanding|queued|blocked|unresolved|(?:could|did|wo)n[\u2019']t|can(?:not|[\u2019']t)|(?:could|did) not"
+    r"|fail(?:s|ed|ing|ure)?|caveats?|note|manual(?:ly)?|you(?:[\u2019']ll| will)? need|needs?|must|recommend(?:s|ed|ations?)?"
+    r"|root cause)\b"
 )
+
+_STATUS = lazy_pattern(
+    r"(?i)\W*(?:(?:accepted|addressed|all|already|applied|been|blocked|closed|completed?|corrected|deferred|done|failed|failing|fixed|handled|here"
+    r"|in|intended|invalid|is|kept|later|left|mended|merged|missing|no|none|not|now|ok|open|outdated|part(?:ly|ially)|pass(?:ed|es|ing)|pending"
+    r"|progress|ready|rejected|remains|removed|resolved|reverted|skipped|still|tested|todo|unchanged|unclear|unknown|untested|valid|verified|was"
+    r"|won[\u2019']?t fix|yes|yet)\b\W*){1,4}"
+)
+"""How something stands, in words that order nothing."""
+_CELL_END = lazy_pattern(r"(?<!\\)\|")
+_NONE = lazy_pattern(r"(?i)\b(?:no|none|nothing|not|never|without|\w+n[\u2019']t)\b")
 
 
 def _units(answer: str) -> list[_Unit]:

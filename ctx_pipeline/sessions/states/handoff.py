@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import threading
 from contextlib import suppress
 from functools import partial
@@ -17,15 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__
+from ctx_pipeline.errors import StoreError
 from ctx_pipeline.memory.prompt_block import framed, inline
 from ctx_pipeline.memory.safety import untold
 from ctx_pipeline.memory.scope import below, identity, place_of, same_repository
 from ctx_pipeline.model.codec import iso, time_of
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import short_id, truncate
-from ctx_pipeline.model.hook_kinds import CHOSEN, MADE, PROFILES, asked_here
+from ctx_pipeline.model.hook_kinds import CHOSEN, MADE, PROFILES, SAID, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
-from ctx_pipeline.sessions.last_worked import last_worked
+from ctx_pipeline.sessions.last_worked import came_of, last_worked
 from ctx_pipeline.storage import FORGETTING
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.journal import Journal
@@ -57,6 +57,8 @@ AHEAD = "compactions"
 _BESIDE = 90
 """Tokens of the block that are left for the other sessions of the same day."""
 
+_SIZES = HANDOFF, HANDOFF - _BESIDE
+
 _PATIENCE = 0.05
 _LOOKED_BACK = 100
 _CANDIDATES = 12
@@ -65,7 +67,7 @@ _CANDIDATES = 12
 _ELSEWHERE = 24
 """Folders outside of the repository's own that are looked at."""
 
-_VERSION = 11
+_VERSION = 15
 """Of what is kept; what was kept by another one, or by another version of the package, is said anew."""
 
 _MOST_KEPT = 400
@@ -139,9 +141,10 @@ def prepare(payload: Mapping[str, Any], *, host: str, settings: Settings) -> Non
     if not isinstance(session, str) or seen is None or seen.kind != FILE or not records.steps or not captured(host, session, settings):
         return
     profile = _profile(settings)
+    made_of = _made_ahead_of(named, (host, session), settings, profile)  # what is noted from here on is not in the text
     text, mark, _ = own_block(named, session, host, settings, profile[0], ahead=True)
     kept = {
-        "made_of": _made_ahead_of(named, settings, profile),
+        "made_of": made_of,
         "size": seen.size,
         "steps": records.steps,
         "no_steps": records.no_steps,
@@ -161,7 +164,7 @@ def _kept_ahead(named: object, session: str, host: str, settings: Settings, prof
         path = settings.home / _place(AHEAD, host, session)
         kept = json.loads(path.read_bytes())
         path.unlink()
-        if not isinstance(named, str) or kept["made_of"] != _made_ahead_of(named, settings, profile):
+        if not isinstance(named, str) or kept["made_of"] != _made_ahead_of(named, (host, session), settings, profile):
             return None
         seen = look_at(named)
         if seen.kind != FILE or not kept["size"] <= seen.size <= kept["size"] + _MOST_SINCE:
@@ -174,8 +177,19 @@ def _kept_ahead(named: object, session: str, host: str, settings: Settings, prof
     return None
 
 
-def _made_ahead_of(named: object, settings: Settings, profile: tuple[str, int]) -> list[Any]:
-    return [__version__, _VERSION, named, _changed(settings.home / "config.toml"), *profile]
+def _made_ahead_of(named: object, session: tuple[str, str], settings: Settings, profile: tuple[str, int]) -> list[Any]:
+    return [__version__, _VERSION, named, _changed(settings.home / "config.toml"), _last_note(*session, settings), *profile]
+
+
+def _last_note(host: str, session: str, settings: Settings) -> int:
+    """Return the fact of the last note on a session; 0 where none is among the newest notes."""
+    facts = _newest(SAID, _LOOKED_BACK, settings)
+    if not facts:
+        return 0
+    from ctx_pipeline.storage.session_notes import session_key
+
+    key = session_key(host, session)
+    return max((fact.id for fact in facts if fact.payload.get("session") == key), default=0)
 
 
 def _place(folder: str, *named: str) -> str:
@@ -239,12 +253,14 @@ def _was_imported(settings: Settings) -> bool:
 
 
 def _newest(kind: str, count: int, settings: Settings) -> list[Fact]:
-    """Return the newest facts of a kind; none where nothing was ever said."""
+    """Return the newest facts of a kind; none where nothing was ever said, or the journal cannot be read."""
     if not (settings.home / "journal.db").exists():
         return []
     journal = Journal(settings.home / "journal.db", patience=_PATIENCE, read_only=True)
     try:
         return journal.newest(kind, count)
+    except StoreError:
+        return []
     finally:
         journal.close()
 
@@ -256,6 +272,8 @@ def begin(settings: Settings) -> None:
 
 def end(settings: Settings) -> None:
     """Remove what was kept, and have no sync keep more."""
+    import shutil  # it brings lzma and bz2, which no start of a session needs
+
     shutil.rmtree(settings.home / FOLDER, ignore_errors=True)
 
 
@@ -265,8 +283,8 @@ def ready(settings: Settings) -> None:
         return
     profile = _profile(settings)
     lasts: dict[str, WrittenSession] = {}
-    # as a chat chooses: before those that only asked something
-    for one in sorted(_last_active(settings, _LOOKED_AT), key=lambda one: not one.rows.get("tool_calls")):
+    # as a chat chooses: before those that only asked something, or said hello
+    for one in sorted(_last_active(settings, _LOOKED_AT), key=lambda one: came_of(one.rows)):
         lasts.setdefault(str(one.rows.get("repository") or one.rows.get("cwd") or ""), one)
     for last in sorted(lasts.values(), key=lambda one: -_active(one)[0])[:_READY]:
         with suppress(Exception):  # it was captured all the same; the hook that needs it says what is wrong
@@ -295,22 +313,27 @@ def _block_of(
     It is shorter where other sessions are told of ``beside`` it. Both are kept: which one is needed shows when a chat begins.
     """
     seen = look_at(os.path.join(last.root, last.rel))  # noqa: PTH118 - the text of a recorded path
-    there = seen.kind == FILE and last.rel.endswith(LINES)
+    there = seen.kind == FILE and last.rel.endswith(LINES) and last.main
     if not there and not stored:
         return None
-    made_by = [__version__, _VERSION, last.root, last.rel, _changed(settings.home / "config.toml"), *profile]
-    made_of = [*((seen.size, seen.mtime_ns) if there else (last.rows.get("last_ts"), last.rows.get("events"))), *made_by]
+    # what subagents did stands in files of their own: it is told as the store holds it, where that is up to date
+    in_store = stored and there and (last.rows.get("threads") or 1) > 1 and seen.mtime_ns == last.mtime_ns
+    noted = _last_note(last.host, last.session_id, settings)
+    made_by = [__version__, _VERSION, last.root, last.rel, last.archived, _changed(settings.home / "config.toml"), noted, *profile]
+    as_stored = (last.rows.get("last_ts"), last.rows.get("events"))
+    made_of = [*((seen.size, seen.mtime_ns) if there else as_stored), *made_by, *(as_stored if in_store else ())]
     rel = _place(FOLDER, last.host, last.session_id)
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads((settings.home / rel).read_bytes())
         if kept["made_of"] == made_of:
             return None if kept["texts"] is None else str(kept["texts"][beside])
-        if spare and kept["made_of"][2:] == made_by and kept["texts"] and kept["texts"][True]:
+        if spare and kept["made_of"][2 : 2 + len(made_by)] == made_by and kept["texts"] and kept["texts"][True]:
             spare(framed(f"{kept['texts'][True]}{_SINCE}"))  # the shorter one, with room for what is said of it
     from ctx_pipeline.sessions.states.resume import captured, other_blocks, stored_blocks
 
-    blocks = other_blocks if there else stored_blocks
-    texts = blocks(last, (HANDOFF, HANDOFF - _BESIDE), settings, profile[0])
+    texts = None if there and not in_store else stored_blocks(last, _SIZES, settings, profile[0])
+    if texts is None and there:
+        texts = other_blocks(last, _SIZES, settings, profile[0])
     if keep:
         Files(settings.home).write(rel, json.dumps({"made_of": made_of, "texts": texts}).encode())
         _prune(settings, FOLDER)

@@ -13,7 +13,7 @@ from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.error_resolutions import extract as resolutions
 from ctx_pipeline.mining.lessons.commands import runs, shown
 from ctx_pipeline.mining.lessons.failures import clean
-from ctx_pipeline.mining.lessons.said_rules import Rule, contradict, rule, same, sentences
+from ctx_pipeline.mining.lessons.rules.said_rules import Rule, contradict, rule, same, sentences
 from ctx_pipeline.mining.repeated_corrections import extract as said_rules
 from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.sessions.session_details import view_of
@@ -77,10 +77,11 @@ def playbook(view: SessionView) -> list[Entry]:
     """Return what a session taught, those that hold first: the most confirmed, then the last learned; retired ones behind them.
 
     A rule is confirmed where the person says it again and retires where they say the
-    opposite. A pitfall is confirmed by each later run of the call that works and retires
-    where the call that failed works as it was, or its cure fails more often than it
-    helps. The command of a check is confirmed by each later run that checked something. What
-    nothing confirmed for :data:`TURNS` prompts retires.
+    opposite. A pitfall is confirmed by each later run of the call that works, or where
+    the same cure ended the same failure again. It retires where the call that failed works
+    as it was, or its cure fails more often than it helps. The command of a check is
+    confirmed by each later run that checked something. What nothing confirmed for
+    :data:`TURNS` prompts retires.
     """
     place = {e.event_id: n for n, e in enumerate(view.events)}
     learned = sorted([*_rules(view, place), *_pitfalls(view, place), *_checks(view, place)], key=lambda one: (one.at, one.text))
@@ -150,15 +151,27 @@ def _pitfalls(view: SessionView, place: dict[str, int]) -> Iterator[_Learned]:
             continue
         at = max(place[e] for e in candidate.evidence_refs if e in place)
         one = _Learned(PITFALL, candidate.text, at, [candidate.evidence_refs[0]])
-        other = body.get("failed") != body.get("passed")  # else something that ran between cured it, and may have to run again
+        failed, passed = body.get("failed"), body.get("passed")  # neither is kept where an argument may be a secret
+        cures = {shown(one, cwd) for one in body["did"]} if failed and failed == passed else ()
+        again = cured = False  # since it was last confirmed: whether the call failed again, and a cure ran after that
         for later, run, command in ran:
             if later <= at:
                 continue
-            if command == body.get("passed") and run.well:
+            if cures:
+                # what ran between cured it, and may have to run again: that the call goes on working shows nothing of it
+                if command == failed:
+                    if run.well and again and cured:
+                        one.confirm(later, run.call.call_event)
+                    elif run.failed and again and cured:
+                        one.contradicted += 1
+                    again, cured = run.failed, False
+                elif command in cures and run.well:
+                    cured = True
+            elif command == passed and run.well:
                 one.confirm(later, run.call.call_event)
-            elif other and command == body.get("passed") and run.failed:
+            elif command == passed and run.failed:
                 one.contradicted += 1
-            elif other and command == body.get("failed") and run.well:
+            elif command == failed and run.well:
                 one.retired = f"`{command}` worked later as it was"
         yield one
 

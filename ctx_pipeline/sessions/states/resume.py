@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.context.session_state.snapshot import block
-from ctx_pipeline.context.session_state.state import BUILT_INS, DEFAULT, profiles
-from ctx_pipeline.errors import SettingsError, UnknownName
+from ctx_pipeline.context.session_state.state import BUILT_INS, DEFAULT, profiles, with_notes
+from ctx_pipeline.errors import SettingsError, StoreError, UnknownName
 from ctx_pipeline.memory.prompt_block import framed, inline
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
@@ -26,11 +26,13 @@ from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.recorded_paths import FILE, look_at, real
 from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.sessions.states.noted import noted_items
 from ctx_pipeline.sessions.states.state_fold import fold, resume_command, upto
+from ctx_pipeline.storage import Store
 from ctx_pipeline.tokens.estimates import near_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.context.session_state.state import SessionState
     from ctx_pipeline.model.declared import Host
@@ -46,6 +48,9 @@ _LEAST = 160
 _HEAD, _TAIL = 64 << 10, 768 << 10
 _PACKED, _UNPACKED = 8 << 20, 64 << 20
 """Bytes of a packed transcript, and of its text, beyond which nothing of it is told: its end cannot be read alone."""
+_NAMED = frozenset({"custom", "ai", "summary"})
+"""What gives a session a title that is not its first prompt."""
+
 _NOT_THE_WINDOW = "microcompact"
 """Part of the name of a compaction that only empties old results."""
 
@@ -78,7 +83,8 @@ def own_block(named: object, session: str, host: str, settings: Settings, profil
     emptied = None if ahead else emptied
     if emptied is not None:
         view = upto(view, emptied.thread_id, emptied.seq - 1, None)
-    text = _text(fold(view, whole=whole, head=head, brief=True), _OPEN, BUDGET, settings, profile, whole=whole)
+    state = _noted(fold(view, whole=whole, head=head, brief=True), settings)
+    text = _text(state, _OPEN, BUDGET, settings, profile, whole=whole)
     at = emptied.ts if emptied is not None and isinstance(emptied.ts, int) else 0
     return framed(text) if text else "", emptied.event_id if emptied else f"at {live[0].stat().st_size} bytes", at
 
@@ -110,13 +116,24 @@ def other_blocks(last: WrittenSession, budgets: Sequence[int], settings: Setting
     live = _transcript(str(Path(last.root, last.rel)), last.session_id, found, settings)
     if live is None:
         return None
-    view, whole, head = _view(found, *live, last.session_id)
+    view, whole, head = _view(found, *live, last.session_id, last.rows)
     if not view.events:
         return None
-    command = resume_command(last.host, last.session_id, view.session.cwd)
+    command = resume_command(last.host, last.session_id, view.session.cwd, archived=last.archived)
     beside = [f"Resume it with: {command}"] if command else []
-    state = fold(view, whole=whole, head=head, brief=True)
+    state = _noted(fold(view, whole=whole, head=head, brief=True), settings)
     return [_text(state, _OPEN_NEW, budget, settings, profile, whole=whole, beside=beside) for budget in budgets]
+
+
+def _noted(state: SessionState, settings: Settings) -> SessionState:
+    """Return the state that a transcript shows with what was noted of the session; a journal that cannot be read has no notes."""
+    store = Store(settings.home, first_month=settings.first_month, read_only=True)
+    try:
+        return with_notes(state, noted_items(store, state.host, state.session_id))
+    except StoreError:
+        return state
+    finally:
+        store.close()
 
 
 def stored_blocks(last: WrittenSession, budgets: Sequence[int], settings: Settings, profile: str) -> list[str] | None:
@@ -132,7 +149,7 @@ def stored_blocks(last: WrittenSession, budgets: Sequence[int], settings: Settin
         return None
     if state.seq < 0:
         return None
-    command = resume_command(last.host, last.session_id, last.rows.get("cwd"))
+    command = resume_command(last.host, last.session_id, last.rows.get("cwd"), archived=last.archived)
     beside = [f"Resume it with: {command}"] if command else []
     return [_text(state, _OPEN_STORED, budget, settings, profile, whole=True, beside=beside) for budget in budgets]
 
@@ -208,11 +225,11 @@ def _transcript(named: object, session: str, host: Host, settings: Settings) -> 
     return next(((path, kind) for path, kind in live if kind in host.files.session_kinds), None)
 
 
-def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView, bool, int]:
+def _view(host: Host, path: Path, kind: str, session: str, stored: Mapping[str, object] = {}) -> tuple[SessionView, bool, int]:
     """Return the rows of the first and the last lines of a transcript, whether these are all, and the bytes of the first ones where not.
 
     Of the first lines of one that is longer only what is no tool call counts: what was
-    done to the same files behind them nobody read.
+    done to the same files behind them nobody read. What no line of it says of its title is in what is ``stored``.
     """
     with io.BytesIO(_unpacked(path)) if path.suffix == ".zst" else path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -231,6 +248,8 @@ def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView,
     project = project_of(repository_of(facts.repository) or discovery.checkout_of(facts.cwd or ""))
     known = {"session_id": session, "host": host.key, "cwd": facts.cwd, "project": project}
     known |= {name: value for name in ("branch", "last_branch") if a_name(value := getattr(facts, name) or "")}
+    titles = [(facts.title, facts.title_source), (stored.get("title"), stored.get("title_source"))]
+    known |= next(({"title": str(title), "title_source": str(by)} for title, by in titles if title and by in _NAMED), {})
     events = [EVENTS.row._make(e) for e in parsed.events]
     early = {e.event_id for e in events if e.start < head}
     calls = [c for c in map(TOOL_CALLS.row._make, parsed.tool_calls) if c.call_event not in early]

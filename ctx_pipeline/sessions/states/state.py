@@ -38,10 +38,12 @@ from ctx_pipeline.sessions.session_choice import (
 )
 from ctx_pipeline.sessions.session_details import view_of
 from ctx_pipeline.sessions.states.drawn import Drawn, drawn_states
+from ctx_pipeline.sessions.states.noted import noted_items
 from ctx_pipeline.sessions.states.state_fold import fold, resume_command, upto
 from ctx_pipeline.sessions.states.times import believable
 from ctx_pipeline.storage.reader import reading
-from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
+from ctx_pipeline.storage.resuming import is_archived
+from ctx_pipeline.storage.session_notes import Made, made_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,14 +102,7 @@ def _found(name: str | None, at: str | None, *, previous: bool, cwd: str | None,
 
 def _noted(store: Store, choice: Choice, drawn: Drawn) -> SessionState:
     """Return a state with what people said of the session up to then."""
-    until, state = drawn.until, drawn.state
-    notes = notes_of(store, choice.host, choice.session_id)
-    said = [
-        (n.what, Item(n.text, n.by, n.at, None, n.path, n.line, n.reason, n.replaces))
-        for n in notes
-        if n.what in ("task", "finding", "decision") and (until is None or (from_iso(n.at) or 0) <= until)
-    ]
-    return with_notes(state, said)
+    return with_notes(drawn.state, noted_items(store, choice.host, choice.session_id, drawn.until))
 
 
 def safe(state: SessionState) -> SessionState:
@@ -122,7 +117,8 @@ def safe(state: SessionState) -> SessionState:
 
     def check(run: CheckRun) -> CheckRun:
         told = run._replace(why="", command=run.purpose) if scan([run.why, run.command]) else run
-        return told._replace(since="") if scan([run.since]) else told
+        told = told._replace(since="") if scan([told.since]) else told
+        return told._replace(before="") if scan([told.before]) else told
 
     return replace(
         state,
@@ -260,14 +256,14 @@ def resume_block(
     and names up to two more that were active on the same day.
     """
     found, drawn = _found(name, None, previous=True, cwd=cwd, settings=settings)
-    command, beside = _beside(found, drawn, cwd, settings)
+    command, beside = _beside(found, cwd, settings)
     made = blocks.block(safe(found.state), counter(), budget, beside=beside, profile=profile, zone=_zone_of(settings))
     said = tuple({"about": line.about, "text": line.text, "events": list(line.events)} for line in made.lines)
     about = (found.state.host, found.state.session_id)
     return Resume(made.text, made.tokens, budget, made.dropped, *about, drawn.cold_tokens, command, said)
 
 
-def _beside(found: Found, drawn: Drawn, cwd: str | None, settings: Settings | None) -> tuple[str, list[str]]:
+def _beside(found: Found, cwd: str | None, settings: Settings | None) -> tuple[str, list[str]]:
     """Return the command that resumes a session, and the lines that stand below its block."""
     if not found.choice.captured:
         return "", [IMPORTED] if found.state.as_of else []
@@ -276,7 +272,8 @@ def _beside(found: Found, drawn: Drawn, cwd: str | None, settings: Settings | No
         folder = row.rows.get("cwd") if row else None
         # nothing resumes a session of which only subagents left a transcript
         host, session_id = found.state.host, found.state.session_id
-        command = "" if found.state.subagents_only else resume_command(host, session_id, folder, archived=drawn.archived)
+        archived = is_archived(store, host, session_id)
+        command = "" if found.state.subagents_only else resume_command(host, session_id, folder, archived=archived)
         told = [f"Resume it with: {command}"] if command else []
         if found.choice.why != PREVIOUS:
             return command, told
@@ -328,7 +325,7 @@ def loaded(
     Its block takes at most the tokens of the profile.
     """
     found, drawn = _found(name, None, previous=True, cwd=cwd, settings=settings)
-    command, beside = _beside(found, drawn, cwd, settings)
+    command, beside = _beside(found, cwd, settings)
     made = blocks.block(safe(found.state), counter(), profile.resume_tokens, beside=beside, profile=profile, zone=_zone_of(settings))
     return Loaded(found, made, drawn.cold_tokens, command)
 

@@ -6,23 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.context.session_state.state import REFUSAL, CheckRun, Item, SessionState, asked_for
-from ctx_pipeline.facts.check_runs import PersonRun, check_runs, runs_of_person
-from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call, shown_in_part
-from ctx_pipeline.facts.prompts import acts, arguments_of, command_before, orders, shell_before, task
+from ctx_pipeline.context.session_state.state import REFUSAL, Item, SessionState, asked_for
+from ctx_pipeline.facts.check_runs import check_runs, runs_of_hooks
+from ctx_pipeline.facts.command_runs import command_runs, printed, runs_by_call
+from ctx_pipeline.facts.prompts import MERGED, acts, arguments_of, command_before, one_line, orders, shell_before, task, typed_words
 from ctx_pipeline.facts.started_agents import starting_calls
 from ctx_pipeline.mining.lessons.commands import checks_format, formats, shown
-from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, shortened, without_warnings
-from ctx_pipeline.mining.lessons.quoting import quotable, repeats
+from ctx_pipeline.mining.lessons.failures import clean, shorten_paths
+from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.host_records import REASON
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.sessions.states.changed_files import changed_since, file_states
+from ctx_pipeline.sessions.states.changed_files import file_states
 from ctx_pipeline.sessions.states.check_scope import Scope, scope_of
 from ctx_pipeline.sessions.states.commits import last_commit
 from ctx_pipeline.sessions.states.decisions import decisions
 from ctx_pipeline.sessions.states.end_state import BRANCH, end_state, recorded_branch
 from ctx_pipeline.sessions.states.ending import agent_orders, called, ending, recap, warmed_up
+from ctx_pipeline.sessions.states.last_checks import CHECKED, last_checks, why_failed
 from ctx_pipeline.sessions.states.offers import BRIEF, reply_between, with_offer
 from ctx_pipeline.sessions.states.times import micros, written
 from ctx_pipeline.shell.commands import steps
@@ -82,12 +83,6 @@ def _item(item: Mapping[str, Any], call: Any) -> Planned:
     return Planned(clean(said), str(item.get("status") or ""), call)
 
 
-_CHECKED = ("test", "check", "types", "lint", "build")
-"""Purposes of a command that say how the work stands, the most telling first; ``check`` is a task that checks several things."""
-
-_OF_HOOK = lazy_pattern(r"(?:\x1b\[\d*m)?(?:Stop|SubagentStop|PostToolUse)(?:\x1b\[\d*m)? \[([^\]\n]{1,400})\]")
-"""How an agent tells of a command of the person's that ran at a moment (Claude Code until 2.0)."""
-
 _PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
 _CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
 _LONG, _SHORT, _NAMED = 400, 160, 90
@@ -106,7 +101,6 @@ _MISCALLED = lazy_pattern(
 """What a runner says that was called wrongly: it found nothing."""
 
 _LACKING = lazy_pattern(r"(?i)command not found|no such command|not installed")
-_EMPTY = lazy_pattern(r"(?m)^ok\s+\S+\s.*\[no tests to run\]\s*$")
 
 
 def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = False) -> SessionState:
@@ -123,9 +117,7 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
     last = max((e.ts for e in main if e.ts is not None and e.kind != "unknown"), key=micros, default=None)
     plan = _plan(view)
     asked = _prompts(view, whole=whole, head=head)
-    checks = list(_last_checks(view))
-    fresh = {c.purpose: c for c in checks if c.ok and not c.stale}
-    checks = [c for c in checks if not (c.ok and c.stale and _covered(c, fresh))]
+    checks = last_checks(view)
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     agents = unseen_agents(view)
     end, outside, commit = ending(view, main, whole=whole), list(end_state(view, agents)), _commit(made := last_commit(view))
@@ -156,9 +148,10 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
         subagents_only=alone,
         subagents=len({e.thread_id for e in view.events} - view.once(warmed_up)) if alone else 0,
         orders=[order for order in agent_orders(view)[1:] if order] if alone else [],
-        hooks_ran=any(map(_hook_checked, view.events)),
+        hooks_ran=bool(view.once(runs_of_hooks)),
         tests=checks[0] if checks else None,
         checks=checks,
+        asked_again=asked.again,
         asked_before=asked.before,
         goes_on=asked.goes_on,
         answer_of_subagent=end.of_subagent,
@@ -177,21 +170,6 @@ def fold(view: SessionView, *, whole: bool = True, head: int = 0, brief: bool = 
     )
 
 
-_WHOLE_CARGO = lazy_pattern(r"\bcargo (?:test|nextest run)(?: --(?:workspace|all|all-features))*$")
-
-
-def _covered(check: CheckRun, passed: Mapping[str, CheckRun]) -> bool:
-    """Tell whether what passed since says more than an earlier pass of a check: tests of a whole project build it."""
-    if "check" in passed:
-        return check.purpose in ("types", "lint", "build")
-    tests = passed.get("test")
-    if check.purpose != "build" or tests is None:
-        return False
-    if "go build" in check.command:
-        return tests.unit == "package" and ("./..." in tests.command or "go test" not in tests.command)
-    return "cargo " in check.command and _WHOLE_CARGO.search(tests.command) is not None
-
-
 def _commit(commit: Commit | None) -> Item | None:
     return Item(commit.text, "git", written(commit.ended), commit.event, reason=commit.since or None) if commit else None
 
@@ -207,7 +185,7 @@ _ID = lazy_pattern(r"[0-9A-Za-z][\w-]{3,63}")
 """An id as it may stand in a command."""
 
 
-def resume_command(host: str, session_id: str, folder: str | None, *, archived: bool = False) -> str:
+def resume_command(host: str, session_id: str, folder: str | None, *, archived: bool) -> str:
     """Return the command that resumes a session; empty where nothing does, as for one that was named after a file."""
     import uuid  # a hook that tells of its own session does without
 
@@ -274,6 +252,8 @@ class _Prompts(NamedTuple):
     last: Item | None
     said: Item | None
     """what the person said behind them"""
+    again: bool
+    """the last one says what the first one does, word for word"""
     before: Item | None
     goes_on: bool
     """the last one only goes on with the one before"""
@@ -291,7 +271,16 @@ def _prompts(view: SessionView, *, whole: bool = True, head: int = 0) -> _Prompt
         before, last, said = before or last, said, None
     goes_on = before is not None and (last is None or not orders(last.text))
     last, before = (one if first is None or one is None or one.event != first.event else None for one in (last, before))
-    return _Prompts(first, last, said, before, goes_on, replied)
+    return _Prompts(first, last, said, _repeated(view, first, last), before, goes_on, replied)
+
+
+def _repeated(view: SessionView, first: Item | None, last: Item | None) -> bool:
+    """Tell whether two prompts are the same as a whole; an answer to a question, or a refusal of another call, is another."""
+    if first is None or last is None:
+        return False
+    one, other = (view.by_event.get(item.event or "") for item in (first, last))
+    same = (first.text, first.by, first.reason) == (last.text, last.by, last.reason)
+    return same and one is not None and other is not None and typed_words(one.text) == typed_words(other.text)
 
 
 def _asked(view: SessionView) -> list[Item | None]:
@@ -308,7 +297,9 @@ def _known_of_part(view: SessionView, head: int, first: Item | None, last: Item 
         return bool(view.by_event[item.event or ""].start >= head)
 
     if first is not None and behind(first):
-        first, before = None, before or first
+        at = view.by_event[first.event or ""].seq
+        done = any(e.seq > at and MERGED.match(one_line(e.text or "")) for e in view.prompts)
+        first, before = None, before or (None if done else first)
     if last is not None and not behind(last):
         last, before = None, last
     return first, last, before if before is not None and (last is None or before.event != last.event) else None
@@ -351,7 +342,7 @@ def _failures(view: SessionView) -> Iterator[Item]:
         by_scope.setdefault((check.thread_id, scope_of(check, cwd)), []).append(check)
     for n, ((thread, scope), members) in enumerate(by_scope.items()):
         bad = next((c for c in reversed(members) if c.result == "failed"), None)
-        why = _RULE.sub("", _why(view, bad)) if bad is not None else ""
+        why = _RULE.sub("", why_failed(view, bad)) if bad is not None else ""
         if bad is None or not why:
             continue
         place = _PLACE.search(why)
@@ -413,7 +404,7 @@ def _passed_with_same_words(bad: Any, every: Sequence[Any], commands: Mapping[st
     def words(check: Any) -> tuple[str, ...]:
         before = shown(commands[check.call_event].command, cwd).partition(check.program)[0] if check.program else ""
         parts = (part.strip() for part in before.split("&&"))
-        return check.program, *(part for part in parts if part and not any(step.purpose in _CHECKED for step in steps(part)))
+        return check.program, *(part for part in parts if part and not any(step.purpose in CHECKED for step in steps(part)))
 
     ran = {words(c) for c in every if c.program and c.call_event == bad.call_event}
     if bad.program or len(ran) > 1:
@@ -456,31 +447,6 @@ _RULE = lazy_pattern(r"^[=_*\u2500\u2501\u2550-]{3,}\s*|\s*[=_*\u2500\u2501\u255
 """The line that a runner draws around its last words."""
 
 
-def _why(view: SessionView, check: Any) -> str:
-    """Return the line of what a check printed that says what is wrong, or where: the first place that it names."""
-    output = shortened(printed(view, runs_by_call(view)[check.call_event]))
-    line = salient_line(output, view.session.cwd, of_tests=check.kind == "test")
-    causes = [cause for cause in _CAUSE.findall(output) if quotable(cause)] if line.startswith("error: ") else []
-    if causes:
-        return f"{line}: {shorten_paths(causes[-1], view.session.cwd)}"
-    if line and not (check.kind == "test" and _BESIDE.match(line)):
-        return line
-    failed = (_TEST_FAILED_AT if check.kind == "test" else _WRONG_AT).search(without_warnings(output))
-    return shorten_paths(failed[1], view.session.cwd) if failed and quotable(failed[1]) else line
-
-
-_BESIDE = lazy_pattern(r"(?i)(?:error|fatal): ")
-"""What the program under test may have printed as well."""
-
-_CAUSE = lazy_pattern(r"(?m)^Caused by:\n[ \t]{1,8}(?:\d{1,2}: )?(\S[^\n]{0,200})$")
-"""What an error of a Rust program comes from, the innermost last."""
-
-_TEST_FAILED_AT = lazy_pattern(r"(?m)^ {0,8}--- FAIL: .*\n(?:.*\n){0,2}? +(\w[\w.-]{0,80}\.go:\d{1,6}): ")
-_WRONG_AT = lazy_pattern(
-    r"(?m)^((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}:\d{1,7}(?::\d{1,5})?):? (?![^\n]{0,300}\b(?i:warn))\S"
-)
-
-
 def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
     """Yield what answers say of a place: ``path:12 - text``; later ones rank higher."""
     answers = [e for e in view.events if e.kind == "answer" and e.text and ":" in e.text]
@@ -494,84 +460,12 @@ def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
                 )
 
 
-def _hook_checked(event: Any) -> bool:
-    """Tell whether an event says that a command of the person's ran at a moment, and that it checks something."""
-    if event.subtype not in ("system", "system/stop_hook_summary"):
-        return False
-    told = _OF_HOOK.match(event.text or "")
-    return told is not None and any(step.purpose in _CHECKED for step in steps(told[1]))
-
-
 def unseen_agents(view: SessionView) -> list[Any]:
     """Return the calls that started subagents which may change files, as many of the last as have no thread in the view."""
     reading = discovery.declared_texts("records.reading_agents")
     calls = [c for c in starting_calls(view) if arguments_of(view.call_text(c)).get("subagent_type") not in reading]
     seen = sum(thread.kind in ("subagent", "sidechain") for thread in view.threads)
     return calls[seen:]
-
-
-def _last_checks(view: SessionView) -> Iterator[CheckRun]:
-    """Yield the last run of each kind of check that checked anything or still may, tests first."""
-    cwd, commands = view.session.cwd, runs_by_call(view)
-    known = [c for c in check_runs(view) if c.ran is not False]
-    by_person = runs_of_person(view)
-    for kind in _CHECKED:
-        last = max((c for c in known if c.kind == kind), key=lambda c: (commands[c.call_event].started or 0, c.seq), default=None)
-        own = next((run for run in reversed(by_person) if run.kind == kind), None)
-        if own is not None and (last is None or (own.started or 0) >= (commands[last.call_event].started or 0)):
-            yield _ran_by_person(view, own)
-            continue
-        if last is None:
-            continue
-        run = commands[last.call_event]
-        if not last.program and _superseded(last, known, commands):
-            continue  # what its output told of is over: the same program ran again and told of nothing
-        same = [c for c in known if c.call_event == last.call_event and c.kind == kind]
-        passed, failed = sum(c.passed or 0 for c in same), sum(c.failed or 0 for c in same)
-        results = {c.result for c in same}
-        result = next((r for r in ("failed", "refused", "running", "unknown", "passed") if r in results), "unknown")
-        why = _why(view, last) if result == "failed" else ""
-        yield CheckRun(
-            shown(run.command, cwd),
-            kind,
-            passed,
-            failed,
-            ok=result == "passed",
-            stale=bool(since := changed_since(view, run)),
-            since=since,
-            event=last.event,
-            why=truncate(why, _LONG),
-            result=result,
-            unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
-            skipped=sum(c.skipped or 0 for c in same),
-            empty=len(_EMPTY.findall(printed(view, run))) if kind == "test" else 0,
-            cut=any(shown_in_part(run.command, c.program) for c in same),
-        )
-
-
-def _ran_by_person(view: SessionView, run: PersonRun) -> CheckRun:
-    failed = run.result == "failed"
-    return CheckRun(
-        shown(run.command, view.session.cwd),
-        run.kind,
-        run.passed,
-        run.failed,
-        ok=run.result == "passed",
-        stale=bool(since := changed_since(view, run)),
-        since=since,
-        event=run.event,
-        why=truncate(salient_line(run.printed, view.session.cwd, of_tests=run.kind == "test"), _LONG) if failed else "",
-        result=run.result,
-        unit="" if run.unit == "test" else run.unit,
-        by_person=True,
-    )
-
-
-def _superseded(check: Any, known: Sequence[Any], commands: Mapping[str, Any]) -> bool:
-    """Tell whether a program of the same command that a check's output came from ran in a later command."""
-    behind = [c for c in known if (commands[c.call_event].started or 0, c.seq) > (commands[check.call_event].started or 0, check.seq)]
-    programs = {c.program for c in known if c.call_event == check.call_event and c.program}
-    return any(c.program in programs for c in behind)
 
 
 def _stats(view: SessionView) -> dict[str, int]:

@@ -159,6 +159,9 @@ def values_of(column: Column, data: pa.ChunkedArray) -> list[Any]:
 def _without_numpy(column: Column, array: pa.Array) -> list[Any]:
     import pyarrow as pa
 
+    if isinstance(array, pa.DictionaryArray):  # as a whole it makes a scalar of each value
+        known = array.dictionary.to_pylist()
+        return [None if place is None else known[place] for place in array.indices.to_pylist()]
     if column.type == "time":
         array = array.view(pa.int64())
     return [v or [] for v in array.to_pylist()] if column.type == "list" else array.to_pylist()

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import stat
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -17,8 +18,10 @@ from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, NORMALIZED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
 
     from ctx_pipeline.storage.files import Files
+    from ctx_pipeline.storage.verified import VerifiedFiles
 
 
 FOLDER = "lake/_manifests"
@@ -46,6 +49,8 @@ class Part(msgspec.Struct, frozen=True):
     @property
     def live(self) -> tuple[str, ...]:
         """Sessions whose rows count."""
+        if not self.dead:
+            return self.sessions
         gone = set(self.dead)
         return tuple(s for s in self.sessions if s not in gone)
 
@@ -185,6 +190,21 @@ def decode(data: bytes, path: str) -> Manifest:
     return found
 
 
+_MOST_DECODED = 2_048
+_decoded: dict[tuple[Path, str], tuple[tuple[int, int, int], Manifest]] = {}
+
+
+def decode_once(files: Files, rel: str, stamp: tuple[int, int, int]) -> Manifest:
+    """Return the manifest of a file with this time, number and size; what this process decoded of it last is given again."""
+    place = (files.root, rel)
+    known = _decoded.get(place)
+    if known is None or known[0] != stamp:
+        if len(_decoded) >= _MOST_DECODED:
+            _decoded.clear()
+        known = _decoded[place] = (stamp, decode(files.read(rel), rel))
+    return known[1]
+
+
 def damaged(path: str, what: str) -> StoreDamaged:
     """Return the error of a derived file that cannot be trusted: it is made again from raw."""
     return StoreDamaged(f"{path} {what}", hint="it is made again from raw by: ctx run", path=path)
@@ -249,8 +269,8 @@ class Soundness:
         if what := self.what_is_wrong(known) if known is not None else self._contradicts(path):
             raise damaged(path, what)
 
-    def what_is_wrong(self, part: Part, *, deep: bool = False) -> str:
-        """Return what is wrong with a part, empty where nothing is; its bytes are read where its time is another, or ``deep``."""
+    def what_is_wrong(self, part: Part, *, deep: VerifiedFiles | None = None) -> str:
+        """Return what is wrong with a part, empty where nothing is; read where its time is another, or ``deep`` knows it not."""
         try:
             status = os.stat(self._files.place(part.path))  # noqa: PTH116 - thousands of them
         except FileNotFoundError:
@@ -263,7 +283,9 @@ class Soundness:
         stamp = (status.st_size, status.st_mtime_ns)
         if status.st_size != part.bytes:
             return f"has {status.st_size} bytes, not {part.bytes}"
-        if not deep and (part.mtime_ns in {0, status.st_mtime_ns} or self._right.get(part.path) == stamp):
+        if deep is not None:
+            return deep.wrong_with(part.path, partial(self._contradicts, part.path))
+        if part.mtime_ns in {0, status.st_mtime_ns} or self._right.get(part.path) == stamp:
             return ""
         wrong = self._contradicts(part.path)
         if not wrong:

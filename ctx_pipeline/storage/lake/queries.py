@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.lake.manifests import Part
 
 
-def relation(table: Table, parts: Iterable[tuple[str, Part]]) -> str:
-    """Return a DuckDB SELECT over the live rows of (absolute path, part), typed even when there is none."""
+def relation(table: Table, parts: Iterable[tuple[str, Part]], *, more: Collection[str] = ()) -> str:
+    """Return a DuckDB SELECT over the live rows of (absolute path, part), typed even when there is none.
+
+    ``more`` are columns behind those of the table that DuckDB gives the rows of a file, such as its path as ``filename``.
+    """
     whole: dict[str, list[str]] = {}
     selects = []
     for path, part in parts:
-        names = selected(table, part.version)
+        names = ", ".join((selected(table, part.version), *more))
         if not part.dead:
             whole.setdefault(names, []).append(quoted(path))
             continue

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.storage.connections import readable_text, row_digest
@@ -79,7 +81,14 @@ def renew(connection: sqlite3.Connection) -> None:
 
 def contradicting(connection: sqlite3.Connection) -> list[str]:
     """Return the tables whose rows are not those that were written, as one moment shows them."""
-    connection.text_factory = readable_text
+    try:
+        return _contradicting(connection)
+    except sqlite3.OperationalError:  # a changed byte made a text no UTF-8, which SQLite says of the first such row alone
+        connection.text_factory = readable_text
+        return _contradicting(connection)
+
+
+def _contradicting(connection: sqlite3.Connection) -> list[str]:
     connection.execute("BEGIN")
     try:
         told = dict(connection.execute("SELECT name, total FROM digests"))
@@ -103,7 +112,5 @@ def _total(connection: sqlite3.Connection, table: str) -> int:
 
 
 def _of_calls(connection: sqlite3.Connection) -> dict[int, int]:
-    found: dict[int, list[tuple[str, int | None]]] = {}
-    for session, key, ts in connection.execute(_CALLS):
-        found.setdefault(session, []).append((key, ts))
-    return {session: of_calls(calls) for session, calls in found.items()}
+    sessions = groupby(connection.execute(_CALLS), itemgetter(0))
+    return {session: of_calls((key, ts) for _, key, ts in calls) for session, calls in sessions}

@@ -155,7 +155,7 @@ REPEATED = (
         "tool_calls",
         "failed_tool_calls",
     ),
-    *("unknown", "lines", "bytes", "last_ts"),
+    *("unknown", "lines", "bytes", "last_ts", "status"),
 )
 """Columns of a session that the ledger repeats as ``counts``."""
 

@@ -12,6 +12,7 @@ from ctx_pipeline.storage.ledger import links, owners
 from ctx_pipeline.storage.ledger.connection import Database, json_list
 from ctx_pipeline.storage.ledger.links import PARENT
 from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, Segment, SessionRow, Source, Stamp, Tombstone
+from ctx_pipeline.storage.written_sessions import ARCHIVED
 
 if TYPE_CHECKING:
     import sqlite3
@@ -72,6 +73,21 @@ class Sources(Database):
             [host, session_id],
         )
         return [Source._make(row) for row in rows]
+
+    def of_subagents_alone(self, host: str, session_id: str) -> bool:
+        """Tell whether the transcripts of a session are those of its subagents."""
+        threads, own = self.query(
+            "SELECT count(*), count(CASE WHEN substr(thread_id, 1, length(session_id) + 1) <> session_id || '/' THEN 1 END)"
+            " FROM sources WHERE host = ? AND session_id = ? AND thread_id <> ''",
+            [host, session_id],
+        )[0]
+        return bool(threads and not own)
+
+    def archived(self, host: str, session_id: str) -> bool | None:
+        """Tell whether a session's tables say that it is archived; None for a row of an earlier version, which does not repeat it."""
+        rows = self.query("SELECT rows ->> '$.status' FROM sessions WHERE host = ? AND session_id = ?", [host, session_id])
+        status = rows[0][0] if rows else ""
+        return None if status is None else status == ARCHIVED
 
     def streams_of(self, sessions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Source]]:
         """Return (host, session_id) -> its streams, like :meth:`session_streams` for many at once."""
@@ -258,7 +274,7 @@ class Sessions(Sources):
     def session(self, host: str, session_id: str) -> SessionRow | None:
         """Return one session, None when it is not known."""
         rows = self.query(f"SELECT {_COLUMNS} FROM sessions WHERE host = ? AND session_id = ?", [host, session_id])
-        return _session(rows[0]) if rows else None
+        return SessionRow._make((*rows[0][:9], json.loads(rows[0][9]), rows[0][10])) if rows else None
 
     def dirty_sessions(self, cells: Iterable[Cell] | None = None, *, versions: Mapping[str, str] = {}) -> list[SessionRow]:
         """Return the sessions whose tables are not made of what raw holds, or by another version than ``versions`` has for their host."""
@@ -283,7 +299,9 @@ class Sessions(Sources):
             values = [*values, json_list(sorted(cell.key for cell in wanted))]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self.query(f"SELECT {_COLUMNS} FROM sessions {where} ORDER BY host, session_id", values)
-        return [_session(row) for row in rows]
+        # read as one text, which takes a third less: every report over all sessions begins here
+        found = json.loads(f"[{','.join(row[9] for row in rows)}]")
+        return [SessionRow._make((*row[:9], one, row[10])) for row, one in zip(rows, found, strict=True)]
 
     def _resolve(self, connection: sqlite3.Connection, touched: set[str], threads: set[tuple[str, str]]) -> set[Cell]:
         """Give touched streams and their families a session; return the cells whose content changed."""
@@ -337,10 +355,6 @@ class Sessions(Sources):
         if gone:
             dirty |= owners.drop_sessions(connection, gone)
         return dirty
-
-
-def _session(row: tuple) -> SessionRow:
-    return SessionRow._make((*row[:9], json.loads(row[9]), row[10]))
 
 
 def fingerprints(connection: sqlite3.Connection, host: str, ids: str) -> dict[str, tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage.search_index import near_words, row_lookup
-from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, meets, ranked, rows_with
+from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, meets, ranked, rows_with, words_beginning_with
 from ctx_pipeline.storage.search_index.regex import Coverage, scan
 from ctx_pipeline.storage.search_index.row_attributes import quarter_of
 from ctx_pipeline.storage.search_index.row_lookup import RowLookup, Wanted
@@ -224,7 +224,11 @@ class Reading(ABC):
         doubted = [word for word in doubted if not rows_with(shelf.connection, shelf, word, anywhere, 1)]
         meant = self._mask_of_shown(shelf, asked)
         near = {
-            word: near_words.near_word(word, lambda other: rows_with(shelf.connection, shelf, other, meant, near_words.ENOUGH))
+            word: near_words.near_word(
+                word,
+                lambda other: rows_with(shelf.connection, shelf, other, meant, near_words.ENOUGH),
+                lambda letters: words_beginning_with(shelf.connection, letters),
+            )
             for word in doubted
         }
         return {word: other for word, other in near.items() if other}

@@ -178,6 +178,13 @@ def rows_with(connection: sqlite3.Connection, shelf: RowLookup, word: str, mask:
     return len(_Finder(connection, shelf, mask).newest(f'"{word}"', most))
 
 
+def words_beginning_with(connection: sqlite3.Connection, letters: str) -> list[str]:
+    """Return the words of the index, those of dead rows too, that begin with some letters."""
+    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.history_words USING fts5vocab(main, history, row)")
+    asked = "SELECT term FROM temp.history_words WHERE term >= ? AND term < ?"
+    return [word for (word,) in connection.execute(asked, (letters, letters[:-1] + chr(ord(letters[-1]) + 1)))]
+
+
 def matching_rows(connection: sqlite3.Connection, expression: str) -> list[int]:
     """Return the row ids that an expression finds, dead ones too, ascending."""
     return _listed(connection, "SELECT rowid FROM history WHERE history MATCH ?", (expression,)) if expression else []

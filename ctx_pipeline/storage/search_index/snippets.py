@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.storage.search_index.tokenize import QUOTING, SIGN, UNSPACED
 from ctx_pipeline.storage.search_index.word_forms import forms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_BLANK = re.compile(r"\s+")
-_MEANT = re.compile(r"(?:\s|\\[nrt])+|\\([\\\"])")
+_BLANK = lazy_pattern(r"\s+")
+_MEANT = lazy_pattern(r"(?:\s|\\[nrt])+|\\([\\\"])")
 """The same in JSON and scripts, where escapes stand for blanks, quotes and backslashes."""
 _WHOLE = ("(?<!LETTER)", "(?!LETTER)")
 _ESCAPE = (r"(?<=\\[nrt])", "(?!LETTER)")

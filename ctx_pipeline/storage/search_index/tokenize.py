@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,26 +23,26 @@ WORDS = 24
 
 CHARS = 2_000
 """Characters of a question that are looked at."""
-_TOKEN = re.compile(r"[^\W_]+")
+_TOKEN = lazy_pattern(r"[^\W_]+")
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 """Letters of scripts in which words are not set apart by spaces (Han, Kana) or not from what is added to them (Hangul)."""
 
-SIGN = re.compile(f"[{UNSPACED}]")
+SIGN = lazy_pattern(f"[{UNSPACED}]")
 _LEADS = bytes((*range(0xE3, 0xEE), 0xEF, 0xF0))
 """First bytes that these letters have in UTF-8."""
-_RUN = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
-_BLANKS = re.compile(r"\\[\\nrt]")
+_RUN = lazy_pattern(f"[{UNSPACED}]+|[^{UNSPACED}]+")
+_BLANKS = lazy_pattern(r"\\[\\nrt]")
 """Escapes of JSON that part words."""
 
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-QUOTING = re.compile(r"[\[{]\s*[\"'\[{]|(?:const|let|var|await) |text\(")
+_ESCAPED = lazy_pattern(r"\\u([0-9a-fA-F]{4})")
+QUOTING = lazy_pattern(r"[\[{]\s*[\"'\[{]|(?:const|let|var|await) |text\(")
 """What JSON begins with, unlike a log (``[INFO]``), or a script that a tool ran: a sign behind a backslash is no part of a word there."""
-_PATH = re.compile(r"(?<![\w.@~/-])[\w.@~-]*(?:/[\w.@-]+)+")
+_PATH = lazy_pattern(r"(?<![\w.@~/-])[\w.@~-]*(?:/[\w.@-]+)+")
 _LOOKED = 1_000_000
 _PATHS_CHARS = 4_096
 """Paths beyond the first part of a long tool call: how far they are looked for, and characters of them that are searched."""
 
-_CUT_OFF = re.compile(r"(?i)(?<=\w)['\u2019](t|m|d|ll|re|ve)\b")
+_CUT_OFF = lazy_pattern(r"(?i)(?<=\w)['\u2019](t|m|d|ll|re|ve)\b")
 """What an apostrophe cuts off a word: a token in the index that says nothing; an s is so common that it weighs nothing anyway."""
 
 STOP = frozenset(
@@ -221,7 +222,7 @@ def question(text: str) -> Question:
 JOINED = 4
 """Most words of a name in code that are looked for written as one: ``user prompt submit`` finds ``UserPromptSubmit``."""
 
-_HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_HUMP = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def _identifiers(tokens: Sequence[str], idle: Collection[str]) -> tuple[str, ...]:

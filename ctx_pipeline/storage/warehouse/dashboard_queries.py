@@ -63,10 +63,7 @@ QUERIES: dict[str, str] = {
     "signal_tops": """
         SELECT signal, max({'value': value, 'host': host, 'session_id': session_id}, 5) AS tops FROM reading_values
         WHERE kind IN ('numeric', 'boolean') AND value <> 0 GROUP BY signal ORDER BY signal""",
-    "scores": """
-        SELECT host, session_id, string_agg(signal, ' ' ORDER BY signal) AS signals, list(value ORDER BY signal) AS values
-        FROM reading_values
-        WHERE starts_with(signal, 'trajectory_') AND kind IN ('numeric', 'boolean') GROUP BY host, session_id ORDER BY host, session_id""",
+    "scores": "SELECT host, session_id, signals, values FROM session_scores ORDER BY host, session_id",
     "labels": "SELECT signal, label, sessions FROM signal_labels ORDER BY signal, sessions DESC, label",
     "memories": f"""
         SELECT memory_id, kind, left(text, 600) AS text, left(when_to_use, 300) AS when_to_use, status, flags, scope, repository,

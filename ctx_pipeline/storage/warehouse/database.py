@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
     ProjectNames = Callable[[Iterable[tuple[str, str | None]]], Mapping[tuple[str, str | None], str]]
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Rises when an aggregate table changes, or when files made before may lack rows."""
 
 MEMORY = "512MB"
@@ -94,13 +95,15 @@ def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnecti
     try:
         connection = connections.connect(str(path), read_only=read_only, memory=MEMORY, **places(path))
     except duckdb.Error as error:
-        raise StoreError(
-            f"the warehouse {path} cannot be opened: {error}", hint="remove the file and run: ctx run", path=str(path)
-        ) from error
+        raise _unreadable(path, error) from error
     try:
         yield connection
     finally:
         connection.close()
+
+
+def _unreadable(path: Path, error: Exception) -> StoreError:
+    return StoreError(f"the warehouse {path} cannot be opened: {error}", hint="remove the file and run: ctx run", path=str(path))
 
 
 @contextlib.contextmanager
@@ -111,6 +114,7 @@ def of_sessions(
 
     Where the lake holds other parts than the file names, the views stay as they are.
     """
+    lake = lake.snapshot()
     made_of = connection.execute("SELECT value FROM meta WHERE key = 'fingerprint'").fetchall()
     narrowed: list[str] = []
     if made_of == [(fingerprint(views(lake), timezone=timezone, cost_mode=cost_mode),)]:
@@ -149,17 +153,20 @@ def build(
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = target.with_name(temporary.name())
     try:
-        with open_file(fresh) as connection:
-            fresh.chmod(0o600)
-            for name, relation in relations.items():
-                connection.execute(f"CREATE VIEW {name} AS {relation}")
-            _take_over(connection, target, lake, anew=anew)
+        with contextlib.ExitStack() as opened:
+            connection, grown = _begun(opened, open_file, fresh, None if anew else target)
+            _make_views(connection, relations, grown=grown)
+            replaced = kept.fill(connection, lake, grown=grown)
+            if grown and lake is not None:
+                _narrow_events(connection, lake)
             # half of the aggregates ask the readings, which lie in hundreds of small parts, or the sums of calls
             connection.execute("CREATE TEMP VIEW readings AS SELECT * FROM main.reading_values")
             connection.execute("CREATE TEMP VIEW model_calls AS SELECT *, true AS owner FROM main.session_usage")
             if project_names is not None:
                 _name_projects(connection, project_names)
-            for name, query in _aggregates(timezone, cost_mode).items():
+            queries = _aggregates(timezone, cost_mode)
+            queries["signal_by"] = _split_readings(connection, replaced.get("reading_values") if grown else None)
+            for name, query in queries.items():
                 connection.execute(f"CREATE TABLE {name} AS {query}")
             rows = {name: _count(connection, name) for name in AGGREGATES}
             content = _content_hash(connection)
@@ -175,7 +182,8 @@ def build(
                 **(versions or {}),
             }
             connection.execute("CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR)")
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted(meta.items()))
+            columns = [list(column) for column in zip(*sorted(meta.items()), strict=True)]
+            connection.execute("INSERT INTO meta SELECT unnest(CAST(? AS VARCHAR[])), unnest(CAST(? AS VARCHAR[]))", columns)
             connection.execute("CHECKPOINT")  # closing does the same and keeps to itself that the disk had no room for it
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
@@ -275,34 +283,62 @@ def _content_hash(connection: DuckDBPyConnection) -> str:
     return digest(*parts, size=64)
 
 
-def _take_over(connection: DuckDBPyConnection, former: Path, lake: kept.Lake | None, *, anew: bool) -> None:
-    """Make the kept tables, and ``known_redactions`` of sessions whose text the former warehouse has already searched."""
-    import pyarrow as pa
+def _begun(opened: contextlib.ExitStack, open_file: Connect, fresh: Path, former: Path | None) -> tuple[DuckDBPyConnection, bool]:
+    """Open the file that is to be made, and tell whether it is a copy of the former one: that is so where its tables are made as here."""
+    if former is not None and _shape().items() <= known_meta(former).items():
+        fresh.touch(mode=0o600)
+        with contextlib.suppress(Exception):  # whatever the file is, a copy that cannot be opened is of no use
+            shutil.copyfile(former, fresh)
+            return opened.enter_context(open_file(fresh)), True
+        fresh.unlink()
+    connection = opened.enter_context(open_file(fresh))
+    fresh.chmod(0o600)
+    return connection, False
 
+
+def _make_views(connection: DuckDBPyConnection, relations: Mapping[str, str], *, grown: bool) -> None:
+    """Leave of a former warehouse the kept tables alone, make the views, and ``known_redactions`` of sessions that it has searched."""
     connection.execute(
         "CREATE TEMP TABLE known_redactions (host VARCHAR, session_id VARCHAR, content_hash VARCHAR, detector VARCHAR, found BIGINT)"
     )
-    made = known_meta(former)
-    if anew or any(made.get(name) != value for name, value in _shape().items()):
-        kept.fill(connection, None, lake)
-        return
-    with connect(former, read_only=True) as old:
-        kept.fill(connection, old, lake)
-        rows = old.execute(
-            "SELECT host, session_id, content_hash, detector, found FROM redactions "
-            "UNION ALL SELECT host, session_id, content_hash, NULL, 0 FROM session_overview"
-        ).fetchall()
-    if not rows:
-        return
-    names = ("host", "session_id", "content_hash", "detector", "found")
-    connection.register("former_rows", pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))))
-    connection.execute("INSERT INTO known_redactions SELECT * FROM former_rows")
-    connection.unregister("former_rows")
-    if lake is not None:
-        unknown = connection.execute(
-            "SELECT session_id FROM main.sessions ANTI JOIN known_redactions USING (host, session_id, content_hash)"
-        ).fetchall()
-        connection.execute(f"CREATE TEMP VIEW events AS {lake.relation_sql('events', sessions={session for (session,) in unknown})}")
+    if grown:
+        connection.execute(
+            "INSERT INTO known_redactions SELECT host, session_id, content_hash, detector, found FROM main.redactions"
+            " UNION ALL SELECT host, session_id, content_hash, NULL, 0 FROM main.session_overview"
+        )
+        connection.execute("CREATE TEMP TABLE former_buckets AS FROM main.session_buckets")
+        connection.execute("CREATE TEMP TABLE former_signal_by AS FROM main.signal_by")
+    left = connection.execute(
+        "SELECT 'VIEW', view_name FROM duckdb_views() WHERE NOT internal AND schema_name = 'main' AND NOT temporary"
+        " UNION ALL SELECT 'TABLE', table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT temporary"
+    ).fetchall()
+    for sort, name in left:
+        if name not in kept.KEPT and name != kept.PARTS:
+            connection.execute(f"DROP {sort} main.{name}")
+    for name, relation in relations.items():
+        connection.execute(f"CREATE VIEW {name} AS {relation}")
+
+
+def _split_readings(connection: DuckDBPyConnection, replaced: Collection[str] | None) -> str:
+    """Make ``session_buckets`` and return the query for ``signal_by``.
+
+    With the sessions whose readings were ``replaced`` in a copy of a former warehouse the rows of buckets that hold none of
+    them stay as they were.
+    """
+    connection.execute(f"CREATE TABLE session_buckets AS {signal_sql.BUCKETS}")
+    if replaced is None:
+        return f"{signal_sql.signal_by('session_buckets')} ORDER BY ALL"
+    connection.execute(f"CREATE TEMP TABLE touched AS {signal_sql.TOUCHED}", [sorted(replaced)])
+    made = signal_sql.signal_by("session_buckets", touched="touched")
+    return f"FROM ({made}) UNION ALL (FROM former_signal_by ANTI JOIN touched USING (dimension, bucket)) ORDER BY ALL"
+
+
+def _narrow_events(connection: DuckDBPyConnection, lake: kept.Lake) -> None:
+    """Let what is read of events be read of sessions alone that the former warehouse has not searched."""
+    unknown = connection.execute(
+        "SELECT session_id FROM main.sessions ANTI JOIN known_redactions USING (host, session_id, content_hash)"
+    ).fetchall()
+    connection.execute(f"CREATE TEMP VIEW events AS {lake.relation_sql('events', sessions={session for (session,) in unknown})}")
 
 
 def _shape() -> dict[str, str]:

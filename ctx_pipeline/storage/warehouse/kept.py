@@ -1,8 +1,8 @@
 """Aggregates of single sessions that a warehouse keeps: of one more session only its own rows are read.
 
-What goes over sessions is added up from these tables. A build takes them over from the
-former file, without the sessions whose parts in the lake are others now, and reads
-these anew from the parts that hold them.
+What goes over sessions is added up from these tables. A build begins with a copy of the
+former file, where the rows of the sessions whose parts in the lake are others now are
+replaced by those that these parts hold.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ KEPT: Mapping[str, Kept] = {
                   CASE WHEN contains(metadata, '"dollars"') THEN metadata END AS metadata
            FROM {rows}""",
     ),
+    "session_scores": Kept(
+        "readings",
+        """SELECT host, session_id, string_agg(signal, ' ' ORDER BY signal) AS signals, list(value ORDER BY signal) AS values
+           FROM {rows} WHERE starts_with(signal, 'trajectory_') AND kind IN ('numeric', 'boolean') GROUP BY host, session_id""",
+    ),
     "session_usage": Kept("model_calls", kept_usage_sql()),
     "session_tools": Kept(
         "tool_calls",
@@ -80,40 +85,44 @@ KEPT: Mapping[str, Kept] = {
 }
 """Table of the warehouse -> what it is made of."""
 
-_PARTS = "kept_parts"
+PARTS = "kept_parts"
+"""Says which parts of the lake these tables were made of."""
 
 
-def fill(connection: DuckDBPyConnection, former: DuckDBPyConnection | None, lake: Lake | None) -> None:
-    """Make the tables of KEPT over the views of a new warehouse.
+def fill(connection: DuckDBPyConnection, lake: Lake | None, *, grown: bool) -> dict[str, set[str]]:
+    """Make the tables of KEPT over the views of a warehouse; return table -> sessions whose rows are others, of those not read whole.
 
-    ``former`` is a warehouse with the same tables; without it, and without a lake that
-    tells which sessions changed, all rows are read.
+    In one that has ``grown`` out of a former file they are there, and the rows of sessions
+    that changed are replaced; else, and without a lake that tells which sessions changed, all rows are read.
     """
-    connection.execute(f"CREATE TABLE {_PARTS} (name VARCHAR, path VARCHAR, gone VARCHAR, sessions VARCHAR)")
-    before = _parts_of(former) if former is not None and lake is not None else {}
+    before = _parts_of(connection) if grown and lake is not None else {}
+    made_of: list[tuple[str, str, str, str]] = []
+    replaced: dict[str, set[str]] = {}
     for name, kept in KEPT.items():
         parts = list(lake.parts(kept.table)) if lake is not None else []
         now = {part.path: json.dumps(sorted(part.dead)) for part in parts}
         live = {part.path: part.live for part in parts}
-        if before.get(name) and former is not None and lake is not None:
+        if before.get(name) and lake is not None:
             known = before[name]
             changed = {path for path, gone in now.items() if known.get(path) != gone}
             left = {path for path in known if path not in now or path in changed}
-            stale = {session for path in changed for session in live[path]} | _sessions_of(former, name, left)
-            _take_over(connection, former, name, stale)
+            stale = {session for path in changed for session in live[path]} | _sessions_of(connection, name, left)
+            replaced[name] = stale
+            _remove(connection, name, stale)
             if fresh := stale.intersection(session for sessions in live.values() for session in sessions):
                 rows = f"({lake.relation_sql(kept.table, sessions=fresh)}) AS narrowed"
-                connection.execute("CREATE OR REPLACE TEMP TABLE stale AS SELECT unnest(CAST(? AS VARCHAR[])) AS session_id", [list(fresh)])
                 rows = f"(SELECT * FROM {rows} SEMI JOIN stale USING (session_id))"
                 connection.execute(f"INSERT INTO {name} {kept.query.format(rows=rows)}")
         else:
             # what another process commits after the parts were listed is read as well, and anew by the next build; the view
             # is older than the list, and what came between would count as read for good
             rows = f"main.{kept.table}" if lake is None else f"({lake.relation_sql(kept.table)}) AS whole"
-            connection.execute(f"CREATE TABLE {name} AS {kept.query.format(rows=rows)}")
-        if parts:
-            rows_of = [(name, path, gone, json.dumps(list(live[path]))) for path, gone in now.items()]
-            _insert(connection, _PARTS, ("name", "path", "gone", "sessions"), rows_of)
+            connection.execute(f"CREATE OR REPLACE TABLE {name} AS {kept.query.format(rows=rows)}")
+        made_of += [(name, path, gone, json.dumps(list(live[path]))) for path, gone in now.items()]
+    connection.execute(f"CREATE OR REPLACE TABLE {PARTS} (name VARCHAR, path VARCHAR, gone VARCHAR, sessions VARCHAR)")
+    if made_of:
+        _insert(connection, PARTS, ("name", "path", "gone", "sessions"), made_of)
+    return replaced
 
 
 def holds(connection: DuckDBPyConnection, name: str, lake: Lake) -> bool:
@@ -122,34 +131,30 @@ def holds(connection: DuckDBPyConnection, name: str, lake: Lake) -> bool:
     return _parts_of(connection, name).get(name, {}) == now
 
 
-def _parts_of(former: DuckDBPyConnection, *names: str) -> dict[str, dict[str, str]]:
+def _parts_of(connection: DuckDBPyConnection, *names: str) -> dict[str, dict[str, str]]:
     """Return table -> path -> dead sessions of the parts that a warehouse's kept tables, or some of them, were made of."""
     found: dict[str, dict[str, str]] = {}
     asked = [list(names or KEPT)]
-    rows = former.execute(f"SELECT name, path, gone FROM {_PARTS} WHERE name IN (SELECT unnest(CAST(? AS VARCHAR[])))", asked)
+    rows = connection.execute(f"SELECT name, path, gone FROM {PARTS} WHERE name IN (SELECT unnest(CAST(? AS VARCHAR[])))", asked)
     for name, path, gone in rows.fetchall():
         found.setdefault(name, {})[path] = gone
     return found
 
 
-def _sessions_of(former: DuckDBPyConnection, name: str, paths: Collection[str]) -> set[str]:
-    """Return the sessions that had rows in some parts."""
+def _sessions_of(connection: DuckDBPyConnection, name: str, paths: Collection[str]) -> set[str]:
+    """Return the sessions that had rows in some parts that a warehouse was made of."""
     if not paths:
         return set()
     asked = [name, sorted(paths)]
-    rows = former.execute(f"SELECT sessions FROM {_PARTS} WHERE name = ? AND path IN (SELECT unnest(CAST(? AS VARCHAR[])))", asked)
+    rows = connection.execute(f"SELECT sessions FROM {PARTS} WHERE name = ? AND path IN (SELECT unnest(CAST(? AS VARCHAR[])))", asked)
     return {session for (sessions,) in rows.fetchall() for session in json.loads(sessions)}
 
 
-def _take_over(connection: DuckDBPyConnection, former: DuckDBPyConnection, name: str, stale: Collection[str]) -> None:
-    """Copy a table of the former warehouse without the rows of some sessions."""
-    query = f"SELECT * FROM {name} WHERE session_id NOT IN (SELECT unnest(CAST(? AS VARCHAR[])))"
-    held = former.sql(query, params=[sorted(stale)]).to_arrow_table()
-    connection.register("held", held)
-    try:
-        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM held")
-    finally:
-        connection.unregister("held")
+def _remove(connection: DuckDBPyConnection, name: str, stale: Collection[str]) -> None:
+    """Remove the rows of some sessions, which the table ``stale`` names afterwards."""
+    if stale:
+        connection.execute("CREATE OR REPLACE TEMP TABLE stale AS SELECT unnest(CAST(? AS VARCHAR[])) AS session_id", [sorted(stale)])
+        connection.execute(f"DELETE FROM {name} WHERE session_id IN (SELECT session_id FROM stale)")
 
 
 def _insert(connection: DuckDBPyConnection, table: str, names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:

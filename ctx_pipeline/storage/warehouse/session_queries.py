@@ -12,6 +12,7 @@ from ctx_pipeline.model.codec import OF_A_COPY, digest
 from ctx_pipeline.storage.warehouse.database import LESSONS, LESSONS_SQL, connect, known_meta
 from ctx_pipeline.storage.warehouse.kept import holds
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
+from ctx_pipeline.storage.written_sessions import ARCHIVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -189,25 +190,29 @@ def values_of(lake: Lake, warehouse: Path, signal: str) -> dict[tuple[str, str],
     return {(host, session_id): (value, label) for host, session_id, value, label in _of_readings(lake, warehouse, sql, [signal])}
 
 
-def measured(lake: Lake, warehouse: Path | DuckDBPyConnection, signals: Iterable[str]) -> list[tuple[str, str, str, float, str | None]]:
+def measured(lake: Lake, warehouse: Path | DuckDBPyConnection, signals: Iterable[str]) -> Sequence[tuple[str, str, str, float, str | None]]:
     """Return host, session, signal, value and metadata of every reading of some signals that has a value, in their order.
 
     An open ``warehouse`` is asked as it is, one by its path where it holds what the lake does. What a file said
-    last is kept for as long as it and the parts of the lake are the same: a server asks it again after every capture.
+    last is kept for as long as it and the parts of the lake are the same, and then the very same value is returned: a server
+    asks it again after every capture.
     """
     asked = tuple(sorted(signals))
     if isinstance(warehouse, Path):
         same = (warehouse, _stamp(warehouse), asked, digest(sorted((part.path, sorted(part.dead)) for part in lake.parts("readings"))))
-        if _LAST.get("asked") == same:
-            return list(_LAST["readings"])
+        last = _LAST.get("answer")
+        if last is not None and last[0] == same:
+            return last[1]
     found = _of_readings(lake, warehouse, _MEASURED, [list(asked)])
-    if isinstance(warehouse, Path) and len(found) <= _MOST_KEPT:
-        _LAST.update(asked=same, readings=tuple(found))
+    if isinstance(warehouse, Path) and len(found) <= MOST_KEPT:
+        _LAST["answer"] = same, found
     return found
 
 
-_LAST: dict[str, Any] = {}
-_MOST_KEPT = 200_000
+_LAST: dict[str, tuple[Any, Sequence[tuple[str, str, str, float, str | None]]]] = {}
+"""What was asked last with its answer, in one value: a thread never gets the answer to what another asked."""
+MOST_KEPT = 200_000
+"""Readings of an answer that are kept for the next one; of more none are."""
 _MEASURED = (
     "SELECT host, session_id, signal, value, metadata FROM {readings}"
     " WHERE value IS NOT NULL AND signal IN (SELECT unnest(CAST(? AS VARCHAR[])))"
@@ -260,6 +265,13 @@ def session_facts(lake: Lake) -> dict[tuple[str, str], SessionFacts]:
         sql = f"SELECT host, session_id, project, repository, title, status, epoch_us(last_ts) / 1e6, {busy}, branch, models FROM sessions"
         rows = connection.execute(sql).fetchall()
     return {(row[0], row[1]): SessionFacts._make((*row[2:9], tuple(row[9] or ()))) for row in rows}
+
+
+def archived_sessions(lake: Lake) -> frozenset[tuple[str, str]]:
+    """Return the sessions (host, session id) that are archived."""
+    with closing(lake.connect()) as connection:
+        lake.views(connection, ("sessions",))
+        return frozenset(connection.execute("SELECT host, session_id FROM sessions WHERE status = ?", [ARCHIVED]).fetchall())
 
 
 def _rows(connection: Any, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:

@@ -30,36 +30,60 @@ COUNTED = f"""{COPIES},
         SELECT r.* FROM readings r ANTI JOIN copies c ON c.host = r.host AND c.session_id = r.session_id)"""
 """Readings but for those of copies as a whole; one that went on has readings of its whole transcript."""
 
-_PLACED = f"""{COUNTED},
+_MOSTLY = """
     used AS (
         SELECT host, session_id, model, sum(context_tokens + output) AS tokens FROM model_calls WHERE owner GROUP BY ALL),
     mostly AS (
-        SELECT host, session_id, arg_max(model, {{'tokens': tokens, 'model': model}}) AS model FROM used GROUP BY ALL),
+        SELECT host, session_id, arg_max(model, {'tokens': tokens, 'model': model}) AS model FROM used GROUP BY ALL)"""
+
+_PLACED = f"""{COUNTED}, {_MOSTLY},
     placed AS (
         SELECT r.host AS host, coalesce(m.model, '') AS model, s.month AS month, s.project AS project,
                r.signal, r.kind, r.unit, r.value, r.label, r.reason
         FROM counted r JOIN sessions s ON s.host = r.host AND s.session_id = r.session_id
         LEFT JOIN mostly m ON m.host = r.host AND m.session_id = r.session_id)"""
 
-_SPLIT = f"""
-    CASE WHEN GROUPING(host) = 0 AND GROUPING(month) = 0 THEN '{MONTH_OF_HOST}' WHEN GROUPING(host) = 0 THEN 'host'
-         WHEN GROUPING(model) = 0 THEN 'model' WHEN GROUPING(month) = 0 THEN 'month'
+BUCKETS = f"""
+    WITH {COPIES}, {_MOSTLY}
+    SELECT s.host, s.session_id, unnest(['all', 'host', 'model', 'month', 'project', '{MONTH_OF_HOST}']) AS dimension,
+           unnest(['', s.host, coalesce(m.model, ''), s.month, s.project, concat_ws(' ', s.host, s.month)]) AS bucket
+    FROM sessions s ANTI JOIN copies c ON c.host = s.host AND c.session_id = s.session_id
+    LEFT JOIN mostly m ON m.host = s.host AND m.session_id = s.session_id"""
+"""Each session with readings that count -> where these belong to, one row for each dimension; a bucket is NULL where nobody knows."""
+
+TOUCHED = """
+    WITH other AS ((FROM former_buckets EXCEPT FROM session_buckets) UNION ALL (FROM session_buckets EXCEPT FROM former_buckets)),
+    changed AS (SELECT session_id FROM other UNION SELECT unnest(CAST(? AS VARCHAR[])))
+    SELECT DISTINCT dimension, coalesce(bucket, '') AS bucket FROM (FROM former_buckets UNION ALL FROM session_buckets)
+    WHERE session_id IN (FROM changed)"""
+"""Buckets that sessions with other readings than before, which are asked with it, or in other buckets, are or were in."""
+
+
+def signal_by(buckets: str = f"({BUCKETS})", *, touched: str = "") -> str:
+    """Return the query for what the readings of all buckets add up to, with ``touched`` of those that a table so named holds."""
+    only = f"SEMI JOIN {touched} t ON t.dimension = b.dimension AND t.bucket = coalesce(b.bucket, '')" if touched else ""
+    return f"""
+        WITH gathered AS (
+            SELECT b.dimension, b.bucket, signal, kind, unit, count(*) AS sessions, count(reason) AS missing,
+                   min(value) AS lowest, max(value) AS highest, list_sort(list(value) FILTER (WHERE value IS NOT NULL)) AS sorted,
+                   quantile_cont(value, [0.5, 0.9]) AS quantiles,
+                   count(*) FILTER (WHERE kind = 'boolean' AND value > 0) AS true_count
+            FROM readings r JOIN {buckets} b ON b.host = r.host AND b.session_id = r.session_id {only}
+            GROUP BY b.dimension, b.bucket, signal, kind, unit)
+        SELECT dimension, coalesce(bucket, '') AS bucket, signal, kind, unit, sessions, sessions - missing AS measured, missing,
+               lowest, highest, round(list_avg(sorted), 9) AS mean, round(list_stddev_samp(sorted), 9) AS deviation,
+               CAST(quantiles[1] AS DOUBLE) AS median, CAST(quantiles[2] AS DOUBLE) AS p90,
+               round(list_sum(sorted), 9) AS total, true_count
+        FROM gathered"""
+
+
+_SPLIT = """
+    CASE WHEN GROUPING(host) = 0 THEN 'host' WHEN GROUPING(model) = 0 THEN 'model' WHEN GROUPING(month) = 0 THEN 'month'
          WHEN GROUPING(project) = 0 THEN 'project' ELSE 'all' END AS dimension,
     concat_ws(' ', host, model, month, project) AS bucket"""
 
 QUERIES: Mapping[str, str] = {
-    "signal_by": f"""
-        WITH {_PLACED}
-        SELECT {_SPLIT}, signal, kind, unit, count(*) AS sessions,
-               count(*) FILTER (WHERE reason IS NULL) AS measured, count(reason) AS missing,
-               min(value) AS lowest, max(value) AS highest, round(list_avg(list_sort(list(value))), 9) AS mean,
-               round(list_stddev_samp(list_sort(list(value))), 9) AS deviation,
-               CAST(median(value) AS DOUBLE) AS median, CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90,
-               round(list_sum(list_sort(list(value))), 9) AS total, count(*) FILTER (WHERE kind = 'boolean' AND value > 0) AS true_count
-        FROM placed
-        GROUP BY GROUPING SETS ((signal, kind, unit), (signal, kind, unit, host), (signal, kind, unit, model),
-                                (signal, kind, unit, month), (signal, kind, unit, project), (signal, kind, unit, host, month))
-        ORDER BY ALL""",
+    "signal_by": f"{signal_by()} ORDER BY ALL",
     "signal_label_by": f"""
         WITH {_PLACED}
         SELECT {_SPLIT}, signal, label, count(*) AS sessions

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.model.bounded_cache import drop_older_half
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import COST_RULE
+from ctx_pipeline.storage.lake.queries import relation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
+    from ctx_pipeline.storage.lake import Lake
+    from ctx_pipeline.storage.lake.manifests import Part
 
 COST_SQL: Mapping[str, str] = {mode: f"coalesce({', '.join(f'c.{name}' for name in names)}, NULL)" for mode, names in COST_RULE.items()}
 """Nano-dollars of one call ``c`` by cost mode"""
@@ -260,9 +267,50 @@ def cache_read_cost_sql(
     return sql, parameters
 
 
-def billed_sql(cost_mode: str) -> str:
-    """Return the query for the sums of every call that counts, as one row of :func:`amounts_sql`."""
-    return f"SELECT {amounts_sql(cost_mode)} FROM model_calls c WHERE c.owner"
+_PARTS_AT_ONCE = 64
+"""A part with dead sessions is a SELECT of its own, and the time of a query of many grows with their square."""
+_MOST_PARTS = 4_096
+_billed: dict[tuple[str, str, Part], list[int]] = {}
+"""place of a part, cost mode, part -> the sums of its calls that count: a part never changes, and its dead sessions are told in it"""
+
+
+def billed(lake: Lake, cost_mode: str, *, anew: bool = False) -> list[int]:
+    """Return the sums of every call that counts, row by row, as one row of :func:`amounts_sql`.
+
+    Parts whose rows this process added up before are not read again, unless ``anew``. Raises StoreDamaged.
+    """
+    with closing(lake.connect()) as connection:
+        try:
+            asked = [(str(lake.local(part.path)), cost_mode, part) for part in lake.parts(MODEL_CALLS.name)]
+        except StoreDamaged:  # the view of the table raises with its name
+            lake.views(connection, (MODEL_CALLS.name,))
+            connection.execute(f"SELECT count(*) FROM {MODEL_CALLS.name}")
+            raise
+        known = {} if anew else {place: sums for place in asked if (sums := _billed.get(place)) is not None}
+        missing = [place for place in asked if place not in known]
+        for n in range(0, len(missing), _PARTS_AT_ONCE):
+            some = missing[n : n + _PARTS_AT_ONCE]
+            sums_of = {path: sums for path, *sums in connection.execute(_billed_sql(some, cost_mode)).fetchall()}
+            known |= {place: list(map(int, sums_of.get(place[0], _NOTHING))) for place in some}
+    if len(_billed) > _MOST_PARTS:
+        drop_older_half(_billed)
+    _billed.update(known)
+    found = [sum(column) for column in zip(_NOTHING, *known.values(), strict=True)]
+    found[_COST] = min(found[_COST], _MOST_NANO)
+    return found
+
+
+_COST = len(_TOKENS) + 1
+"""Place of cost_nano in a row of :func:`amounts_sql`."""
+_MOST_NANO = (1 << 63) - 1
+_NOTHING = (0,) * (len(_TOKENS) + 4)
+"""A row of :func:`amounts_sql` of no calls."""
+
+
+def _billed_sql(places: Iterable[tuple[str, str, Part]], cost_mode: str) -> str:
+    """Return the query for the sums of each part that has calls, behind its path."""
+    rows = relation(MODEL_CALLS, [(path, part) for path, _, part in places], more=("filename",))
+    return f"SELECT c.filename, {amounts_sql(cost_mode, bounded=False)} FROM ({rows}) c WHERE c.owner GROUP BY c.filename"
 
 
 def _exact_sum(expression: str) -> str:
@@ -271,7 +319,7 @@ def _exact_sum(expression: str) -> str:
 
 def bounded_sum(expression: str) -> str:
     """Return SQL for a sum that fits into a BIGINT: absurd costs of broken records end at its largest value and break no table."""
-    return f"CAST(least(coalesce(sum({expression}), 0), 9223372036854775807) AS BIGINT)"
+    return f"CAST(least(coalesce(sum({expression}), 0), {_MOST_NANO}) AS BIGINT)"
 
 
 def all_calls_sql() -> str:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import gc
-import marshal
 import os
 import re
-import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.bounded_cache import drop_older_half
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.process.gc_pause import without_collector
 from ctx_pipeline.model.raw import Identity, Parsed, SessionFacts, SessionInput, StreamBytes
 from ctx_pipeline.model.repository_names import project_of, repository_of
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.model.titles import title_line
 from ctx_pipeline.model.usage_rules import SAME_CALLS, ancestors, decide, is_running_total, replays, same_calls, with_replays
 from ctx_pipeline.storage.raw.home_files import HEAD, Problem, Seen, is_lines, readable_head, walk, whole_lines
+from ctx_pipeline.usage.homes.two_processes import in_two
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,8 +38,6 @@ _MODEL = _C["model"]
 OWNER, KEY, TS = _C["owner"], _C["call_key"], _C["ts"]
 _EVENT_TS = EVENTS.names.index("ts")
 _own, _key_and_time, _first = itemgetter(OWNER), itemgetter(KEY, TS), itemgetter(0)
-_TWO = 64 << 20
-"""Bytes from which two processes are faster than one."""
 
 
 class LiveSource(NamedTuple):
@@ -218,15 +216,30 @@ def _read_hints(declared: Host, kind: str, path: str, stream: str) -> list[tuple
 
 def identify(source: LiveSource) -> Identity | None:
     """Return whose a source is by its first bytes, or by its name where they cannot be read; None when neither says."""
+    known = _identified.get(source, _UNKNOWN)
+    if known is not _UNKNOWN:
+        return cast("Identity | None", known)
     declared = discovery.hosts()[source.host]
+    unread = bool(source.name)  # what a database holds changes behind its file's size and time
     try:
         try:
             head = readable_head(source.rel, _first_bytes(source))
         except (CtxError, OSError):
-            head = b""  # it is missed with its session
-        return declared.files.identify(source.kind, source.rel, head)
+            head, unread = b"", True  # it is missed with its session
+        found = declared.files.identify(source.kind, source.rel, head)
     except Exception:  # noqa: BLE001 - a broken file or host must not stop the count of the others
         return None
+    if not unread:
+        if len(_identified) >= _MOST_IDENTIFIED:
+            drop_older_half(_identified)
+        _identified[source] = found
+    return found
+
+
+_UNKNOWN = object()
+_MOST_IDENTIFIED = 4_096
+_identified: dict[LiveSource, Identity | None] = {}
+"""File with its size and time -> whose it is; a file is identified again when it has changed."""
 
 
 def _first_bytes(source: LiveSource) -> bytes:
@@ -351,40 +364,31 @@ def read(
     rows, which are then let go. A large home is read by two processes, whole sessions by one.
     """
     todo = list(found)
-    sizes = [sum(source.size for source, _ in session.sources) for session in todo]
-    collecting = gc.isenabled()
-    gc.disable()  # half a million long-lived tuples make the collector run for nothing
-    try:
-        if whole or seen is not None or sum(sizes) < _TWO or not hasattr(os, "fork") or threading.active_count() > 1:
-            return _read(todo, whole=whole, finish=finish, seen=seen)
-        order = sorted(range(len(todo)), key=lambda n: -sizes[n])
-        halves: tuple[list[int], list[int]] = ([], [])
-        filled = [0, 0]
-        for n in order:
-            side = filled[1] < filled[0]
-            halves[side].append(n)
-            filled[side] += sizes[n]
-        theirs, mine = halves
-        pending = _apart(lambda: _read([todo[n] for n in theirs], finish=finish))
-        done = dict(zip(mine, _read([todo[n] for n in mine], finish=finish), strict=True))
-        others = pending()
-        if others is None:
-            others = _read([todo[n] for n in theirs], finish=finish)
-        done.update(zip(theirs, others, strict=True))
-        return [done[n] for n in range(len(todo))]
-    finally:
-        if collecting:
-            gc.enable()
+    if whole or seen is not None:
+        with without_collector():
+            return list(each(todo, whole=whole, finish=finish, seen=seen))
+
+    def plain(some: list[LiveSession]) -> list[tuple]:
+        return [
+            (c.host, c.session_id, c.project, c.parent, c.calls, None, c.repository, c.unread, c.branch) for c in each(some, finish=finish)
+        ]
+
+    return [Counted(*fields) for fields in in_two(todo, sizes(todo), plain)]
 
 
-def _read(
+def sizes(todo: Iterable[LiveSession]) -> list[int]:
+    """Return the bytes of the sources of each session."""
+    return [sum(source.size for source, _ in session.sources) for session in todo]
+
+
+def each(
     found: Iterable[LiveSession],
     *,
     finish: Callable[[list[tuple]], list[tuple]] | None,
     whole: bool = False,
     seen: Callable[[Counted], None] | None = None,
-) -> list[Counted]:
-    counted = []
+) -> Iterator[Counted]:
+    """Yield the model calls of these sessions as :func:`read` does, by this process alone."""
     for session in found:
         given = SessionInput(session.host, session.session_id, streams(session), session.hints)
         one = count(given, session.linked_parent, whole=whole or seen is not None)
@@ -394,8 +398,7 @@ def _read(
             one.parsed = None
         if finish is not None:
             one.calls = finish(one.calls)
-        counted.append(one)
-    return counted
+        yield one
 
 
 def shown(
@@ -407,6 +410,7 @@ def shown(
     """
     from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.storage.own_sessions import Shown
+    from ctx_pipeline.storage.written_sessions import ARCHIVED
 
     redact = Redactor(settings.patterns).redact
     found = {}
@@ -424,6 +428,7 @@ def shown(
             redact(facts.cwd) if facts.cwd else None,
             min((row[TS] for row in one.calls if row[TS] is not None), default=None),
             max((event[_EVENT_TS] for event in (one.parsed.events if one.parsed else ()) if event[_EVENT_TS] is not None), default=None),
+            facts.status == ARCHIVED,
         )
     return found
 
@@ -431,31 +436,6 @@ def shown(
 def _shown_of(session: LiveSession, content_of: Callable[[LiveSource], bytes]) -> Counted:
     given = SessionInput(session.host, session.session_id, streams(session, content_of), session.hints)
     return count(given, session.linked_parent, whole=True)
-
-
-def _apart(work: Callable[[], list[Counted]]) -> Callable[[], list[Counted] | None]:
-    """Begin work in a forked process; return what waits for it and gives its result, None when the process failed."""
-    readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(readable)
-            with os.fdopen(writable, "wb") as pipe:
-                marshal.dump([(c.host, c.session_id, c.project, c.parent, c.calls, None, c.repository, c.unread) for c in work()], pipe)
-            os._exit(0)
-        except BaseException:  # noqa: BLE001 - the parent does the work itself
-            os._exit(1)
-    os.close(writable)
-
-    def result() -> list[Counted] | None:
-        with os.fdopen(readable, "rb") as pipe:
-            told = pipe.read()
-        _, status = os.waitpid(child, 0)
-        if status:
-            return None
-        return [Counted(*fields) for fields in marshal.loads(told)]  # noqa: S302 - written by our own child
-
-    return result
 
 
 def owners(candidates: Mapping[str, Sequence[Candidates]]) -> dict[str, dict[str, Owner]]:

@@ -20,7 +20,7 @@ from ctx_pipeline.model.usage_rules import is_running_total
 from ctx_pipeline.usage.homes import live_usage as live
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.model.usage_rules import Owner
     from ctx_pipeline.settings import Settings
@@ -51,7 +51,9 @@ class UsageDelta:
 def usage_delta(store: Store, settings: Settings, *, whole: bool = False, host: str | None = None) -> UsageDelta:
     """Return what a look at the homes (of one host) finds beyond the tables."""
     known = {place: s for place, s in store.ledger.sources().items() if host in {None, s.host}}
-    found = {s.stream: s for s in _recognized(live.sources(settings, host=host), known)}
+    there = live.sources(settings, host=host)
+    known |= _moved(there, known)
+    found = {s.stream: s for s in _recognized(there, known)}
     changed = [s for s in found.values() if not _same(s, known.get((s.root, s.rel)))]
     stored = {(s.host, s.session_id) for s in known.values() if s.session_id}
     dirty = {(s.host, s.session_id) for s in store.ledger.dirty_sessions() if host in {None, s.host}}
@@ -60,11 +62,28 @@ def usage_delta(store: Store, settings: Settings, *, whole: bool = False, host: 
         host: live.database_hints(host, {s.root for s in found.values() if s.host == host}) for host in {s.host for s in found.values()}
     }
     parted = {host for host, threads in said.items() if not live.parents(threads).items() <= store.ledger.parents(host).items()}
+    read: set[tuple[str, str]] = set()
     if changed or dirty or parted:
-        _decode(store, settings, known, found=found, changed=changed, dirty=dirty, said=said, parted=parted, result=result, whole=whole)
+        read = _decode(
+            store, settings, known, found=found, changed=changed, dirty=dirty, said=said, parted=parted, result=result, whole=whole
+        )
     present = {(s.host, s.session_id) for s in known.values() if s.session_id and s.stream in found}
-    result.gone = stored - present
+    result.gone = stored - present - read
     return result
+
+
+def _moved(sources: Sequence[live.LiveSource], known: Mapping[tuple[str, str], Source]) -> dict[tuple[str, str], Source]:
+    """Return the rows of files that lie in another home now, by the new place: same name, size and time, and gone from the old one."""
+    new = {(s.root, s.rel): s for s in sources if (s.root, s.rel) not in known}
+    if not new:
+        return {}
+    there = {(s.root, s.rel) for s in sources}
+    lost: dict[tuple[str, str], list[Source]] = {}
+    for place, row in known.items():
+        if place not in there:
+            lost.setdefault((row.host, row.rel), []).append(row)
+    rows = ((place, source, lost.get((source.host, source.rel), [])) for place, source in new.items())
+    return {place: held[0] for place, source, held in rows if len(held) == 1 and _same(source, held[0])}
 
 
 def _recognized(sources: Iterable[live.LiveSource], known: Mapping[tuple[str, str], Source]) -> Iterable[live.LiveSource]:
@@ -99,10 +118,10 @@ def _decode(
     parted: set[str],
     result: UsageDelta,
     whole: bool,
-) -> None:
+) -> set[tuple[str, str]]:
     """Fill ``result`` with the sessions that changed, and the stored ones whose calls change owner with them.
 
-    ``said`` is what databases of each host's homes say of threads; in ``parted`` hosts
+    Returns those of them that a file of a home holds. ``said`` is what databases of each host's homes say of threads; in ``parted`` hosts
     they name parents that the ledger does not know.
     """
     from ctx_pipeline.storage.ledger import links
@@ -143,11 +162,13 @@ def _decode(
                 touched.add(key)
                 if before:
                     touched.add((host, before))
+    read: set[tuple[str, str]] = set()
     segments = store.ledger.segments_of(s for key in touched for s in members.get(key, ()))
     for key in sorted(touched):
         streams = [b for s in members.get(key, ()) for b in _bytes(store, identities[s], found.get(s), rows.get(s), segments.get(s, []))]
         result.replaced.add(key)
         if streams:
+            read |= {key} if found.keys() & members[key] else set()
             threads = {b.thread_id for b in streams} | {key[1]}
             hints = store.ledger.hints_of(key[0], threads)
             told = said.get(key[0], {})
@@ -156,6 +177,7 @@ def _decode(
             given = SessionInput(key[0], key[1], tuple(streams), hints)
             result.sessions.append(live.count(given, parents.get(key), whole=whole))
     _decide_owners(store, touched, result)
+    return read
 
 
 def _decide_owners(store: Store, touched: set[tuple[str, str]], result: UsageDelta) -> None:

@@ -10,11 +10,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, UsageError, nearest
+from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, StoreError, UsageError, nearest
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED, cost_of
 from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.storage.own_sessions import ShownSessions
 from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
 from ctx_pipeline.usage.homes import live_usage as live
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 
 
 _ID_LENGTH = 36
+_LEAST_ID = 4
+"""Characters of an id and of the shortest beginning of one that is taken for a session."""
+_LEAST_GUESSED = 6
+"""The same where nobody said that a session is meant and none with calls is: a shorter word may be a name that nothing has."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MONTH = re.compile(r"\d{4}-\d\d")
 
@@ -313,6 +318,7 @@ def explain(
     if not picked:
         if by in {None, "session"}:
             _only_copies(what, found.owned)
+            _without_calls(what, host, found.owned, chosen, least=_LEAST_GUESSED if by is None else _LEAST_ID)
         raise _nothing(what, by, kind, host=host, stored=found.source == "stored", settings=chosen)
     wanted = {(p.counted.host, p.counted.session_id) for p in picked}
     shared = {(p.counted.host, p.row[_C["call_key"]]) for p in picked}
@@ -393,7 +399,7 @@ def _near(what: str, by: str | None, stored: bool, settings: Settings) -> list[s
 
 def _only_copies(what: str, owned: list[Any]) -> None:
     """Raise UsageError for a session all of whose calls are counted for others."""
-    copied = [c for c, _ in owned if c.session_id.startswith(what) and c.calls] if len(what) >= 4 else []
+    copied = [c for c, rows in owned if c.session_id.startswith(what) and c.calls and not rows] if len(what) >= _LEAST_ID else []
     if not copied:
         return
     # of a session that was copied under another id the time and the totals are those of the call that counts
@@ -406,6 +412,31 @@ def _only_copies(what: str, owned: list[Any]) -> None:
         f"session {copied[0].session_id} made no call of its own: its {said} for {', '.join(holders)}",
         hint=f"ctx explain {holders[0] if holders else what}",
     )
+
+
+def _without_calls(what: str, host: str | None, owned: list[Any], settings: Settings, *, least: int) -> None:
+    """Raise NothingFound for a captured session that has no model call, or none that the filters keep."""
+    kind, _, named = what.rpartition("/")
+    chosen = kind or host
+    counted = {(c.host, c.session_id) for c, rows in owned if rows}
+    begun = [place for place in _captured(settings) if place[1].startswith(named) and chosen in (None, place[0])]
+    fitting = [place for place in begun if place[1] == named] or (begun if len(named) >= least else [])
+    if len(fitting) != 1:
+        return
+    (place,) = fitting
+    fits = " that fits" if place in counted else ""
+    raise NothingFound(f"the session {place[1]} has no model call{fits}", hint=f"what is recorded of it: ctx show {place[1]}")
+
+
+def _captured(settings: Settings) -> set[tuple[str, str]]:
+    """Return host and id of every captured session; none where nothing was captured."""
+    shown = ShownSessions(settings.home / "ledger.db")
+    try:
+        return set(shown.of())
+    except StoreError:
+        return set()
+    finally:
+        shown.close()
 
 
 def picks(

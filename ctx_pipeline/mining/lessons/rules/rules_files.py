@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.mining.lessons.commands import outside
-from ctx_pipeline.mining.lessons.said_rules import terms
+from ctx_pipeline.mining.lessons.rules.said_rules import terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,11 +6,14 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.mining.lessons.commands import as_pattern, failed_part, shown, typed, whole
-from ctx_pipeline.mining.lessons.failures import clean, shorten_paths, without_place
+from ctx_pipeline.facts.first_lines import first_line_of
+from ctx_pipeline.mining.lessons.commands import PROVING, as_pattern, failed_part, shown, typed, whole
+from ctx_pipeline.mining.lessons.failed_commands.argument_counts import arguments, may_be_quoted, refused_count, without_arguments
+from ctx_pipeline.mining.lessons.failures import clean, plain_text, shorten_paths, without_place
 
 if TYPE_CHECKING:
     from ctx_pipeline.mining.lessons.commands import Run
+    from ctx_pipeline.mining.lessons.failed_commands.argument_counts import ArgumentCount
 
 ABSENT = re.compile(r"(?i)command not found|no such command|No module named|Cannot find module|not installed|unrecognized subcommand")
 """Says that a program or module is not there: whatever it was called for, another way to call it is the cure."""
@@ -51,6 +54,8 @@ class Cure(NamedTuple):
     """``command``: another call; ``spelling``: what the program itself said about its arguments"""
     plain: bool = False
     """the output of the failure says it too: whoever meets the error reads the cure there"""
+    limits: ArgumentCount | None = None
+    """how many arguments the program takes, where it was given others"""
 
 
 def loses(run: Run, later: Run, error: str) -> bool:
@@ -72,6 +77,8 @@ def loses(run: Run, later: Run, error: str) -> bool:
 
 def cure(run: Run, passed: Run, error: str, cwd: str | None) -> Cure | None:
     """Return how a command that failed is called; None when what passed proves nothing of it."""
+    if counted := refused_count(error):
+        return _by_count(run, passed, error, *counted)
     if loses(run, passed, error):
         return _by_usage(run, passed, error)
     first, second = _parts(run), _parts(passed)
@@ -217,6 +224,28 @@ def _by_usage(run: Run, passed: Run, error: str) -> Cure | None:
     fails = f"fails with “{quoted}”"
     text = f"`{how}` {fails}; `{works}` works."
     return Cure(text, [f"call it as `{works}`"], [works], f"`{how}` is about to run, or {fails}", quoted, resolution="spelling", plain=True)
+
+
+def _by_count(run: Run, passed: Run, error: str, limits: ArgumentCount, given: int) -> Cure | None:
+    """Return how many arguments a subcommand takes, where the typed ones are as many as it counted and a call with fewer or more passed.
+
+    The refusal is the first line of the output: behind another it may be that of a program that this one called. The call
+    that passed names the same target: its arguments are some of the failed call's, or these and more. What was refused is not
+    quoted: it may be a secret at a wrong place.
+    """
+    if run.step.purpose in PROVING or first_line_of(plain_text(run.output), len(error) + 1) != error:
+        return None
+    first, second = arguments(run.step), arguments(passed.step)
+    if first is None or second is None or typed(run.step) != typed(passed.step) or len(first) != given or not limits.takes(len(second)):
+        return None
+    fewer, more = (first, second) if len(first) < len(second) else (second, first)
+    if more[: len(fewer)] != fewer:
+        return None
+    head, in_full = typed(run.step), may_be_quoted(passed.step, first[len(second) :])
+    works = " ".join(passed.step.text.split()) if in_full else without_arguments(passed.step, second)
+    text = f"`{head}` takes {limits}: `{without_arguments(run.step, first)}` fails with “{error}”; `{works}` works."
+    step = f"give `{head}` {limits}"
+    return Cure(text, [step], [step], f"`{head}` fails with “{error}”", error, resolution="spelling", limits=limits)
 
 
 def _by_offer(run: Run, error: str, wrong: str) -> Cure | None:

@@ -7,15 +7,15 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.mining.lessons.rules_files import rule_windows, stands_in_rules
-from ctx_pipeline.mining.lessons.said_rules import terms
-from ctx_pipeline.mining.lessons.sent_record import sent_record
+from ctx_pipeline.mining.lessons.asked_models.sent_record import sent_record
+from ctx_pipeline.mining.lessons.rules.rules_files import rule_windows, stands_in_rules
+from ctx_pipeline.mining.lessons.rules.said_rules import terms
 from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, RULE_KINDS, MemoryCandidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ctx_pipeline.mining.lessons.sent_record import SentRecord
+    from ctx_pipeline.mining.lessons.asked_models.sent_record import SentRecord
     from ctx_pipeline.model.session_view import SessionView
 
 MOST_LESSONS = 8
@@ -33,6 +33,9 @@ _LEAST_PRIORITY = 3
 """Of what a model itself calls less worth, readers of the transcripts found most not worth telling."""
 
 _MOST_EVIDENCE = 6
+CUT = "cut"
+"""Key of an answer that broke off before its end."""
+
 _ID = re.compile(r"(?=.{4})(?=.*[a-z])\S*[./_\d-]\S*")
 _READ = 20_000
 """Characters of a record that are compared."""
@@ -91,7 +94,9 @@ class Lessons(NamedTuple):
 
     candidates: list[MemoryCandidate]
     refused: Counter[str]
-    """of ids: unknown evidence, evidence of something else; of lessons: why each was refused"""
+    """of ids: unknown evidence, evidence of something else; of lessons: why each was refused, and the one in which the answer broke off"""
+    missing: Counter[str]
+    """field -> lessons that were kept without it: its default counts"""
 
 
 def question(text: str) -> str:
@@ -114,7 +119,8 @@ def believed(view: SessionView, answer: Mapping[str, Any]) -> Lessons:
     """
     known = sent_record(view)
     windows = rule_windows(view)
-    refused: Counter[str] = Counter()
+    refused: Counter[str] = Counter({"cut off": int(answer.get(CUT) is True)})
+    missing: Counter[str] = Counter()
     found: dict[str, MemoryCandidate] = {}
     told = answer.get("lessons")
     for lesson in told if isinstance(told, list) else []:
@@ -123,7 +129,7 @@ def believed(view: SessionView, answer: Mapping[str, Any]) -> Lessons:
             refused["not a lesson"] += 1
             continue
         named = lesson.get("evidence")
-        names = [str(n) for n in named] if isinstance(named, list) else []
+        names = [str(n) for n in named] if isinstance(named, list) else re.findall(r"\w+", named) if isinstance(named, str) else []
         refused["unknown evidence"] += sum(n not in known.events for n in names)
         named_events = list(dict.fromkeys(known.events[n] for n in names if n in known.events))[:_MOST_EVIDENCE]
         words = _words(lesson)
@@ -141,9 +147,10 @@ def believed(view: SessionView, answer: Mapping[str, Any]) -> Lessons:
             refused[why] += 1
         elif len(found) >= MOST_LESSONS:
             refused["too many"] += 1
-        else:
-            found.setdefault(text.strip(), _candidate(lesson, text.strip(), evidence))
-    return Lessons(list(found.values()), +refused)
+        elif text.strip() not in found:
+            found[text.strip()] = _candidate(lesson, text.strip(), evidence)
+            missing.update(_missing(lesson))
+    return Lessons(list(found.values()), +refused, missing)
 
 
 def _words(lesson: Mapping[str, Any]) -> frozenset[str]:
@@ -167,6 +174,18 @@ def _doubt(words: frozenset[str], shared: frozenset[str]) -> str:
     return "" if enough else "little of it in its evidence"
 
 
+def _missing(lesson: Mapping[str, Any]) -> list[str]:
+    """Return the fields whose defaults count, since the lesson lacks them or says something else there."""
+    fits = {
+        "when_to_use": isinstance(lesson.get("when_to_use"), str),
+        "steps": isinstance(lesson.get("steps"), list),
+        "confidence": _number(lesson.get("confidence"), -1) >= 0,
+        "priority": _number(lesson.get("priority"), -1) >= 0,
+        "risk": lesson.get("risk") in RISKS,
+    }
+    return [name for name, fit in fits.items() if not fit]
+
+
 def _candidate(lesson: Mapping[str, Any], text: str, evidence: tuple[str, ...]) -> MemoryCandidate:
     when, steps = lesson.get("when_to_use"), lesson.get("steps")
     told = [str(s)[:_WHEN] for s in steps if isinstance(s, str) and s.strip()][:_STEPS] if isinstance(steps, list) else []
@@ -185,8 +204,8 @@ def _candidate(lesson: Mapping[str, Any], text: str, evidence: tuple[str, ...]) 
 
 def _number(value: Any, otherwise: float) -> float:
     try:
-        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
-    except OverflowError:  # JSON allows whole numbers of any length
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else otherwise
+    except (OverflowError, ValueError):  # JSON allows whole numbers of any length
         return otherwise
     return number if math.isfinite(number) else otherwise
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.command_runs import failed_calls
 from ctx_pipeline.facts.prompts import answered
 from ctx_pipeline.mining.lessons.failures import clean, shorten_paths
 from ctx_pipeline.mining.lessons.turns import typed_by_person
-from ctx_pipeline.model.host_records import words_of_refusals
+from ctx_pipeline.model.host_records import APPROVED_PLAN, words_of_refusals
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG
 
 if TYPE_CHECKING:
@@ -22,10 +22,13 @@ MOST_CHARS = 48_000
 PERSON = "person"
 """Who said what the person typed: prompts, words of a refusal, and answers to what the agent asked."""
 
-KINDS = ("prompt", "permission", "answer", "tool_call", "tool_result", "error")
-"""Kinds of events that a record holds."""
+_PLAN = "plan"
+"""Who said the agent's plan that the person approved: the work began with it, and nobody typed it."""
 
-_EACH = {PERSON: 1_500, "agent": 900, "call": 400, "output": 700, "error": 500}
+KINDS = ("prompt", "permission", "injected", "answer", "tool_call", "tool_result", "error")
+"""Kinds of events that a record holds; of what was injected the approved plan alone."""
+
+_EACH = {PERSON: 1_500, _PLAN: 1_500, "agent": 900, "call": 400, "output": 700, "error": 500}
 _WHO = {"prompt": "agent", "answer": "agent", "tool_call": "call", "tool_result": "output", "error": "error"}
 """Who stands behind an event that is not the person's: an agent prompts its subagents."""
 
@@ -60,6 +63,7 @@ class _Line(NamedTuple):
     text: str
     rank: int
     """0 is left out last"""
+    main: bool
 
 
 def sent_record(view: SessionView) -> SentRecord:
@@ -67,28 +71,44 @@ def sent_record(view: SessionView) -> SentRecord:
 
     Woven notes, pasted blocks and what the agent was told when it asked for memories are
     left out, and texts are cut. Of a long session what the person said is kept first, then
-    failures and the end, then what the agent said and did, outputs last; what is kept
-    stands in the order of time.
+    the approved plan, failures and the end of the main thread, then what the agent said and
+    did, outputs last, and of each the main thread before those of subagents; what is kept
+    stands in the order of each thread, the main thread first.
     """
     answers, told = _answers(view), _injected_memories(view)
     said = answers.keys() | {e.event_id for e in (*typed_by_person(view), *words_of_refusals(view))}
     asks = {c.call_event for c in view.tool_calls if c.result_event in answers}
     failed = {e for c in failed_calls(view) for e in (c.call_event, c.event)}
+    main = view.events[0].thread_id if view.events else ""
     lines: list[_Line] = []
     for event in view.events:
-        who = PERSON if event.event_id in said else _WHO.get(event.kind)
+        who = PERSON if event.event_id in said else _PLAN if begins_with_plan(event) else _WHO.get(event.kind)
         if who is None or not event.text or event.event_id in told:
             continue
         said_here = answers.get(event.event_id, event.text)
         text = _cut(shorten_paths(_WOVEN.sub(" ", said_here), view.session.cwd), _EACH[who])
         if text.strip():
-            first = who == "error" or event.event_id in failed or event.event_id in asks
+            first = who in ("error", _PLAN) or event.event_id in failed or event.event_id in asks
             rank = 0 if who == PERSON else 1 if first else 3 if who == _OUTPUT else 2
             name = f"e{len(lines) + 1}"
-            lines.append(_Line(name, event.event_id, json.dumps({"id": name, "by": who, "text": text}, ensure_ascii=False), rank))
-    lines[-_END:] = [line._replace(rank=min(1, line.rank)) for line in lines[-_END:]]
+            lines.append(
+                _Line(
+                    name,
+                    event.event_id,
+                    json.dumps({"id": name, "by": who, "text": text}, ensure_ascii=False),
+                    rank,
+                    event.thread_id == main,
+                )
+            )
+    for place in [n for n, line in enumerate(lines) if line.main][-_END:]:
+        lines[place] = lines[place]._replace(rank=min(1, lines[place].rank))
     shown = _within(lines)
     return SentRecord("\n".join(line.text for line in shown), {line.name: line.event for line in shown}, frozenset(said), answers)
+
+
+def begins_with_plan(event: Any) -> bool:
+    """Tell whether an event is the agent's plan with which the person let the work begin."""
+    return event.kind == "injected" and (event.subtype or "").startswith(APPROVED_PLAN)
 
 
 def _answers(view: SessionView) -> dict[str, str]:
@@ -116,9 +136,9 @@ def _clean_ends(text: str, most: int) -> str:
 
 
 def _within(lines: list[_Line]) -> list[_Line]:
-    """Return the lines that the budget holds, in order: of each rank the later ones before the earlier ones."""
+    """Return the lines that the budget holds, in order: of each rank the main thread first, and the later ones before the earlier ones."""
     kept, left = [], MOST_CHARS
-    for place in sorted(range(len(lines)), key=lambda n: (lines[n].rank, -n)):
+    for place in sorted(range(len(lines)), key=lambda n: (lines[n].rank, not lines[n].main, -n)):
         size = len(lines[place].text) + 1
         if size <= left:
             kept.append(place)

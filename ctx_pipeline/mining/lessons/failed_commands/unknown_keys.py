@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.mining.lessons.changes import hunks
 from ctx_pipeline.mining.lessons.commands import outside, runs, typed
+from ctx_pipeline.mining.lessons.failed_commands.changes import hunks
+from ctx_pipeline.mining.lessons.failed_commands.proof import throwaway
 from ctx_pipeline.mining.lessons.failures import plain_text, salient_line, shorten_paths, signature
-from ctx_pipeline.mining.lessons.proof import throwaway
 from ctx_pipeline.model.memories import MemoryCandidate
 
 if TYPE_CHECKING:

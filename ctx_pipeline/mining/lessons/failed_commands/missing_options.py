@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.facts.command_runs import command_runs, output_of
+from ctx_pipeline.facts.command_runs import command_runs, output_of, printed
 from ctx_pipeline.facts.first_lines import first_line_of
 from ctx_pipeline.mining.lessons.failures import plain_text
 from ctx_pipeline.shell.commands import steps_by_piece
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.shell.parsing import Piece
 
 _REFUSES = re.compile(
     r"(?m)^(?P<error>(?P<program>[a-z0-9]{2,10}): (?:illegal|invalid|unrecognized|unknown) option(?: --)? "
@@ -55,23 +54,26 @@ def missing_options(view: SessionView) -> Iterator[MissingOption]:
     rows = command_runs(view)
     seen: set[tuple[str, str]] = set()
     for place, row in enumerate(rows):
-        output = plain_text(output_of(view, row))
-        found = _refusal(output)
+        found = _refusal(plain_text(output_of(view, row))) if _OPTION in plain_text(printed(view, row)) else None
         if found is None or not (make := _make(found)):
             continue
         program, said = found["program"], found["option"]
         option = said if said.startswith("-") else f"-{said}"
         word = _given(row.command, program, option)
-        if program not in OF_SYSTEM or not word or (program, option) in seen or not _speaks_itself(row, program, output):
+        if program not in OF_SYSTEM or not word or (program, option) in seen or not _speaks_itself(row, program):
             continue
         seen.add((program, option))
         if not any(later.result == "passed" and _given(later.command, program, option) for later in rows[place + 1 :]):
             yield MissingOption(program, option, make, f"{program} {word}", found["error"], row)
 
 
+_OPTION = " option"
+"""Stands in each refusal."""
+
+
 def _refusal(output: str) -> re.Match[str] | None:
     """Return the refusal of an option with which an output begins."""
-    found = _REFUSES.search(output)
+    found = _REFUSES.search(output) if _OPTION in output else None
     return found if found and first_line_of(output, len(found["error"]) + 1) == found["error"] else None
 
 
@@ -81,28 +83,20 @@ def _make(refusal: re.Match[str]) -> str:
     return "" if make == BSD and _QUOTED.search(refusal["error"]) else make
 
 
-def _speaks_itself(row: Any, program: str, output: str) -> bool:
-    """Tell whether no program of a command but one may have printed its output: the others are silent, or it reads what they print.
+def _speaks_itself(row: Any, program: str) -> bool:
+    """Tell whether no program of a failed command but one may have printed its output.
 
-    The command failed, or a loop over what the program prints, which ended it well, never ran.
+    The others are silent, or it reads what they print.
     """
-    pieces = [piece for piece, _ in steps_by_piece(row.command)]
-    loop = next((place for place, piece in enumerate(pieces) if piece.piped and piece.words[:1] == ("read",)), len(pieces))
-    if row.result != "failed" and not (row.result == "passed" and _never_ran(pieces[loop:], output)):
+    if row.result != "failed":
         return False
     read = False
-    for piece in reversed(pieces[: loop if row.result == "passed" else None]):
+    for piece, _ in reversed(steps_by_piece(row.command)):
         name = next(iter(piece.words), "")
         if name != program and name not in _SILENT and not (read and name in _LOCAL):
             return False
         read = piece.piped and (name == program or read)
     return not _EXPANDS.search(row.command)
-
-
-def _never_ran(loop: Sequence[Piece], output: str) -> bool:
-    """Tell whether a loop at the end of a line never ran: nothing that each turn of it says is in the output."""
-    echoed = [word for piece in loop if piece.words[:1] == ("echo",) for word in piece.words[1:] if "$" not in word]
-    return bool(echoed) and loop[-1].words == ("done",) and not any(word in output for word in echoed)
 
 
 def _given(command: str, program: str, option: str) -> str:

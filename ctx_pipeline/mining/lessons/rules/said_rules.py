@@ -6,10 +6,10 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.mining.lessons import rule_languages
-from ctx_pipeline.mining.lessons.order_scope import EXPLICIT, of_the_work_at_hand, ordered_for_ever, spelled_out
-from ctx_pipeline.mining.lessons.rule_forms import FORMS, HINT, OF_WORK, OPENS, TO, beginnings
-from ctx_pipeline.mining.lessons.unspaced_terms import SIGN, has_kana, unspaced_terms
+from ctx_pipeline.mining.lessons.rules import rule_languages
+from ctx_pipeline.mining.lessons.rules.order_scope import EXPLICIT, of_the_work_at_hand, ordered_for_ever, spelled_out
+from ctx_pipeline.mining.lessons.rules.rule_forms import FORMS, HINT, OF_WORK, OPENS, TO, beginnings
+from ctx_pipeline.mining.lessons.rules.unspaced_terms import SIGN, has_kana, unspaced_terms
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -194,8 +194,8 @@ def _laid_down_in(said: str, *, beside: bool = False) -> Rule | None:
     meant = _in_form(said, beside=beside) if HINT.search(said) else None
     if meant is not None and (meant.form == "pair" or meant.place):
         return meant
-    other = None if _OF_A_PART.search(said) else rule_languages.found_in(said, FAMILIES)
-    if other is None or (meant is not None and other.form != "pair"):
+    other = rule_languages.found_in(said, FAMILIES)
+    if other is None or (meant is not None and other.form != "pair") or _OF_A_PART.search(said):
         return meant
     want, avoid = terms(other.want), terms(other.avoid)
     return Rule(other.form, said, want, avoid, other.firm or is_firm(said), of_work=True, everywhere=bool(_EVERYWHERE.search(said)))
@@ -205,9 +205,13 @@ def _in_form(said: str, *, beside: bool) -> Rule | None:
     """Return the rule of the first form that a sentence fits."""
     places = beginnings(said)
     for form, pattern in FORMS:
-        found = next((fits for place in places if (fits := pattern.match(said, place)) is not None), None)
-        if found is not None and (meant := _meant(said, form, found.groupdict(), beside=beside)) is not None:
-            return meant
+        for place in places:
+            found = pattern.match(said, place)
+            if found is not None:
+                meant = _meant(said, form, found.groupdict(), beside=beside)
+                if meant is not None:
+                    return meant
+                break
     return None
 
 
@@ -314,6 +318,7 @@ def contradict(one: Rule, other: Rule) -> bool:
     return rivals or crossed or moved or any(_takes_back(a, b) for a, b in ((one, other), (other, one)))
 
 
+@lru_cache(1_024)  # the same rules are held against every command
 def core(said: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return what a saying wants or forbids, and what it limits that to: "squash" and "release" of "never squash on release"."""
     head = _LIMITS.split(_OPENING.sub("", _FROM_NOW_ON.sub("", said.replace("\u2019", "'"))), maxsplit=1)

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.mining.lessons.said_rules import terms
+from ctx_pipeline.mining.lessons.rules.said_rules import terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -176,17 +178,26 @@ _QUESTION = lazy_pattern(
 
 _TELLS = lazy_pattern(
     r"(?i)^(?:oh\s+(?:great|nice|wow|sure)|wow\b|yeah\s+right|(?:yeah|oh|wow|right|sure|haha|lol)(?:\s+\w+)?,\s+(?:always|never)\s"
-    r"|sure,\s|great,\s|(?:\w+\s?)?error:|warning:)"
-    r"|^(?:the|my|our|their|his|her|some|most|an?)\s+(?:(?!(?:always|never|should|must|to)\b)[\w-]+\s+){1,3}?(?:tells?|wants?"
-    r"|recommends?|suggests?|states?|claims?|complains?|insists?|advis\w+)\s"
-    r"|\b(?:says|reads|wrote|writes|according\s+to)\b|(?<!\bi )\bsaid\b|\b(?:he|she|they|someone|somebody|docs|readme)\s+(?:say|told|tells)\b"
+    r"|sure,\s|great,\s|(?:\w+\s?)?error:|warning:"
+    r"|(?:the|my|our|their|his|her|some|most|an?)\s+(?:(?!(?:always|never|should|must|to)\b)[\w-]+\s+){1,3}?(?:tells?|wants?"
+    r"|recommends?|suggests?|states?|claims?|complains?|insists?|advis\w+)\s)"
 )
-"""Tells what somebody else, or a text, lays down, or is said in irony."""
+_QUOTES = lazy_pattern(
+    r"(?i)\b(?:says|reads|wrote|writes|according\s+to)\b|(?<!\bi )\bsaid\b"
+    r"|\b(?:he|she|they|someone|somebody|docs|readme)\s+(?:say|told|tells)\b"
+)
+_OF_QUOTES = ("say", "read", "wr", "according", "said", "tell", "told")
+"""Tells what somebody else, or a text, lays down, or is said in irony: what begins so, what stands in it, and parts of its words."""
 
 
 def asks_or_tells(sentence: str) -> bool:
     """Tell whether a sentence is a question, a condition or what somebody else says, whether or not a mark of it ends it."""
-    return bool(_QUESTION.search(sentence) or _TELLS.search(sentence))
+    lowered = sentence.lower() if sentence.isascii() else ""
+    return bool(
+        _QUESTION.search(sentence)
+        or _TELLS.match(sentence)
+        or ((not lowered or any(word in lowered for word in _OF_QUOTES)) and _QUOTES.search(sentence))
+    )
 
 
 def is_english(sentence: str) -> bool:
@@ -195,10 +206,9 @@ def is_english(sentence: str) -> bool:
 
 
 def found_in(sentence: str, families: Iterable[frozenset[str]]) -> Said | None:
-    """Return what a sentence lays down by the programs that it names, or in another language; None for others."""
-    if _OF_NOW.search(sentence) or asks_or_tells(sentence):
-        return None
-    return _of_programs(sentence, families) or (_of_work(sentence) if not is_english(sentence) else None)
+    """Return what a sentence that neither asks nor tells lays down by the programs that it names, or in another language."""
+    found = _of_programs(sentence, families) or (_of_work(sentence) if not is_english(sentence) else None)
+    return None if found is None or _OF_NOW.search(sentence) else found
 
 
 def enough(sentence: str) -> bool:
@@ -212,8 +222,7 @@ def _of_programs(sentence: str, families: Iterable[frozenset[str]]) -> Said | No
         return None
     text = sentence.lower().replace("`", "")
     for family in families:
-        known = family - _AMBIGUOUS
-        named = [p for p in sorted(known) if _place(text, p) >= 0]
+        named = [p for p in _sure_names(family) if p in text and _place(text, p) >= 0]
         if not named or len(named) > 2:
             continue
         avoided = [p for p in named if _avoided(text, p)]
@@ -229,36 +238,52 @@ def _of_programs(sentence: str, families: Iterable[frozenset[str]]) -> Said | No
     return None
 
 
+@cache
+def _sure_names(family: frozenset[str]) -> tuple[str, ...]:
+    """Return the programs of a family whose names are no other words."""
+    return tuple(sorted(family - _AMBIGUOUS))
+
+
+@cache
+def _alone(program: str) -> re.Pattern[str]:
+    return lazy_pattern(rf"(?<![a-z0-9_.@/-]){program}(?![a-z0-9_@/-]|\.\w)")
+
+
 def _place(text: str, program: str) -> int:
-    found = lazy_pattern(rf"(?<![a-z0-9_.@/-]){program}(?![a-z0-9_@/-]|\.\w)").search(text)
+    found = _alone(program).search(text)
     return found.start() if found else -1
+
+
+_AVOIDED_BEFORE = lazy_pattern(
+    rf"(?:(?<!\w)(?:{_NO})|n['’]t(?:\s+use)?|(?:{_NO_GLUED}))(?:\s+(?:to\s+use|use|using|utilise[rz]?|us[ae]r?))?\s*(?:the\s+)?$"
+)
+_AVOIDED_BEHIND = lazy_pattern(rf"(?:{_NO_BEHIND})|(?:nicht|niet)(?!\w)")
 
 
 def _avoided(text: str, program: str) -> bool:
     at = _place(text, program)
     before, behind = text[:at].rstrip(" '\"*“"), text[at + len(program) :].lstrip(" '\"*”")
-    return bool(
-        lazy_pattern(
-            rf"(?:(?<!\w)(?:{_NO})|n['’]t(?:\s+use)?|(?:{_NO_GLUED}))(?:\s+(?:to\s+use|use|using|utilise[rz]?|us[ae]r?))?\s*(?:the\s+)?$"
-        ).search(before)
-        or lazy_pattern(rf"^(?:{_NO_BEHIND})").match(behind)
-        or lazy_pattern(r"^(?:nicht|niet)(?!\w)").match(behind)
-    )
+    return bool(_AVOIDED_BEFORE.search(before) or _AVOIDED_BEHIND.match(behind))
 
 
 def _orders_one(text: str, wanted: str, named: Sequence[str]) -> bool:
     """Tell whether a sentence of two programs orders the one: where it names it, or as it says nothing else of them."""
     before = text[: _place(text, wanted)].rstrip(" '\"*“")
     ordered = _ORDERS.search(before) or (_USE_SAID if _ENGLISH.search(text) else _USES).search(text)
-    rest = _NEGATIONS.sub(" ", lazy_pattern("|".join(named)).sub(" ", text))
+    rest = _NEGATIONS.sub(" ", re.sub("|".join(named), " ", text))
     return bool(ordered) or not _FILLERS.sub(" ", rest).strip(" ,.;:!()'\"-–—、，。")
+
+
+_WANTED_BEFORE = lazy_pattern(
+    rf"(?<!\w)(?:{_USE}|{_ALWAYS})(?:\s+(?:hier|immer|nur|aquí|siempre|sempre|toujours|ici))?$|(?:使用|请用|我们用|改用|用)$"
+)
+_WANTED_BEHIND = lazy_pattern(_USE_BEHIND)
 
 
 def _wanted(text: str, program: str) -> bool:
     at = _place(text, program)
     before, behind = text[:at].rstrip(" '\"*“"), text[at + len(program) :].lstrip(" '\"*”")
-    near = rf"(?<!\w)(?:{_USE}|{_ALWAYS})(?:\s+(?:hier|immer|nur|aquí|siempre|sempre|toujours|ici))?$|(?:使用|请用|我们用|改用|用)$"
-    return bool(lazy_pattern(near).search(before) or lazy_pattern(rf"^(?:{_USE_BEHIND})").match(behind))
+    return bool(_WANTED_BEFORE.search(before) or _WANTED_BEHIND.match(behind))
 
 
 def _of_work(sentence: str) -> Said | None:

@@ -199,7 +199,7 @@ FORMS = tuple(
         (
             "forbids",
             (
-                r"(?:we|i)\s+(?:really\ |explicitly\ |generally\ |usually\ )?(?:don'?t|do\ not|never)\s+(?:want|use|do|have|like)\s+"
+                r"(?:we|i)\s+(?:really\ |explicitly\ |generally\ |usually\ )?(?:don'?t|do\ not|never)\s+(?:want|use|do|have(?!\s+to\b)|like)\s+"
                 r"(?P<avoid>\w.*)"
             ),
         ),

@@ -88,7 +88,10 @@ def renamed_host(run: Run, passed: Run) -> bool:
     """Tell whether a command could not resolve its host behind ssh and passed on one of another name, the rest being the same."""
     found = _UNRESOLVED.search(run.output)
     first, second = target(run), target(passed)
-    if found is None or first[:1] != (found[1],) or not second or second[0] == first[0] or first[1:] != second[1:]:
+    if found is None or not first or not second or second[0] == first[0] or first[1:] != second[1:]:
+        return False
+    (user, _, host), (other_user, _, _) = first[0].rpartition("@"), second[0].rpartition("@")
+    if host != found[1] or user != other_user:
         return False
     return run.command.replace(first[0], second[0], 1) == passed.command
 

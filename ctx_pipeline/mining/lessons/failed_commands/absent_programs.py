@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.command_runs import command_runs, output_of
 from ctx_pipeline.mining.lessons.commands import listed
+from ctx_pipeline.mining.lessons.failed_commands.proof import missing, throwaway
 from ctx_pipeline.mining.lessons.failures import shorten_paths
-from ctx_pipeline.mining.lessons.proof import missing, throwaway
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.shell.commands import steps, steps_by_piece
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RAN = "ran"
 """What the record of a session says that tells which programs it ran."""
 
-_ELSEWHERE = frozenset(
+ELSEWHERE = frozenset(
     {"ssh", "docker", "docker-compose", "podman", "podman-compose", "nerdctl", "kubectl", "oc", "lxc", "incus", "multipass", "vagrant"}
     | {"limactl", "nsenter", "chroot", "distrobox", "toolbox", "devcontainer", "wsl", "adb", "fly", "flyctl", "heroku", "act"}
 )
@@ -43,6 +43,8 @@ _NAME = lazy_pattern(r"[\w.+-]{1,40}(?: [a-z][a-z-]{0,30})?")
 _ANY_OF_SEVERAL = lazy_pattern(r"[|;\n]|(?<![&>])&(?![&>\d])")
 """Parts a line so that its end says nothing of its first programs."""
 
+LOOKED_FOR = lazy_pattern(r"(?:command -v|which|type -P) (?P<name>[a-z][\w.+-]{1,40})(?: 2>\s?/dev/null)?(?P<whatever> \|\| true)?")
+"""Looks for one program, and does nothing else."""
 _MOST, _SHOWN = 60, 5
 
 
@@ -70,7 +72,7 @@ def absent_program(run: Run, error: str) -> str:
     if not (name and program) or activates(run.command):
         return ""
     every = steps(run.command)
-    if any(step.words[:1] and step.words[0] in _ELSEWHERE - {name} for step in every):
+    if any(step.words[:1] and step.words[0] in ELSEWHERE - {name} for step in every):
         return ""
     names = {one for step in every for one in called(step)}
     wanted = (one for one in sorted(names) if one == name or ("no such command" in error and one.endswith(f" {name}")))
@@ -96,26 +98,51 @@ def other_name(run: Run, error: str, later: Sequence[Run], cwd: str | None) -> s
 
 
 def programs_run(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield the record of which programs a session called by their bare names and found, with the last time."""
+    """Yield the record of which programs a session called by their bare names and found, with the last time.
+
+    Beside it stand those that it called otherwise (by a path, in an environment, through a
+    runner), installed, or looked for and found.
+    """
     found: dict[str, int] = {}
+    otherwise: dict[str, int] = {}
     events: tuple[str, ...] = ()
     for row in command_runs(view):
-        if row.result in ("failed", "refused", "running") or not row.outputs or activates(row.command):
+        if row.result in ("failed", "refused", "running") or not row.outputs:
             continue
         parts = [members for _, members in steps_by_piece(row.command)]
         # of a line in parts the end tells of the last one alone
-        for step in chain.from_iterable(parts[-1:] if _ANY_OF_SEVERAL.search(row.command) else parts):
-            found |= dict.fromkeys(sorted(called(step)), row.ended or 0)
-            events = (row.call_event, row.outputs[-1])
-    if found:
-        newest = dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:_MOST])
+        every = list(chain.from_iterable(parts[-1:] if _ANY_OF_SEVERAL.search(row.command) else parts))
+        bare = set[str]() if activates(row.command) else {name for step in every for name in called(step)}
+        others = {name for step in every for name in _there(step)} | _looked_up(view, row)
+        found |= dict.fromkeys(sorted(bare), row.ended or 0)
+        otherwise |= dict.fromkeys(sorted(others - bare), row.ended or 0)
+        events = (row.call_event, row.outputs[-1]) if bare or others else events
+    if found or otherwise:
+        newest, more = (dict(sorted(some.items(), key=lambda one: (-one[1], one[0]))[:_MOST]) for some in (found, otherwise))
         yield MemoryCandidate(
             kind="case",
-            text=f"ran {listed(list(newest)[:_SHOWN], len(newest))}",
+            text=f"ran {listed(list(newest or more)[:_SHOWN], len(newest or more))}",
             evidence_refs=events,
             confidence=0.2,
             priority=1,
             risk="low",
-            structured={"what": RAN, "programs": newest},
-            ts=max(newest.values()),
+            structured={"what": RAN, "programs": newest, "otherwise": sorted(more)},
+            ts=max((newest or more).values()),
         )
+
+
+def _there(step: Step) -> Iterator[str]:
+    """Yield the names of the programs that a step which passed shows to be there, by whichever way: the one that it ran, or installed."""
+    names = [step.words[0].rpartition("/")[2]] if step.words else []
+    if step.purpose == "install" or (names != ["git"] and _INSTALLS.intersection(step.words[1:4])):
+        names += [word.partition("@")[0].partition("=")[0].rpartition("/")[2] for word in step.words[2:] if not word.startswith("-")]
+    yield from (name for name in names if _NAME.fullmatch(name) and name not in ELSEWHERE)
+
+
+def _looked_up(view: SessionView, row: Any) -> set[str]:
+    """Return the program that a command looked for, and found."""
+    looked = LOOKED_FOR.fullmatch(row.command.strip())
+    return {looked["name"]} if looked and f"/{looked['name']}" in output_of(view, row) else set()
+
+
+_INSTALLS = frozenset({"install", "add", "use"})

@@ -1,0 +1,136 @@
+"""Usage of the homes as sums: one session in memory at a time, and of its calls only what tells whether another session holds them too."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.model.usage_rules import ancestors, is_running_total
+from ctx_pipeline.usage.homes import live_usage as live
+from ctx_pipeline.usage.homes.two_processes import in_two
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ctx_pipeline.usage.homes.live_usage import Counted, LiveSession
+    from ctx_pipeline.usage.rollup import Rollup
+
+_AT_ONCE = 2_000_000
+"""Keys that are compared at a time: a set of them takes 130 MB."""
+
+
+class Folded(NamedTuple):
+    """What is kept of a session that was read, in plain values that a process can hand to another."""
+
+    host: str
+    session_id: str
+    parent: str | None
+    unread: int
+    keys: bytes
+    """the hashes of the keys of the calls that may count for it, eight bytes each"""
+    begin: int
+    """hash of the moment and the running totals of its first call; 0 where they are not recorded"""
+    totals: bool
+    """whether a call is known by running totals, as copies of forks are"""
+    kept: Any
+    """what is made of all these calls"""
+
+
+def add_homes(
+    rollup: Rollup,
+    todo: Sequence[LiveSession],
+    price: Callable[[list[tuple]], list[tuple]],
+    extra: Callable[[Sequence[tuple]], Callable[[tuple], Sequence[float]]] | None = None,
+) -> int:
+    """Add every call of these sessions, each counted once; return how many files could not be read.
+
+    From the calls of a session ``extra`` makes what gives the amounts of further columns.
+    """
+
+    def sums(one: Counted, rows: Sequence[tuple]) -> list[tuple[tuple, list[Any]]]:
+        return list(rollup.folded(one, rows, extra(rows) if extra else None).items())
+
+    return fold_homes(todo, price, sums, rollup.add_folded)
+
+
+def fold_homes(
+    todo: Sequence[LiveSession],
+    price: Callable[[list[tuple]], list[tuple]],
+    make: Callable[[Counted, Sequence[tuple]], Any],
+    add: Callable[[Any], None],
+) -> int:
+    """Add what is made of the calls that count for each of these sessions; return how many files could not be read.
+
+    ``make`` gives plain values that a process can hand to another. Sessions of which another
+    may hold a call are read a second time, to tell whose it is.
+    """
+    told = in_two(todo, live.sizes(todo), lambda some: [tuple(_folded(one, make)) for one in live.each(some, finish=price)])
+    folded = [Folded(*fields) for fields in told]
+    again = _entangled(folded)
+    for n, one in enumerate(folded):
+        if n not in again:
+            add(one.kept)
+    if again:
+        counted = live.read([todo[n] for n in sorted(again)], finish=price)
+        candidates = live.candidates(counted)
+        for n, one in enumerate(folded):
+            if n not in again and one.host in candidates:  # what they descend from decides among the others
+                candidates[one.host].append(live.Candidates(one.session_id, one.parent, ()))
+        for session, rows in live.owned(counted, live.owners(candidates)):
+            add(make(session, rows))
+    return sum(one.unread for one in folded)
+
+
+def _folded(one: Counted, make: Callable[[Counted, Sequence[tuple]], Any]) -> Folded:
+    rows = [row for row in one.calls if row[live.OWNER]]
+    held = {row[live.KEY]: row[live.TS] for row in rows}
+    totals = {key: ts for key, ts in held.items() if is_running_total(key, one.session_id)}
+    keys = array("q", map(hash, held)).tobytes()
+    return Folded(one.host, one.session_id, one.parent, one.unread, keys, _begin(totals), bool(totals), make(one, rows))
+
+
+def _begin(totals: dict[str, int | None]) -> int:
+    """Return what a copy of the session under another id begins with too; 0 where none can be told by its running totals."""
+    if len(totals) < 2:
+        return 0
+    first = min(totals, key=lambda key: (totals[key] or 0, key))
+    return 0 if totals[first] is None else hash((totals[first], first.partition(":")[2]))
+
+
+def _entangled(folded: Sequence[Folded]) -> set[int]:
+    """Return which sessions may share a call with another of their host: by a key, by where they begin, or as forks and their ancestors."""
+    found: set[int] = set()
+    for host in {one.host for one in folded}:
+        mine = {n: one for n, one in enumerate(folded) if one.host == host}
+        places = {one.session_id: n for n, one in mine.items()}
+        parents = {one.session_id: one.parent for one in mine.values()}
+        found |= _with_keys_of_others(mine)
+        begins: dict[int, list[int]] = {}
+        for n, one in mine.items():
+            if one.begin:
+                begins.setdefault(one.begin, []).append(n)
+            if one.totals and one.parent is not None:
+                found |= {n, *(places[each] for each in ancestors(one.session_id, parents) if each in places)}
+        found |= {n for group in begins.values() if len(group) > 1 for n in group}
+    return found
+
+
+def _with_keys_of_others(members: dict[int, Folded]) -> set[int]:
+    parts = 1 + sum(len(one.keys) for one in members.values()) // (8 * _AT_ONCE)
+    found: set[int] = set()
+    for part in range(parts):
+        seen: set[int] = set()
+        twice: set[int] = set()
+        for keys in _keys(members.values(), part, parts):
+            twice |= seen & keys
+            seen |= keys
+        if twice:
+            found |= {n for n, keys in zip(members, _keys(members.values(), part, parts), strict=True) if not twice.isdisjoint(keys)}
+    return found
+
+
+def _keys(members: Iterable[Folded], part: int, parts: int) -> Iterator[set[int]]:
+    """Yield the hashes of the keys of each session, one part of all that there are."""
+    for one in members:
+        keys = array("q", one.keys)
+        yield set(keys) if parts == 1 else {key for key in keys if key % parts == part}
