@@ -17,6 +17,7 @@ from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.pipeline import CellReport, StageReport, code_versions
 from ctx_pipeline.pipeline.plan import WAREHOUSE, WHOLE, input_of
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED
+from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage.lake import SWEEP_AFTER
 from ctx_pipeline.storage.warehouse import database as file
 from ctx_pipeline.storage.warehouse import signal_sql
@@ -100,6 +101,7 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
                     "package": ctx_pipeline.__version__,
                     "input_fp": made_of,
                     "code_version": version,
+                    file.DETECTORS: Redactor(settings.patterns).version,
                 },
                 open_file=connect or file.connect,
                 lake=lake,

@@ -42,6 +42,10 @@ MEMORY = "512MB"
 _NOTE = "made.json"
 """Repeats, beside the file, what it says of itself."""
 
+DETECTORS = "detectors"
+"""Row of ``meta``: the version of what finds secrets. A file never grows out of one that was made with
+another: rows that are removed from a file stay in its bytes."""
+
 LESSONS = "lessons"
 """Row of ``meta``: status -> lessons, so that DuckDB is not started to tell them."""
 
@@ -154,7 +158,8 @@ def build(
     fresh = target.with_name(temporary.name())
     try:
         with contextlib.ExitStack() as opened:
-            connection, grown = _begun(opened, open_file, fresh, None if anew else target)
+            like = _shape() | {name: version for name, version in (versions or {}).items() if name == DETECTORS}
+            connection, grown = _begun(opened, open_file, fresh, None if anew else target, like)
             _make_views(connection, relations, grown=grown)
             replaced = kept.fill(connection, lake, grown=grown)
             if grown and lake is not None:
@@ -283,9 +288,11 @@ def _content_hash(connection: DuckDBPyConnection) -> str:
     return digest(*parts, size=64)
 
 
-def _begun(opened: contextlib.ExitStack, open_file: Connect, fresh: Path, former: Path | None) -> tuple[DuckDBPyConnection, bool]:
-    """Open the file that is to be made, and tell whether it is a copy of the former one: that is so where its tables are made as here."""
-    if former is not None and _shape().items() <= known_meta(former).items():
+def _begun(
+    opened: contextlib.ExitStack, open_file: Connect, fresh: Path, former: Path | None, like: Mapping[str, str]
+) -> tuple[DuckDBPyConnection, bool]:
+    """Open the file that is to be made, and tell whether it is a copy of the former one: that is so where its ``meta`` has some rows."""
+    if former is not None and like.items() <= known_meta(former).items():
         fresh.touch(mode=0o600)
         with contextlib.suppress(Exception):  # whatever the file is, a copy that cannot be opened is of no use
             shutil.copyfile(former, fresh)
