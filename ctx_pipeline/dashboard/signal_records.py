@@ -12,7 +12,7 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import table_text, visible
 from ctx_pipeline.model.readings import Month, trend
-from ctx_pipeline.storage.warehouse.signal_sql import DIMENSIONS, MONTH_OF_HOST, QUERIES
+from ctx_pipeline.storage.warehouse.signal_sql import COPIES, DIMENSIONS, MONTH_OF_HOST, QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ def halves(describe: str) -> tuple[str, str]:
 def made_of(relations: Sequence[str]) -> str:
     """Return the hash of what records are made of: the live rows of :data:`MEASURED` as SELECTs over their parts, signals, queries."""
     declared = [(s.name, s.version, s.family, s.group, s.kind, s.unit, s.better) for s in discovery.signals().values()]
-    return digest(list(relations), sorted(map(str, declared)), sorted(QUERIES.items()))
+    return digest(list(relations), sorted(map(str, declared)), sorted(QUERIES.items()), COPIES)
 
 
 def kept_records(data: bytes, relations: Sequence[str]) -> list[dict[str, Any]] | None:

@@ -76,9 +76,6 @@ QUERIES: dict[str, str] = {
     "memory_status": "SELECT status, CAST(sum(memories) AS BIGINT) AS memories FROM memory_counts GROUP BY ALL ORDER BY ALL",
     "tools": "SELECT host, tool, action, calls, failed FROM tool_use ORDER BY calls DESC, host, tool, action LIMIT 200",
     "prompt_hours": """
-        WITH copies AS (
-            SELECT s.host, s.session_id FROM sessions s ANTI JOIN session_usage u ON u.host = s.host AND u.session_id = s.session_id
-            WHERE s.model_calls > 0)
         SELECT hour, CAST(sum(prompts) AS BIGINT) AS prompts
         FROM session_hours h ANTI JOIN copies c ON c.host = h.host AND c.session_id = h.session_id
         WHERE prompts > 0 AND hour IS NOT NULL GROUP BY ALL ORDER BY ALL""",

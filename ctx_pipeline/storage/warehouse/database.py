@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
     ProjectNames = Callable[[Iterable[tuple[str, str | None]]], Mapping[tuple[str, str | None], str]]
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 """Rises when an aggregate table changes, or when files made before may lack rows."""
 
 MEMORY = "512MB"
@@ -169,6 +169,7 @@ def build(
             connection.execute("CREATE TEMP VIEW model_calls AS SELECT *, true AS owner FROM main.session_usage")
             if project_names is not None:
                 _name_projects(connection, project_names)
+            connection.execute(f"CREATE TABLE copies AS {signal_sql.COPIES}")
             queries = _aggregates(timezone, cost_mode)
             queries["signal_by"] = _split_readings(connection, replaced.get("reading_values") if grown else None)
             for name, query in queries.items():
@@ -395,8 +396,7 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             LEFT JOIN judged j ON j.host = s.host AND j.session_id = s.session_id
             LEFT JOIN measured m ON m.host = s.host AND m.session_id = s.session_id
             ORDER BY s.host, s.session_id""",
-        "tool_use": f"""
-            WITH {signal_sql.COPIES}
+        "tool_use": """
             SELECT host, tool, action, CAST(sum(calls) AS BIGINT) AS calls, CAST(sum(failed) AS BIGINT) AS failed,
                    CAST(sum(unanswered) AS BIGINT) AS unanswered,
                    CAST(sum(in_chars) AS BIGINT) AS in_chars, CAST(sum(out_chars) AS BIGINT) AS out_chars

@@ -19,13 +19,12 @@ MONTH_OF_HOST = "host month"
 """Dimension of the months of one host, which a trend compares; its buckets are a host and a month with a blank between."""
 
 COPIES = """
-    copies AS (
-        SELECT s.host, s.session_id FROM sessions s
-        ANTI JOIN (SELECT host, session_id FROM model_calls WHERE owner) o ON o.host = s.host AND o.session_id = s.session_id
-        WHERE s.model_calls > 0)"""
-"""Sessions all of whose model calls count for others: copies as a whole."""
+    SELECT s.host, s.session_id FROM sessions s
+    ANTI JOIN (SELECT host, session_id FROM model_calls WHERE owner) o ON o.host = s.host AND o.session_id = s.session_id
+    WHERE s.model_calls > 0"""
+"""Sessions all of whose model calls count for others, copies as a whole; the queries below read a table of this name."""
 
-COUNTED = f"""{COPIES},
+COUNTED = """
     counted AS (
         SELECT r.* FROM readings r ANTI JOIN copies c ON c.host = r.host AND c.session_id = r.session_id)"""
 """Readings but for those of copies as a whole; one that went on has readings of its whole transcript."""
@@ -44,7 +43,7 @@ _PLACED = f"""{COUNTED}, {_MOSTLY},
         LEFT JOIN mostly m ON m.host = r.host AND m.session_id = r.session_id)"""
 
 BUCKETS = f"""
-    WITH {COPIES}, {_MOSTLY}
+    WITH {_MOSTLY}
     SELECT s.host, s.session_id, unnest(['all', 'host', 'model', 'month', 'project', '{MONTH_OF_HOST}']) AS dimension,
            unnest(['', s.host, coalesce(m.model, ''), s.month, s.project, concat_ws(' ', s.host, s.month)]) AS bucket
     FROM sessions s ANTI JOIN copies c ON c.host = s.host AND c.session_id = s.session_id
@@ -129,6 +128,8 @@ what is above.
 def rows(connection: DuckDBPyConnection | LakeConnection, name: str, *, built: bool = False) -> list[dict[str, Any]]:
     """Return the rows of one of QUERIES as dictionaries; with ``built`` from the table that a warehouse made of it."""
     order = ", ".join(KEYS[name])
+    if not built:
+        connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS copies AS {COPIES}")
     cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {order}" if built else QUERIES[name])
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
