@@ -262,12 +262,13 @@ def each(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
 
 
 _FOUND = lazy_pattern(r"^Found (\d{1,9}) errors?\b([^\n]{0,80})", re.MULTILINE)
+_REMAINING = lazy_pattern(r" \(\d{1,9} fixed, (\d{1,9}) remaining\)")
 _ALL_GOOD = lazy_pattern(r"^(?:(All checks passed!)|Success: no issues found)", re.MULTILINE)
 _TSC = lazy_pattern(r"error TS\d{1,6}\b")
 
 
 def found_errors(text: str) -> Iterator[CheckResult]:
-    """Read "Found 3 errors", which mypy, ruff, tsc and biome print each in its own way."""
+    """Read "Found 3 errors", which mypy, ruff, tsc and biome print each in its own way; those that ruff has fixed are none."""
     sums: dict[tuple[str, str], list[tuple[str, tuple[int, int, int]]]] = {}
     for match in _FOUND.finditer(text):
         count, rest = match.groups()
@@ -279,7 +280,8 @@ def found_errors(text: str) -> Iterator[CheckResult]:
             key = ("biome", "lint")
         else:
             key = ("ruff", "lint")
-        sums.setdefault(key, []).append((line_at(text, match.start()), (0, int(count), 0)))
+        remaining = _REMAINING.match(rest)
+        sums.setdefault(key, []).append((line_at(text, match.start()), (0, int(remaining[1] if remaining else count), 0)))
     for match in _ALL_GOOD.finditer(text):
         sums.setdefault(("ruff", "lint") if match[1] else ("mypy", "types"), []).append((line_at(text, match.start()), (0, 0, 0)))
     by_line = False

@@ -483,6 +483,10 @@ def _row(view: SessionView, run: _Run) -> Any:
     return row._replace(result=result, event=event, line=shown)
 
 
+BY_SIGNAL = frozenset({130, 137, 143})
+"""Exit statuses of what SIGINT, SIGKILL or SIGTERM ended: somebody stopped it, so that it neither passed nor failed."""
+
+
 def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, str, str | None]:
     """Return how a command ended, the event that shows it, and the line of that event."""
     host = phrases(view.host)
@@ -500,6 +504,8 @@ def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, s
     owned = line.owns_exit and (not run.background or run.exit is not None)
     nothing = found_nothing((run.command,), run.exit)
     reported = results_of(view, row)
+    if run.exit in BY_SIGNAL and all(r.ok for r in reported):
+        return "unknown", row.event, status
     if (run.exit and not nothing) or (run.exit is None and run.failed):
         shown = next((r.line for r in reported if not r.ok and r.line), None)
         return "failed", row.event, status or (shown and shown[:_LONGEST_LINE]) or _error_line(text)

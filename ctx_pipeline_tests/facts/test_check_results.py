@@ -52,6 +52,8 @@ TESTS = [
 
 PROBLEMS = [
     ("Found 3 errors.\n[*] 2 fixable with the `--fix` option.", "ruff", "lint", 3),
+    ("Found 3 errors (3 fixed, 0 remaining).", "ruff", "lint", 0),
+    ("Found 3 errors (1 fixed, 2 remaining).", "ruff", "lint", 2),
     ("All checks passed!", "ruff", "lint", 0),
     ("a.py:1: error: Incompatible types\nFound 1 error in 1 file (checked 3 source files)", "mypy", "types", 1),
     ("Success: no issues found in 3 source files", "mypy", "types", 0),

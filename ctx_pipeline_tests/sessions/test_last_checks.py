@@ -203,6 +203,26 @@ def test_a_check_that_was_interrupted_is_stopped_where_it_then_exited(answer: st
 
 
 @pytest.mark.feature("session.proven")
+@pytest.mark.parametrize(
+    ("command", "status", "outcome"),
+    [
+        ("kill 4711", 143, "was stopped by the agent before it ended"),
+        ("sleep 2; pkill -9 pytest", 137, "was stopped by the agent before it ended"),
+        ("ls", 143, "was stopped before it ended"),  # no event says by whom
+        ("kill 4711", 1, "failed"),
+    ],
+)
+def test_a_check_that_a_signal_ended_did_not_fail(command: str, status: int, outcome: str):
+    note = "<task-notification>\n<task-id>b1</task-id>\n<status>failed</status>\n<summary>Background command “pytest -q” failed with exit code"
+    work = view(cwd="/w").prompt("Mend the cart").shell("pytest -q", exit=None, text=GOES_ON).shell(command, text="")
+    work.injected(f"{note} {status}</summary>\n</task-notification>", "task-notification")
+    assert [line.partition(" with “")[0] for line in told(work)] == [f"Last test run: `pytest -q` {outcome}"]
+
+    at_once = view(cwd="/w").prompt("Mend the cart").shell("pytest -q", exit=143, text="1 failed, 2 passed in 3s")
+    assert told(at_once) == ["Last test run: `pytest -q` failed (2/3 passed)"]  # what it had found stands
+
+
+@pytest.mark.feature("session.proven")
 def test_a_check_that_was_ended_by_somebody_is_not_said_to_be_stopped_by_the_agent():
     note = "<task-notification>\n<task-id>b1</task-id>\n<status>killed</status>\n<summary>It was stopped</summary>\n</task-notification>"
     work = view(cwd="/w").prompt("Mend the cart").shell("pytest -q", exit=None, text=GOES_ON).injected(note, "task-notification")
