@@ -8,6 +8,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.greetings import is_greeting
 from ctx_pipeline.facts.pasted_output import ONLY_OUTPUT, beside_output
 from ctx_pipeline.model.display import GAP, shorten_ask
 from ctx_pipeline.model.host_records import APPROVED_PLAN, REASON, approved_plan, plan_heading
@@ -121,14 +122,14 @@ def taken_back(view: SessionView) -> set[str]:
 
 
 def is_request(ask: str) -> bool:
-    """Tell whether a prompt, as one line, asks for something by itself: "push", "1", "yes, go on" and a lone tag do not."""
-    words = _TAG.sub(" ", ask)
-    return bool(_WORD.search(words)) and not words.lstrip().startswith("/") and not _STEERS.fullmatch(words.strip())
+    """Tell whether a prompt, as one line, asks for something by itself: "push", "1", "yes, go on", a hello and a lone tag do not."""
+    said = _TAG.sub(" ", ask).strip()
+    return bool(_WORD.search(said)) and not (said.startswith("/") or _STEERS.fullmatch(said) or is_greeting(said))
 
 
 def acts(ask: str) -> bool:
     """Tell whether a prompt that only steers asks for something: "commit and push" does, "ok, works, great" does not."""
-    return _ACTS.search(ask) is not None
+    return bool(_ACTS.search(ask))
 
 
 def hands_in(ask: str) -> bool:
@@ -153,9 +154,8 @@ def _names_of_agents() -> str:
 
 @discovery.until_reload
 def _task() -> re.Pattern[str]:
-    names = _names_of_agents()
     return re.compile(
-        rf"(?i)^(?:\W*(?:hey|hi|ok(?:ay)?|so|now|then|and|also|please|{names}|can|could|would|you|we|let'?s|i'?d|i|want|need|like|to|just|help"
+        rf"(?i)^(?:\W*(?:hey|hi|ok(?:ay)?|so|now|then|and|also|please|{_names_of_agents()}|can|could|would|you|we|let'?s|i'?d|i|want|need|like|to|just|help"
         r"|new|feature:|me|us|should)\b\W*)*"
         r"(?:add|fix|implement|make|update|remove|change|refactor|ensure|replace|use|create|support|write|move|rename|convert|handle|simplify"
         r"|improve|migrate|upgrade|build|set|invert|bump|port|allow|show|extend|drop|split|extract|enable|disable|validate|test|document"

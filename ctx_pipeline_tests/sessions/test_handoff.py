@@ -852,3 +852,17 @@ def test_a_greeting_before_a_question_hides_no_session(own: Shop, monkeypatch, h
 )
 def test_a_short_request_is_no_greeting(said: str, came: int):
     assert came_of({"tool_calls": 0, "prompts": 1, "title": said, "title_source": "prompt"}) == came
+
+
+@pytest.mark.feature("session.handoff")
+@pytest.mark.parametrize(
+    ("title", "source", "came"),
+    [
+        ("hello, how are you", "prompt", GREETED),  # both prompts say no more
+        ("test", "prompt", ASKED),  # behind another prompt it asks for a run
+        ("Simple greeting exchange", "agent", GREETED),
+        ("Fix the greeting of the till", "agent", ASKED),
+    ],
+)
+def test_a_session_of_two_greetings_or_with_the_title_of_one_asked_nothing(title: str, source: str, came: int):
+    assert came_of({"tool_calls": 0, "prompts": 2, "title": title, "title_source": source}) == came

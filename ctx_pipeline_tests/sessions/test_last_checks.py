@@ -213,7 +213,9 @@ def test_a_check_that_was_interrupted_is_stopped_where_it_then_exited(answer: st
     ],
 )
 def test_a_check_that_a_signal_ended_did_not_fail(command: str, status: int, outcome: str):
-    note = "<task-notification>\n<task-id>b1</task-id>\n<status>failed</status>\n<summary>Background command “pytest -q” failed with exit code"
+    note = (
+        "<task-notification>\n<task-id>b1</task-id>\n<status>failed</status>\n<summary>Background command “pytest -q” failed with exit code"
+    )
     work = view(cwd="/w").prompt("Mend the cart").shell("pytest -q", exit=None, text=GOES_ON).shell(command, text="")
     work.injected(f"{note} {status}</summary>\n</task-notification>", "task-notification")
     assert [line.partition(" with “")[0] for line in told(work)] == [f"Last test run: `pytest -q` {outcome}"]

@@ -212,7 +212,7 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings, la
     if (settings.home / FORGETTING).exists():
         _start(settings, "forget", "--finish")
         return b""
-    lessons = functools.partial(_lessons, data, host, named, settings)
+    lessons: Callable[[], str] = functools.partial(_lessons, data, host, named, settings)
     if _COMPACTED in data:  # its own block takes as long again: a child looks for lessons meanwhile
         lessons = _in_child(lessons)
     from ctx_pipeline import recorded_paths
@@ -268,14 +268,14 @@ def _in_child(work: Callable[[], str]) -> Callable[[], str]:
         try:
             end_with_parent()
             os.close(ready)
-            with open(words, "wb") as file:
+            with os.fdopen(words, "wb") as file:
                 file.write(work().encode())
         finally:
             os._exit(0)
     os.close(words)
 
     def wait() -> str:
-        with open(ready, "rb") as file:
+        with os.fdopen(ready, "rb") as file:
             return file.read().decode()
 
     return wait
