@@ -58,6 +58,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         # no row works in the store of the person who measures
         os.environ["CTX_HOME"] = str(Path(folder) / "store")
+        # a person's Python compiles a module once, not once a command
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         if chosen.trial:
             os.environ[TRIAL] = "1"
             chosen.home, chosen.members = Path(folder) / "home", 2
