@@ -7,7 +7,6 @@ in ``hooks.log``.
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import signal
@@ -37,9 +36,6 @@ _EMPTIED = ("clear", "compact")
 
 _COMPACTING = b'"PreCompact"'
 """Stands in the payload of a hook before a compaction."""
-
-_COMPACTED = b'"compact"'
-"""Stands in the payload of a hook after a compaction."""
 
 _ENDED = b'"SessionEnd"'
 """Stands in the payload of a hook at the end of a session."""
@@ -212,14 +208,18 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings, la
     if (settings.home / FORGETTING).exists():
         _start(settings, "forget", "--finish")
         return b""
-    lessons: Callable[[], str] = functools.partial(_lessons, data, host, named, settings)
-    if _COMPACTED in data:  # its own block takes as long again: a child looks for lessons meanwhile
-        lessons = _in_child(lessons)
     from ctx_pipeline import recorded_paths
 
     # every answer looks at a folder: the helper starts while this process imports
     recorded_paths.begin()
-    payload = _decoded(data)
+    import json
+
+    from ctx_pipeline.learning.injection import inject
+    from ctx_pipeline.memory.injection_policy import parse_options
+
+    payload: Any = json.loads(data) if len(data) <= _LARGEST_PAYLOAD else None
+    if not isinstance(payload, dict):
+        raise TypeError("the payload is no JSON object")
     if "outputs" in named and payload.get("source") in _EMPTIED:
         from ctx_pipeline.compression.shown_lines import forget_shown, window_of
 
@@ -228,57 +228,15 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings, la
     note = _resume(payload, host, named, settings, late)
     late.payload = b""
     late.tell(_context(payload, note) if note else b"")
-    note += lessons()
-    return _context(payload, note) if note else b""
-
-
-def _decoded(data: bytes) -> dict[str, Any]:
-    """Return the payload. Raises TypeError where it is none."""
-    import json
-
-    payload: Any = json.loads(data) if len(data) <= _LARGEST_PAYLOAD else None
-    if not isinstance(payload, dict):
-        raise TypeError("the payload is no JSON object")
-    return payload
-
-
-def _lessons(data: bytes, host: str, named: dict[str, str], settings: Settings) -> str:
-    """Return the lessons for a payload, which were logged as told; an error is a line in the log."""
-    from ctx_pipeline import recorded_paths
-
-    recorded_paths.begin()
     try:
-        from ctx_pipeline.learning.injection import inject
-        from ctx_pipeline.memory.injection_policy import parse_options
-
-        return inject(_decoded(data), host=host[:40], choice=parse_options(named), settings=settings)
-    except Exception as error:  # noqa: BLE001 - where the session stood is told all the same
+        note += inject(payload, host=host[:40], choice=parse_options(named), settings=settings)
+    except Exception as error:
+        if not note:
+            raise
         log(settings.home, f"{WEAVE} {host}: {type(error).__name__}: {error}")
-        return ""
-
-
-def _in_child(work: Callable[[], str]) -> Callable[[], str]:
-    """Begin some work in a child and return what waits for its words; where there can be none the work is done when asked for."""
-    try:
-        ready, words = os.pipe()
-        child = os.fork()
-    except (AttributeError, OSError):
-        return work
-    if not child:
-        try:
-            end_with_parent()
-            os.close(ready)
-            with os.fdopen(words, "wb") as file:
-                file.write(work().encode())
-        finally:
-            os._exit(0)
-    os.close(words)
-
-    def wait() -> str:
-        with os.fdopen(ready, "rb") as file:
-            return file.read().decode()
-
-    return wait
+    if not note:
+        return b""
+    return _context(payload, note)
 
 
 def _context(payload: dict[str, Any], note: str) -> bytes:
