@@ -13,7 +13,7 @@ _GREETING = lazy_pattern(rf"(?i)\W*(?:(?:{_HELLO})?(?:{_HOW})|{_HELLO})")
 _TRIAL = lazy_pattern(r"(?i)\W*(?:ping|test(?:ing)?)\W*")
 _TITLE = lazy_pattern(
     r"(?i)\W*(?:(?:a|an|basic|brief|casual|first|friendly|general|initial|just|new|quick|short|simple|user)[\s-]+)*greetings?"
-    r"(?:[\s-]+(?:and|chat|check|conversation|exchange|from|introduction|message|session|test|user|with|claude|codex|assistant))*\W*"
+    r"(?:[\s-]+(?:and|chat|check|conversation|exchange|introduction|message|session|test|user))*(?:[\s-]+(?:from|with)[\s-]+\w{1,20})?\W*"
 )
 
 
