@@ -6,14 +6,18 @@ from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.usage_rules import ancestors, is_running_total
+from ctx_pipeline.usage.cache_efficiency import effects_of, paid_for_cache
+from ctx_pipeline.usage.groupings import BY_MOMENT
 from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline.usage.homes.two_processes import in_two
+from ctx_pipeline.usage.rollup import Filters, Rollup, StoredSum
+from ctx_pipeline.usage.session_figures import QUARTER, on_border
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from ctx_pipeline.settings import Settings
     from ctx_pipeline.usage.homes.live_usage import Counted, LiveSession
-    from ctx_pipeline.usage.rollup import Rollup
 
 _AT_ONCE = 2_000_000
 """Keys that are compared at a time: a set of them takes 130 MB."""
@@ -36,21 +40,48 @@ class Folded(NamedTuple):
     """what is made of all these calls"""
 
 
-def add_homes(
-    rollup: Rollup,
-    todo: Sequence[LiveSession],
-    price: Callable[[list[tuple]], list[tuple]],
-    extra: Callable[[Sequence[tuple]], Callable[[tuple], Sequence[float]]] | None = None,
-) -> int:
-    """Add every call of these sessions, each counted once; return how many files could not be read.
+class HomeSums(NamedTuple):
+    """Every call of the homes, each counted once, as sums, and how many files could not be read."""
 
-    From the calls of a session ``extra`` makes what gives the amounts of further columns.
+    sums: list[StoredSum]
+    """behind ``SUMS`` what the cache did, where that was asked for: calls that rebuilt it and nano-dollars that it saved;
+    else, inside of ``live_usage.one_look``, the nano-dollars that were paid for what came from it"""
+    unread: int
+
+
+def home_sums(settings: Settings, filters: Filters, price: Callable[[list[tuple]], list[tuple]], *, cache: bool = False) -> HomeSums:
+    """Return the sums of the homes by session, model, thread and quarter of an hour, at the host and cost mode of the filters.
+
+    The other filters are left to the reader, but for days that do not begin with such a quarter. Inside of
+    ``live_usage.one_look`` the homes are read once.
     """
+    bounds, first = filters.bounds(), None
+    within = Filters(cost_mode=filters.cost_mode)
+    if not on_border(bounds):
+        within = within._replace(since=filters.since, until=filters.until, timezone=filters.timezone)
+        first, _ = bounds
+    several = live.in_one_look()
 
-    def sums(one: Counted, rows: Sequence[tuple]) -> list[tuple[tuple, list[Any]]]:
-        return list(rollup.folded(one, rows, extra(rows) if extra else None).items())
+    def read() -> HomeSums:
+        found: list[StoredSum] = []
+        rollup = Rollup(BY_MOMENT, within).with_extra(*(("rebuilds", "saved") if cache else ("paid",) if several else ()))
+        effects, paid = effects_of(settings), paid_for_cache(settings, filters.cost_mode)
 
-    return fold_homes(todo, price, sums, rollup.add_folded)
+        def packed(one: Counted, rows: Sequence[tuple]) -> list[Any]:
+            sums = rollup.of_session(one, rows, effects(rows) if cache else paid if several else None)
+            return [one.host, one.session_id, one.project, one.repository, [(*key, model, row) for (key, _, model, _), row in sums.items()]]
+
+        def add(told: list[Any]) -> None:
+            host, session_id, project, repository, rows = told
+            session = live.Counted(host, session_id, project, None, [], repository=repository)
+            for n, main, model, row in rows:
+                ts = None if n is None else n * QUARTER if first is None else max(n * QUARTER, first)
+                found.append(StoredSum(session, model, ts, main, row))
+
+        unread = fold_homes(live.sessions(live.sources(settings, host=filters.host), settings), price, packed, add)
+        return HomeSums(found, unread)
+
+    return live.once(("sums", filters.host, within, cache), read)
 
 
 def fold_homes(
