@@ -161,7 +161,7 @@ def usage(
     kept = kept_at(chosen, filters) if cache or grouping.names is not None else True
     if read is None and (stored or has_store(chosen)) and kept and not (cache and grouping.names is not None):
         rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored, cached=chosen if cache else None)
-    elif read is None and not (stored or has_store(chosen) or grouping.reads_whole or grouping.needs_home):
+    elif read is None and not (stored or has_store(chosen) or (cache and grouping.names is not None)):
         rows, unread = _from_homes(chosen, grouping, filters, cache=cache)
         gone, source = [], "homes"
     else:
@@ -324,10 +324,16 @@ def _homes(
 
 def _from_homes(settings: Settings, grouping: Grouping, filters: Filters, *, cache: bool) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of the homes, without a store, and how many files could not be read."""
-    from ctx_pipeline.usage.folded_homes import home_sums
+    from ctx_pipeline.usage.folded_homes import add_home_shares, home_sums
 
-    sums, unread = home_sums(settings, filters, pricer(settings), cache=cache)
+    price, clean = pricer(settings), cleaner(settings)
     rollup = Rollup(grouping, filters).with_extra(*(_CACHE if cache else ()))
+    if grouping.names is not None:
+        unread = add_home_shares(rollup, settings, price, clean)
+        return rollup.rows(), unread
+    sums, unread = home_sums(settings, filters, price, cache=cache, clean=clean if grouping.reads_whole else None)
+    if grouping.needs_home:
+        _place(settings, (one.session for one in sums), filters.host, stored=False)
     rollup.add_sums(sums)
     return rollup.rows(), unread
 

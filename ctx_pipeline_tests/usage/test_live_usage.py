@@ -22,7 +22,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import usage_sql
 from ctx_pipeline.usage import folded_homes
 from ctx_pipeline.usage.blocks import blocks
-from ctx_pipeline.usage.engine import calls, parse_filters, usage
+from ctx_pipeline.usage.engine import calls, calls_for, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline.usage.homes import two_processes
@@ -134,6 +134,9 @@ def test_windows_and_what_the_cache_did_hold_the_rows_of_sessions_alone_that_may
         monkeypatch.setattr(two_processes, "_TWO", two)
         assert usage("session", cache=True, settings=chosen).rows == expected[0].rows
         assert [one.to_json(0) for one in blocks(settings=chosen, now=0)] == [one.to_json(0) for one in expected[1]]
+        for by in ("tool", "command", "branch", "home"):
+            assert usage(by, settings=chosen).rows == usage(by, read=calls_for(GROUPINGS[by], chosen), settings=chosen).rows, by
+            read.pop()  # the calls that were all read, to compare
     assert {number < len(live.sessions(live.sources(chosen), chosen)) for number in read} == {True}
     assert any(row["cache_saved_nano"] for row in expected[0].rows)
     assert expected[1]
@@ -150,7 +153,7 @@ def test_bare_ctx_reads_the_homes_once_and_holds_the_rows_of_sessions_alone_that
     folds: list[int] = []
     read: list[int] = []
     fold, whole = folded_homes.fold_homes, live.read
-    monkeypatch.setattr(folded_homes, "fold_homes", lambda todo, *more: folds.append(len(todo)) or fold(todo, *more))
+    monkeypatch.setattr(folded_homes, "fold_homes", lambda todo, *given, **how: folds.append(len(todo)) or fold(todo, *given, **how))
     monkeypatch.setattr(live, "read", lambda some, **how: read.append(len(some)) or whole(some, **how))
     shown = overview(settings=chosen, now=0)
     assert shown.usage is not None
@@ -171,7 +174,7 @@ def test_a_store_that_was_opened_and_holds_nothing_yet_leaves_usage_to_the_homes
         pass
     folds: list[int] = []
     fold = folded_homes.fold_homes
-    monkeypatch.setattr(folded_homes, "fold_homes", lambda todo, *more: folds.append(len(todo)) or fold(todo, *more))
+    monkeypatch.setattr(folded_homes, "fold_homes", lambda todo, *given, **how: folds.append(len(todo)) or fold(todo, *given, **how))
     found = usage("daily", settings=one)
     assert (found.source, found.totals["output_tokens"], folds) == ("homes", 12, [1])
 
