@@ -17,8 +17,9 @@ from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.storage.lake.queries import LakeConnection
 from ctx_pipeline.storage.own_sessions import holds_sessions
-from ctx_pipeline.usage.cache_efficiency import cache_read_cost, stored_cache_read_cost
-from ctx_pipeline.usage.engine import calls, kept_usages, stored_usages, total, usage
+from ctx_pipeline.usage.cache_efficiency import stored_cache_read_cost
+from ctx_pipeline.usage.engine import kept_usages, pricer, stored_usages, total, usage
+from ctx_pipeline.usage.folded_homes import home_sums
 from ctx_pipeline.usage.homes import live_usage
 from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline.usage.usage_figures import cache_read_of
@@ -271,15 +272,17 @@ def history(
 def _of_homes(filters: Filters, settings: Settings) -> dict[str, Any]:
     asked = filters._asdict()
     asked |= {name: str(asked[name]) for name in ("since", "until") if asked[name] is not None}
-    read = calls(settings, host=filters.host)
-    found = _spent({name: usage(name, settings=settings, read=(read, {}), **asked) for name in _BY})
-    found["cache_read_nano"] = cache_read_cost(read.owned, filters, settings)
+    with live.one_look():
+        found = _spent({name: usage(name, settings=settings, **asked) for name in _BY})
+        read, _ = home_sums(settings, filters, pricer(settings))
+    keep = filters.keeps()
+    found["cache_read_nano"] = sum(one.sums[-1] for one in read if keep is None or keep(one.session, one.model, one.ts))
     spent = found["spent"]
     titles = live.shown(settings, sorted(spent, key=lambda place: -spent[place]["cost_nano"])[:NAMED]) if spent else {}
     found["sessions"] = {
-        place: SessionFacts(*place, (titles[place].title if place in titles else None) or c.session_id, c.project)
-        for c, _ in read.owned
-        if (place := (c.host, c.session_id)) in spent
+        place: SessionFacts(*place, (titles[place].title if place in titles else None) or place[1], one.session.project)
+        for one in read
+        if (place := (one.session.host, one.session.session_id)) in spent
     }
     return found
 

@@ -269,7 +269,7 @@ def _limits(sources: Iterable[live.LiveSource], earliest: int, hosts: set[str]) 
         read = discovery.hosts()[source.host].usage.limits if source.host in hosts else None
         if read is not None and source.mtime_ns >= earliest * 1000:
             with suppress(CtxError, OSError, ValueError):
-                found.setdefault(source.host, []).extend(read(live.text(source)))
+                found.setdefault(source.host, []).extend(thinned(read(live.text(source))))
     return found
 
 

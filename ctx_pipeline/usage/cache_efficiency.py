@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import cost_of, rebuilt
 from ctx_pipeline.pricing.price_book import rates_by
-from ctx_pipeline.usage.rollup import selected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.pricing.price_book import Rates
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.lake.queries import LakeConnection
-    from ctx_pipeline.usage.homes.live_usage import Counted
     from ctx_pipeline.usage.rollup import Filters
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _TS, _MODEL, _THREAD, _KEY = _C["ts"], _C["model"], _C["thread_id"], _C["call_key"]
+_billed = itemgetter(*(_C[name] for name in ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")))
 _READ, _WRITTEN_5M, _WRITTEN_1H, _CONTEXT = _C["cache_read"], _C["cache_write_5m"], _C["cache_write_1h"], _C["context_tokens"]
 
 PROMPT = ("input_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
@@ -45,21 +45,8 @@ def by_stream(counts: Sequence[int], cost: int, rates: Rates | None) -> list[int
     return [*found, left]
 
 
-def cache_read_cost(owned: Iterable[tuple[Counted, Sequence[tuple]]], filters: Filters, settings: Settings) -> int:
-    """Return the nano-dollars that the calls of sessions paid for what came from the cache."""
-    rate_of = rates_of(settings)
-    again = 0
-    for _, rows in selected(owned, filters):
-        for row in rows:
-            cost = cost_of(filters.cost_mode, row[_C["recorded_cost"]], row[_C["cost"]])
-            if cost is not None:
-                counts = [row[_C[name]] for name in ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")]
-                again += by_stream(counts, cost, rate_of(row[_MODEL], row[_TS], row[_CONTEXT]))[3]
-    return again
-
-
 def stored_cache_read_cost(connection: LakeConnection, filters: Filters, settings: Settings) -> int:
-    """Return what :func:`cache_read_cost` does, of the calls in the tables."""
+    """Return the nano-dollars that the calls in the tables paid for what came from the cache."""
     from ctx_pipeline.storage.warehouse.usage_sql import PRICED_SQL, cache_read_cost_sql
 
     rate_of = rates_of(settings)
@@ -70,6 +57,17 @@ def stored_cache_read_cost(connection: LakeConnection, filters: Filters, setting
     )
     (found,) = connection.execute(sql, parameters).fetchall()
     return int(found[0])
+
+
+def paid_for_cache(settings: Settings, mode: str) -> Callable[[tuple], tuple[int]]:
+    """Return what gives the nano-dollars that a call paid for what came from the cache, at a cost mode."""
+    rate_of, recorded, calculated = rates_of(settings), _C["recorded_cost"], _C["cost"]
+
+    def paid(row: tuple) -> tuple[int]:
+        cost = cost_of(mode, row[recorded], row[calculated]) if row[_READ] else None
+        return (0,) if cost is None else (by_stream(_billed(row), cost, rate_of(row[_MODEL], row[_TS], row[_CONTEXT]))[3],)
+
+    return paid
 
 
 def hit_share(row: dict[str, Any]) -> float | None:

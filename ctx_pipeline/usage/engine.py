@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.usage_rules import COST_MODES, is_running_total
-from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.storage.own_sessions import holds_sessions
+from ctx_pipeline.storage.store_marker import STONES
 from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named, live_uses, stored_uses
 from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
@@ -160,8 +161,8 @@ def usage(
     kept = kept_at(chosen, filters) if cache or grouping.names is not None else True
     if read is None and (stored or has_store(chosen)) and kept and not (cache and grouping.names is not None):
         rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored, cached=chosen if cache else None)
-    elif read is None and not (stored or has_store(chosen) or grouping.reads_whole or grouping.needs_home):
-        rows, unread = _from_homes(chosen, grouping, filters, cached=chosen if cache else None)
+    elif read is None and not (stored or has_store(chosen) or (cache and grouping.names is not None)):
+        rows, unread = _from_homes(chosen, grouping, filters, cache=cache)
         gone, source = [], "homes"
     else:
         found, uses = read or calls_for(grouping, chosen, host=filters.host, stored=stored)
@@ -266,8 +267,8 @@ def parse_filters(
 
 
 def has_store(settings: Settings) -> bool:
-    """Tell whether anything was captured; with neither a store nor a home, reading fails with what to run."""
-    if begun(settings.home):
+    """Tell whether anything was captured or forgotten; with neither a store nor a home, reading fails with what to run."""
+    if holds_sessions(settings.home) or (settings.home / STONES).exists():
         return True
     from ctx_pipeline import discovery
 
@@ -321,18 +322,19 @@ def _homes(
     return live.owned(counted, live.owners(live.candidates([*counted, *older])))
 
 
-def _from_homes(settings: Settings, grouping: Grouping, filters: Filters, cached: Settings | None) -> tuple[list[dict[str, Any]], int]:
+def _from_homes(settings: Settings, grouping: Grouping, filters: Filters, *, cache: bool) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of the homes, without a store, and how many files could not be read."""
-    from ctx_pipeline.usage.folded_homes import add_homes
-    from ctx_pipeline.usage.homes import live_usage as live
+    from ctx_pipeline.usage.folded_homes import add_home_shares, home_sums
 
-    extra: Callable[[Sequence[tuple]], Callable[[tuple], Sequence[float]]] | None = None
-    if cached is not None:
-        from ctx_pipeline.usage.cache_efficiency import effects_of
-
-        extra = effects_of(cached)
-    rollup = Rollup(grouping, filters).with_extra(*(_CACHE if cached else ()))
-    unread = add_homes(rollup, live.sessions(live.sources(settings, host=filters.host), settings), pricer(settings), extra)
+    price, clean = pricer(settings), cleaner(settings)
+    rollup = Rollup(grouping, filters).with_extra(*(_CACHE if cache else ()))
+    if grouping.names is not None:
+        unread = add_home_shares(rollup, settings, price, clean)
+        return rollup.rows(), unread
+    sums, unread = home_sums(settings, filters, price, cache=cache, clean=clean if grouping.reads_whole else None)
+    if grouping.needs_home:
+        _place(settings, (one.session for one in sums), filters.host, stored=False)
+    rollup.add_sums(sums)
     return rollup.rows(), unread
 
 

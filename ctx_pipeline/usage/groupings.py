@@ -92,6 +92,8 @@ class Grouping(NamedTuple):
     """rows carry ``repository``, since several may have the same name"""
     quarter: bool = False
     """the key is the quarter of an hour of the zone, then the session: 2026-10-03 17:15 host/id"""
+    moment: bool = False
+    """the key is the number of the quarter of an hour and whether the call is of its session's main thread"""
     unit: str = ""
     """what ``ctx explain`` calls one row, where it is not the grouping's own name"""
 
@@ -106,6 +108,8 @@ class Grouping(NamedTuple):
 
     def key(self, zone: str | None) -> Callable[[int | None, Counted, bool], Any]:
         """Return what gives the key of (time in microseconds, session, whether in its main thread)."""
+        if self.moment:
+            return lambda ts, _session, main: (None if ts is None else ts // QUARTER_HOUR, main)
         if self.quarter:
             quarters = Days(zone)
             return lambda ts, session, _main: None if ts is None else f"{quarters.quarter(ts)} {session.host}/{session.session_id}"
@@ -208,6 +212,9 @@ GROUPINGS: dict[str, Grouping] = {
 
 BY_QUARTER = Grouping("quarter", "By quarter of an hour and session.", "quarter", quarter=True)
 """What charts of a week are drawn from; no command of its own."""
+
+BY_MOMENT = Grouping("moment", "By quarter of an hour and thread.", "moment", moment=True)
+"""What all other groupings of a session's sums can be made of."""
 
 
 def grouping_named(name: str | Grouping) -> Grouping:

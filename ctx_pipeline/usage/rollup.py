@@ -139,21 +139,16 @@ class Rollup:
             if keep is None or keep(session, model, ts):
                 parts[key(ts, session, main), session.host, model, session.repository if with_repository else ""].append(sums)
 
-    def folded(
+    def of_session(
         self, session: Counted, rows: Sequence[tuple], extra: Callable[[tuple], Sequence[float]] | None = None
     ) -> dict[tuple, list[Any]]:
-        """Return the sums of a session's calls by row, to be added later or not; these are not."""
+        """Return the sums of a session's calls by row; they are not added."""
         kept, self._sums = self._sums, {}
         try:
             self.add_calls([(session, rows)], extra)
             return self._sums
         finally:
             self._sums = kept
-
-    def add_folded(self, sums: Iterable[tuple[tuple, Sequence[Any]]]) -> None:
-        """Add sums by row of one session."""
-        for place, amounts in sums:
-            self._parts[place].append(amounts)
 
     @property
     def grouping(self) -> Grouping:
@@ -175,7 +170,7 @@ class Rollup:
         mode, grouping = self._filters.cost_mode, self._grouping
         i, o, w5, w1, r, g = groupings.TOKENS
         at_recorded, at_cost, at_thread, at_session = _C["recorded_cost"], _C["cost"], _C["thread_id"], _C["session_id"]
-        shared, threaded = grouping.names is not None, grouping.of_thread is not None
+        shared, threaded = grouping.names is not None, grouping.of_thread is not None or grouping.moment
         for session, rows in selected(owned, self._filters):
             for row in rows:
                 recorded, calculated = row[at_recorded], row[at_cost]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +13,16 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.findings.evidence import history
+from ctx_pipeline.findings.rules import overview
 from ctx_pipeline.model.raw import SessionInput
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import usage_sql
 from ctx_pipeline.usage import folded_homes
 from ctx_pipeline.usage.blocks import blocks
-from ctx_pipeline.usage.engine import calls, usage
+from ctx_pipeline.usage.engine import calls, calls_for, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.homes import live_usage as live
 from ctx_pipeline.usage.homes import two_processes
@@ -130,9 +134,64 @@ def test_windows_and_what_the_cache_did_hold_the_rows_of_sessions_alone_that_may
         monkeypatch.setattr(two_processes, "_TWO", two)
         assert usage("session", cache=True, settings=chosen).rows == expected[0].rows
         assert [one.to_json(0) for one in blocks(settings=chosen, now=0)] == [one.to_json(0) for one in expected[1]]
+        for by in ("tool", "command", "branch", "home"):
+            assert usage(by, settings=chosen).rows == usage(by, read=calls_for(GROUPINGS[by], chosen), settings=chosen).rows, by
+            read.pop()  # the calls that were all read, to compare
     assert {number < len(live.sessions(live.sources(chosen), chosen)) for number in read} == {True}
     assert any(row["cache_saved_nano"] for row in expected[0].rows)
     assert expected[1]
+
+
+@pytest.mark.feature("usage.little-memory")
+def test_bare_ctx_reads_the_homes_once_and_holds_the_rows_of_sessions_alone_that_may_share_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    traps.write(tmp_path / "claude", tmp_path / "codex")
+    roots = {"claude": (tmp_path / "claude",), "codex": (tmp_path / "codex",)}
+    chosen = Settings(home=tmp_path / "none", timezone="UTC", demo_roots=roots)
+    known = {"session": usage("session", settings=chosen).by_session(), "model": usage("model", settings=chosen).rows}
+    folds: list[int] = []
+    read: list[int] = []
+    fold, whole = folded_homes.fold_homes, live.read
+    monkeypatch.setattr(folded_homes, "fold_homes", lambda todo, *given, **how: folds.append(len(todo)) or fold(todo, *given, **how))
+    monkeypatch.setattr(live, "read", lambda some, **how: read.append(len(some)) or whole(some, **how))
+    shown = overview(settings=chosen, now=0)
+    assert shown.usage is not None
+    (sessions,) = folds
+    assert sum(number for number in read if number > 1) < sessions  # the newest are looked into one by one
+    monkeypatch.undo()
+
+    told = history(chosen, parse_filters(chosen), ())
+    assert (told.spent, list(told.models)) == (known["session"], known["model"])
+    assert (
+        told.cache_read_nano == history(ingested(replace(chosen, home=tmp_path / "store")), parse_filters(chosen), ()).cache_read_nano > 0
+    )
+
+
+@pytest.mark.feature("usage.little-memory")
+def test_a_store_that_was_opened_and_holds_nothing_yet_leaves_usage_to_the_homes(one: Settings, monkeypatch: pytest.MonkeyPatch):
+    with open_store(one):
+        pass
+    folds: list[int] = []
+    fold = folded_homes.fold_homes
+    monkeypatch.setattr(folded_homes, "fold_homes", lambda todo, *given, **how: folds.append(len(todo)) or fold(todo, *given, **how))
+    found = usage("daily", settings=one)
+    assert (found.source, found.totals["output_tokens"], folds) == ("homes", 12, [1])
+
+
+@pytest.mark.feature("usage.little-memory")
+def test_a_day_that_begins_within_a_quarter_of_an_hour_has_its_own_calls(one: Settings, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "AHEAD-00:10")
+    time.tzset()
+    lines = [answer(f"u{n}", f"2026-09-30T23:{moment}Z", n, f"m{n}") for n, moment in ((5, "49:59"), (7, "50:00"))]
+    (transcripts(one) / "11111111-1111-4111-8111-111111111111.jsonl").write_text("\n".join(lines) + "\n")
+    local, days = replace(one, timezone=None), {"since": "2026-10-01", "until": "2026-10-01"}
+    try:
+        with live.one_look():
+            assert [usage("session", settings=local, **asked).totals["output_tokens"] for asked in (days, {}, days)] == [7, 12, 7]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @corpus

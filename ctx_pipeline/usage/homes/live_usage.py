@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.own_sessions import Shown
 
+
+T = TypeVar("T")
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _MODEL = _C["model"]
@@ -97,20 +99,35 @@ class Counted:
 
 def sources(settings: Settings, *, host: str | None = None, problems: list[Problem] | None = None) -> list[LiveSource]:
     """Return the files and database streams of all homes that can hold model calls."""
-    looked = _looked.get()
-    if looked is None or problems is not None:
+    if problems is not None:
         return _sources(settings, host, problems)
-    if host not in looked:
-        looked[host] = _sources(settings, host, None)
-    return list(looked[host])
+    return list(once(("sources", host), lambda: _sources(settings, host, None)))
 
 
-_looked: ContextVar[dict[str | None, list[LiveSource]] | None] = ContextVar("looked", default=None)
+_looked: ContextVar[dict[tuple[Any, ...], Any] | None] = ContextVar("looked", default=None)
+
+
+def in_one_look() -> bool:
+    """Tell whether several questions are asked about one state of the homes."""
+    return _looked.get() is not None
+
+
+def once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """Return what ``make`` gives; inside of :func:`one_look` it is made once for a key."""
+    looked = _looked.get()
+    if looked is None:
+        return make()
+    if key not in looked:
+        looked[key] = make()
+    return cast("T", looked[key])
 
 
 @contextmanager
 def one_look() -> Iterator[None]:
-    """List the files of the homes once inside, for several questions about one state of them."""
+    """List the files of the homes, and add up their calls, once inside, for several questions about one state of them."""
+    if in_one_look():
+        yield
+        return
     token = _looked.set({})
     try:
         yield
