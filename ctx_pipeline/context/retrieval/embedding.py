@@ -39,7 +39,8 @@ async def embed(embed_fn: EmbedFn, texts: Sequence[str]) -> list[list[float]]:
             made = await made
         vectors = validate_vectors(made)
     except Exception as error:
-        raise EmbeddingFailed(f"the embedding function failed for {len(asked)} texts: {error}", texts=len(asked)) from error
+        said, hint = (error.message, error.hint) if isinstance(error, CtxError) else (str(error), "")
+        raise EmbeddingFailed(f"the embedding function failed for {len(asked)} texts: {said}", hint=hint, texts=len(asked)) from error
     if len(vectors) != len(asked):
         raise EmbeddingFailed(
             f"the embedding function gave {len(vectors)} vectors for {len(asked)} texts", hint="return one vector for each text, in order"
