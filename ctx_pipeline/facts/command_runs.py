@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.begun_tasks import task_begun
 from ctx_pipeline.facts.check_results import CheckResult, check_results, line_at, plain
+from ctx_pipeline.facts.killed_runs import ended_by_signal
 from ctx_pipeline.model.host_records import KEPT, ShellAnswers
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.tables import COMMAND_RUNS
@@ -392,13 +393,11 @@ def _argument(text: str, name: str) -> str | None:
 def _left_in(run: _Run, host: ShellAnswers) -> str | None:
     """Return the folder in which a shell stands after a command; None where neither its words nor its answer tell."""
     folder, text = run.folder, (run.end.text or "") if run.end is not None else ""
-    reset = _group(_found(host.folder_reset, text[-host.head :]))
-    if reset:
+    if reset := _group(_found(host.folder_reset, text[-host.head :])):
         return reset
     if run.failed or run.background:
         return folder
-    command = run.command
-    for piece, _ in steps_by_piece(command):
+    for piece, _ in steps_by_piece(run.command):
         if piece.words[:1] and piece.words[0] in CHANGES_FOLDER:
             folder = entered(piece.words, folder)
     return folder
@@ -483,10 +482,6 @@ def _row(view: SessionView, run: _Run) -> Any:
     return row._replace(result=result, event=event, line=shown)
 
 
-BY_SIGNAL = frozenset({130, 137, 143})
-"""Exit statuses of what SIGINT, SIGKILL or SIGTERM ended: somebody stopped it, so that it neither passed nor failed."""
-
-
 def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, str, str | None]:
     """Return how a command ended, the event that shows it, and the line of that event."""
     host = phrases(view.host)
@@ -504,7 +499,7 @@ def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, s
     owned = line.owns_exit and (not run.background or run.exit is not None)
     nothing = found_nothing((run.command,), run.exit)
     reported = results_of(view, row)
-    if run.exit in BY_SIGNAL and all(r.ok for r in reported):
+    if ended_by_signal(view, run.exit, run.call.started, run.ended) and all(r.ok for r in reported):
         return "unknown", row.event, status
     if (run.exit and not nothing) or (run.exit is None and run.failed):
         shown = next((r.line for r in reported if not r.ok and r.line), None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.command_runs import BY_SIGNAL, command_runs, phrases
+from ctx_pipeline.facts.command_runs import phrases
+from ctx_pipeline.facts.killed_runs import agent_killed, ended_by_signal
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -19,8 +20,8 @@ def stopped(view: SessionView, run: Any) -> str:
     host = phrases(view.host)
     if run.result != "unknown" or run.exit == 0:
         return ""
-    if run.exit in BY_SIGNAL and not run.polls:
-        return STOPPED if any(_kills(other) and _during(other, run) for other in command_runs(view)) else CUT_OFF
+    if not run.polls and ended_by_signal(view, run.exit, run.started, run.ended):
+        return STOPPED if agent_killed(view, run.started, run.ended) else CUT_OFF
     if not (host.stops or host.stopped):
         return ""
     # a command may go on behind an interrupt: only that it exited then shows that it did not
@@ -31,17 +32,6 @@ def stopped(view: SessionView, run: Any) -> str:
         return STOPPED
     last = _text(view, run.event) if run.event not in run.outputs else shown[-1] if run.polls else ""
     return CUT_OFF if run.exit is None and host.stopped and re.search(host.stopped, last) else ""
-
-
-_KILLS = frozenset({"kill", "pkill", "killall"})
-
-
-def _kills(run: Any) -> bool:
-    return run.result != "failed" and any(program.split(" ", 1)[0] in _KILLS for program in run.programs)
-
-
-def _during(other: Any, run: Any) -> bool:
-    return None not in (run.started, other.started) and run.started <= other.started <= (run.ended or other.started)
 
 
 def _text(view: SessionView, event_id: str) -> str:

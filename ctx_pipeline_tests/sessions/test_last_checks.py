@@ -209,6 +209,7 @@ def test_a_check_that_was_interrupted_is_stopped_where_it_then_exited(answer: st
         ("kill 4711", 143, "was stopped by the agent before it ended"),
         ("sleep 2; pkill -9 pytest", 137, "was stopped by the agent before it ended"),
         ("ls", 143, "was stopped before it ended"),  # no event says by whom
+        ("ls", 137, "failed"),  # the system ended it for want of memory
         ("kill 4711", 1, "failed"),
     ],
 )
