@@ -203,6 +203,20 @@ def test_damage_is_named(lake):
         lake.manifest("normalized", CELL)
 
 
+@pytest.mark.feature("lake.damaged")
+def test_every_changed_byte_of_a_manifest_is_named(lake):
+    lake.commit("normalized", CELL, manifest([lake.write_rows("normalized", CELL, "events", events("a", "x"))]))
+    path = "lake/_manifests/normalized/claude=2026-03.json"
+    data, whole = lake._files.read(path), lake.manifest("normalized", CELL)
+    assert manifests.decode(data, path) == whole
+    for place, byte in enumerate(data):
+        for other in {byte ^ 1 << bit for bit in range(8)} | {0x20, 0x0A, 0x0D, 0x09} - {byte}:
+            with pytest.raises(StoreDamaged):
+                manifests.decode(data[:place] + bytes([other]) + data[place + 1 :], path)
+    older = data[: data.rindex(b',\n "digest"')] + b"\n}"  # as older versions wrote it
+    assert manifests.decode(older, path) == whole
+
+
 @pytest.mark.feature("lake.decoded-once")
 def test_a_manifest_is_decoded_once_in_a_process_until_its_file_is_another(lake, monkeypatch):
     decoded: list[str] = []

@@ -112,7 +112,11 @@ class Manifest(msgspec.Struct, frozen=True):
         return tuple(kept)
 
 
-_decoder = msgspec.json.Decoder(Manifest)
+class _Unsealed(Manifest, frozen=True, forbid_unknown_fields=True):
+    """A manifest without a digest, as older versions wrote them: one whose digest has another name now is damaged."""
+
+
+_decoder, _unsealed = msgspec.json.Decoder(Manifest), msgspec.json.Decoder(_Unsealed)
 
 
 SOURCE_COLUMNS = {
@@ -174,11 +178,11 @@ def encode(manifest: Manifest) -> bytes:
 
 def decode(data: bytes, path: str) -> Manifest:
     """Return the manifest of a file's bytes; raises StoreDamaged for one that is none or contradicts its digest."""
+    body, seal, digest = data.rpartition(_SEAL)
     try:
-        found = _decoder.decode(data)
+        found = _decoder.decode(data) if seal else Manifest(*msgspec.structs.astuple(_unsealed.decode(data)))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise damaged(path, "is not a manifest") from error
-    body, seal, digest = data.rpartition(_SEAL)
     if seal and digest != _digest(body + _END) + b'"' + _END:
         raise damaged(path, "contradicts its digest")
     try:
